@@ -51,7 +51,7 @@ impl Inputs<'_> {
 
     /// Applies a linear map with a bias.
     pub(super) fn affine(&self, x: Value, name: &str, from: usize, to: usize) -> Value {
-        let weight = self.linear(name, from, to);
+        let weight = self.linear_weight(name, from, to);
         let bias = self.parameter(&format!("{name}.bias"), &[to], Init::Uniform((from as f64).recip().sqrt()));
         super::linear(x, weight) + bias
     }

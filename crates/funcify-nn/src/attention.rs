@@ -50,10 +50,10 @@ impl GatedLinearAttention {
         let (key, value) = (self.key / heads, self.value / heads);
         let xs = inputs.sequence(features);
         let init = inputs.state("state", [Dim::from("B"), heads.into(), key.into(), value.into()]);
-        let [q, k] = ["q_proj", "k_proj"].map(|name| linear(xs, inputs.linear(name, features, self.key)));
-        let [v, g] = ["v_proj", "g_proj"].map(|name| linear(xs, inputs.linear(name, features, self.value)));
-        let narrow = linear(xs, inputs.linear("gk_proj.0", features, self.rank));
-        let wide = linear(narrow, inputs.linear("gk_proj.1", self.rank, self.key));
+        let [q, k] = ["q_proj", "k_proj"].map(|name| linear(xs, inputs.linear_weight(name, features, self.key)));
+        let [v, g] = ["v_proj", "g_proj"].map(|name| linear(xs, inputs.linear_weight(name, features, self.value)));
+        let narrow = linear(xs, inputs.linear_weight("gk_proj.0", features, self.rank));
+        let wide = linear(narrow, inputs.linear_weight("gk_proj.1", self.rank, self.key));
         let bias = inputs.parameter("gk_proj.1.bias", &[self.key], Init::Constant(0.0));
         let gate = (-((-(wide + bias)).softplus()) / 16.0).exp();
 
@@ -70,7 +70,7 @@ impl GatedLinearAttention {
         let norm = (os.square().mean(3).unsqueeze(3) + 1e-5).rsqrt();
         let scale = inputs.parameter("g_norm_swish_gate.weight", &[value], Init::Constant(1.0));
         let ys = (os * norm * scale).reshape(g.shape()) * g.silu();
-        let ys = linear(ys, inputs.linear("o_proj", self.value, features));
+        let ys = linear(ys, inputs.linear_weight("o_proj", self.value, features));
         (ys, vec![last])
     }
 }

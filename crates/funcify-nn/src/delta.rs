@@ -67,7 +67,7 @@ impl DeltaNet {
             .map(|(name, size)| inputs.rows_before(name, self.width, size));
         let mut lasts = Vec::new();
         let mut convolved = |name: &str, before: Value, size: usize| {
-            let projected = linear(xs, inputs.linear(&format!("{name}_proj"), features, self.features_of(size)));
+            let projected = linear(xs, inputs.linear_weight(&format!("{name}_proj"), features, self.features_of(size)));
             let kernel = inputs.short_kernel(&format!("{name}_conv1d"), self.features_of(size), self.width);
             let (rows, last) = short_convolution(projected, before, kernel, self.width);
             lasts.push(last.move_axis(0, 1));
@@ -77,7 +77,7 @@ impl DeltaNet {
         let q = unit(convolved("q", befores[0], key)) * (key as f64).sqrt().recip();
         let k = unit(convolved("k", befores[1], key));
         let v = convolved("v", befores[2], value);
-        let beta = linear(xs, inputs.linear("b_proj", features, heads)).sigmoid();
+        let beta = linear(xs, inputs.linear_weight("b_proj", features, heads)).sigmoid();
         let beta = if self.negative { beta * 2.0 } else { beta };
 
         // The memory has one row per feature of the keys.
@@ -91,8 +91,8 @@ impl DeltaNet {
             let rate = inputs.parameter("A_log", &[heads], decays).exp();
             let sizes = Init::logspaced(1e-3, 1e-1, heads);
             let bias = Init::from_fn(&[heads], |index| sizes(index[0]).exp_m1().ln());
-            let delta =
-                linear(xs, inputs.linear("a_proj", features, heads)) + inputs.parameter("dt_bias", &[heads], bias);
+            let delta = linear(xs, inputs.linear_weight("a_proj", features, heads))
+                + inputs.parameter("dt_bias", &[heads], bias);
             let alpha = (-(rate * delta.softplus())).exp();
             scan(memory, (q, (k, v, beta), alpha), |s, (q, row, alpha)| {
                 let s = write(alpha.unsqueeze(2).unsqueeze(3) * s, row);
@@ -108,9 +108,9 @@ impl DeltaNet {
         let scale = inputs.parameter("o_norm.weight", &[value], Init::Constant(1.0));
         let mut ys = (os * norm * scale).reshape([xs.dim(0), xs.dim(1), self.value.into()]);
         if self.gated {
-            ys = ys * linear(xs, inputs.linear("g_proj", features, self.value)).silu();
+            ys = ys * linear(xs, inputs.linear_weight("g_proj", features, self.value)).silu();
         }
-        let ys = linear(ys, inputs.linear("o_proj", self.value, features));
+        let ys = linear(ys, inputs.linear_weight("o_proj", self.value, features));
         (ys, [vec![last], lasts].concat())
     }
 

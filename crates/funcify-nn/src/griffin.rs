@@ -49,8 +49,8 @@ impl Griffin {
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("griffin", Site::caller());
         let sizes = [("features", self.features), ("inner", self.inner), ("heads", self.heads), ("width", self.width)];
-        at_least_one(name, site, &sizes)?;
-        divided_by_heads(name, site, self.heads, &[("inner", self.inner)])?;
+        check_at_least_one(name, site, &sizes)?;
+        check_divided_by_heads(name, site, self.heads, &[("inner", self.inner)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

@@ -168,7 +168,7 @@ impl Inputs<'_> {
     }
 
     /// Declares the weights of a linear map, `[to, from]`.
-    fn linear(&self, name: &str, from: usize, to: usize) -> Value {
+    fn linear_weight(&self, name: &str, from: usize, to: usize) -> Value {
         self.parameter(&format!("{name}.weight"), &[to, from], Init::Uniform((from as f64).recip().sqrt()))
     }
 }
@@ -199,14 +199,14 @@ fn layer(
 }
 
 /// Checks that options of a layer are not 0.
-fn at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()> {
+fn check_at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, _)) = options.iter().find(|(_, size)| *size == 0) else { return Ok(()) };
     let fix = format!("set `{name}` to the size that you need");
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
 /// Checks that the heads of a layer, or their groups, divide options.
-fn divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
+fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");
     let fix = "choose sizes that the number of heads divides";
@@ -222,8 +222,8 @@ fn check_keys_and_values(
     more: &[(&str, usize)],
 ) -> Result<()> {
     let sizes = [("features", features), ("heads", heads), ("key", key), ("value", value)];
-    at_least_one(layer, site, &[sizes.as_slice(), more].concat())?;
-    divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
+    check_at_least_one(layer, site, &[sizes.as_slice(), more].concat())?;
+    check_divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
 }
 
 /// Maps the last axis by weights of `[to, from]`.

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use super::state_space::{in_parallel, in_steps};
+use super::state_space::{scan_in_parallel, scan_in_steps};
 use super::*;
 
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
@@ -41,7 +41,7 @@ impl Lru {
     /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
-        at_least_one("lru", Site::caller(), &[("features", self.features), ("states", self.states)])?;
+        check_at_least_one("lru", Site::caller(), &[("features", self.features), ("states", self.states)])?;
         layer("lru", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
@@ -73,7 +73,7 @@ impl Lru {
         let rate = (decay * theta.cos(), decay * theta.sin());
         let driven = (linear(us, b_re) * gamma, linear(us, b_im) * gamma);
         let (last, states) =
-            if self.associative { in_parallel(rate, init, driven) } else { in_steps(rate, init, driven) };
+            if self.associative { scan_in_parallel(rate, init, driven) } else { scan_in_steps(rate, init, driven) };
         let ys = linear(states.0, c_re) - linear(states.1, c_im) + d * us;
         (ys, vec![last.0, last.1])
     }

@@ -41,7 +41,7 @@ impl Mamba {
     pub fn layer(&self) -> Result<Layer> {
         let sizes = [("features", self.features), ("inner", self.inner), ("states", self.states)];
         let others = [("rank", self.rank), ("width", self.width)];
-        at_least_one("mamba", Site::caller(), &[sizes.as_slice(), &others].concat())?;
+        check_at_least_one("mamba", Site::caller(), &[sizes.as_slice(), &others].concat())?;
         layer("mamba", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
@@ -50,7 +50,7 @@ impl Mamba {
         let us = inputs.sequence(features);
         let init = inputs.state("ssm", [Dim::from("B"), inner.into(), self.states.into()]);
         let before = inputs.rows_before("conv", width, inner);
-        let projected = linear(us, inputs.linear("in_proj", features, 2 * inner));
+        let projected = linear(us, inputs.linear_weight("in_proj", features, 2 * inner));
         let part = |start: usize| projected.slice(2, start as i64..(start + inner) as i64);
         let (convolved, last_before) =
             short_convolution(part(0), before, inputs.short_kernel("conv1d", inner, width), width);
@@ -59,7 +59,7 @@ impl Mamba {
         let (states, rank) = (self.states, self.rank);
         let scan = SelectiveScan { features: inner, states, rank, batch_first: false, dtype: self.dtype };
         let (ys, last) = scan.run(inputs, xs, init);
-        let ys = linear(ys * part(inner).silu(), inputs.linear("out_proj", inner, features));
+        let ys = linear(ys * part(inner).silu(), inputs.linear_weight("out_proj", inner, features));
         (ys, vec![last, last_before.move_axis(0, 1)])
     }
 }

@@ -59,8 +59,8 @@ impl Mamba2 {
         let (name, site) = ("mamba2", Site::caller());
         let sizes = [("features", self.features), ("heads", self.heads), ("head", self.head), ("states", self.states)];
         let others = [("groups", self.groups), ("width", self.width), ("chunk", self.chunk.unwrap_or(1))];
-        at_least_one(name, site, &[sizes.as_slice(), &others].concat())?;
-        divided_by_heads(name, site, self.groups, &[("heads", self.heads)])?;
+        check_at_least_one(name, site, &[sizes.as_slice(), &others].concat())?;
+        check_divided_by_heads(name, site, self.groups, &[("heads", self.heads)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
@@ -71,7 +71,7 @@ impl Mamba2 {
         let us = inputs.sequence_of(self.features, steps.clone());
         let init = inputs.state("ssm", [Dim::from("B"), self.heads.into(), self.head.into(), states.into()]);
         let before = inputs.rows_before("conv", self.width, mixed);
-        let projected = linear(us, inputs.linear("in_proj", self.features, inner + mixed + self.heads));
+        let projected = linear(us, inputs.linear_weight("in_proj", self.features, inner + mixed + self.heads));
         let part = |value: Value, start: usize, count: usize| value.slice(2, start as i64..(start + count) as i64);
         let kernel = inputs.short_kernel("conv1d", mixed, self.width);
         let (convolved, last_before) = short_convolution(part(projected, inner, mixed), before, kernel, self.width);
@@ -117,7 +117,7 @@ impl Mamba2 {
         let scale = inputs.parameter("norm.weight", &[inner], Init::Constant(1.0));
         let ys = (gated * norm).reshape(ys.shape()) * scale;
         let last = last.reshape([Dim::from("B"), self.heads.into(), self.head.into(), states.into()]);
-        (linear(ys, inputs.linear("out_proj", inner, self.features)), vec![last, last_before.move_axis(0, 1)])
+        (linear(ys, inputs.linear_weight("out_proj", inner, self.features)), vec![last, last_before.move_axis(0, 1)])
     }
 }
 

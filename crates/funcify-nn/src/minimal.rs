@@ -45,7 +45,7 @@ impl Minimal {
             MinimalCell::Gru => "min_gru",
             MinimalCell::Lstm => "min_lstm",
         };
-        at_least_one(name, Site::caller(), &[("input", self.input), ("hidden", self.hidden)])?;
+        check_at_least_one(name, Site::caller(), &[("input", self.input), ("hidden", self.hidden)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

@@ -82,7 +82,7 @@ impl Recurrent {
             Cell::Lstm => "lstm",
         };
         let options = [("input", self.input), ("hidden", self.hidden), ("layers", self.layers)];
-        at_least_one(name, Site::caller(), &options)?;
+        check_at_least_one(name, Site::caller(), &options)?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

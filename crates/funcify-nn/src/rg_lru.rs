@@ -39,8 +39,8 @@ impl RgLru {
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("rg_lru", Site::caller());
-        at_least_one(name, site, &[("features", self.features), ("heads", self.heads), ("width", self.width)])?;
-        divided_by_heads(name, site, self.heads, &[("features", self.features)])?;
+        check_at_least_one(name, site, &[("features", self.features), ("heads", self.heads), ("width", self.width)])?;
+        check_divided_by_heads(name, site, self.heads, &[("features", self.features)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

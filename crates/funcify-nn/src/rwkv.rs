@@ -75,8 +75,8 @@ impl Rwkv {
             RwkvVersion::Six { mix_rank, decay_rank } => (mix_rank, decay_rank),
         };
         let sizes = [("features", self.features), ("heads", self.heads)];
-        at_least_one(name, site, &[sizes, [("mix_rank", mix_rank), ("decay_rank", decay_rank)]].concat())?;
-        divided_by_heads(name, site, self.heads, &[("features", self.features)])?;
+        check_at_least_one(name, site, &[sizes, [("mix_rank", mix_rank), ("decay_rank", decay_rank)]].concat())?;
+        check_divided_by_heads(name, site, self.heads, &[("features", self.features)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
@@ -91,11 +91,11 @@ impl Rwkv {
         let before = rows.slice(0, Dim::from(0)..steps.clone());
         let last_shift = rows.index(0, -1);
         let mixed = match self.version {
-            RwkvVersion::Five => self.mixed_by_parameters(inputs, xs, before),
-            RwkvVersion::Six { mix_rank, decay_rank } => self.mixed_by_input(inputs, xs, before, mix_rank, decay_rank),
+            RwkvVersion::Five => self.mix_by_parameters(inputs, xs, before),
+            RwkvVersion::Six { mix_rank, decay_rank } => self.mix_by_input(inputs, xs, before, mix_rank, decay_rank),
         };
         let by_head = |x: Value| x.reshape([xs.dim(0), xs.dim(1), heads.into(), size.into()]);
-        let projected = |name: &str, x: Value| linear(x, inputs.linear(name, features, features));
+        let projected = |name: &str, x: Value| linear(x, inputs.linear_weight(name, features, features));
         let r = by_head(projected("receptance", mixed.r));
         let k = by_head(projected("key", mixed.k));
         let v = by_head(projected("value", mixed.v));
@@ -124,7 +124,7 @@ impl Rwkv {
         inputs.parameter("time_decay", shape, Init::from_fn(shape, move |index| -6.0 + 5.0 * place(index)))
     }
 
-    fn mixed_by_parameters(&self, inputs: &Inputs<'_>, xs: Value, before: Value) -> Mixed {
+    fn mix_by_parameters(&self, inputs: &Inputs<'_>, xs: Value, before: Value) -> Mixed {
         let mix = |name: &str| {
             let share = inputs.parameter(&format!("time_mix_{name}"), &[self.features], Init::Constant(0.5));
             xs * share + before * (1.0 - share)
@@ -134,14 +134,7 @@ impl Rwkv {
         Mixed { k, v, r, g, decay }
     }
 
-    fn mixed_by_input(
-        &self,
-        inputs: &Inputs<'_>,
-        xs: Value,
-        before: Value,
-        mix_rank: usize,
-        decay_rank: usize,
-    ) -> Mixed {
+    fn mix_by_input(&self, inputs: &Inputs<'_>, xs: Value, before: Value, mix_rank: usize, decay_rank: usize) -> Mixed {
         let features = self.features;
         let change = before - xs;
         let share = |name: &str| inputs.parameter(&format!("time_maa_{name}"), &[features], Init::Constant(0.5));

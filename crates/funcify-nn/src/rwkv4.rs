@@ -35,7 +35,7 @@ impl Rwkv4 {
     /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
-        at_least_one("rwkv4", Site::caller(), &[("features", self.features), ("inner", self.inner)])?;
+        check_at_least_one("rwkv4", Site::caller(), &[("features", self.features), ("inner", self.inner)])?;
         layer("rwkv4", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
@@ -55,7 +55,7 @@ impl Rwkv4 {
         let projected = |name: &str| {
             let share = inputs.parameter(&format!("time_mix_{name}"), &[1, 1, features], Init::Constant(0.5));
             let share = share.squeeze(0).squeeze(0);
-            linear(xs * share + before * (1.0 - share), inputs.linear(name, features, inner))
+            linear(xs * share + before * (1.0 - share), inputs.linear_weight(name, features, inner))
         };
         let [k, v, r] = ["key", "value", "receptance"].map(projected);
         let (last, means) = scan(init, (k, v), |[num, den, max], (k, v)| {
@@ -69,7 +69,7 @@ impl Rwkv4 {
             let (num, den, max) = added(max + decay, k);
             ([num, den, max], given / weight)
         });
-        let ys = linear(r.sigmoid() * means, inputs.linear("output", inner, features));
+        let ys = linear(r.sigmoid() * means, inputs.linear_weight("output", inner, features));
         (ys, [vec![rows.index(0, -1)], last.to_vec()].concat())
     }
 }

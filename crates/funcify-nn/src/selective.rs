@@ -35,7 +35,7 @@ impl SelectiveScan {
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let options = [("features", self.features), ("states", self.states), ("rank", self.rank)];
-        at_least_one("selective_scan", Site::caller(), &options)?;
+        check_at_least_one("selective_scan", Site::caller(), &options)?;
         layer("selective_scan", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
@@ -49,8 +49,8 @@ impl SelectiveScan {
     /// Returns the outputs for `us [T,B,F]` and the last state, with parameters from the layer's inputs.
     pub(super) fn run(&self, inputs: &Inputs<'_>, us: Value, init: Value) -> (Value, Value) {
         let (features, states, rank) = (self.features, self.states, self.rank);
-        let x_proj = inputs.linear("x_proj", features, rank + 2 * states);
-        let dt_proj = inputs.linear("dt_proj", rank, features);
+        let x_proj = inputs.linear_weight("x_proj", features, rank + 2 * states);
+        let dt_proj = inputs.linear_weight("dt_proj", rank, features);
         // The inverse of softplus, so that step sizes are between 0.001 and 0.1 where the input is 0.
         let steps = Init::logspaced(1e-3, 1e-1, features);
         let bias = Init::from_fn(&[features], |index| steps(index[0]).exp_m1().ln());

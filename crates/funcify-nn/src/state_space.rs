@@ -38,7 +38,7 @@ impl S5 {
     /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
-        at_least_one("s5", Site::caller(), &[("features", self.features), ("states", self.states)])?;
+        check_at_least_one("s5", Site::caller(), &[("features", self.features), ("states", self.states)])?;
         layer("s5", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
@@ -69,14 +69,14 @@ impl S5 {
         let driven: Complex = (linear(us, b.0), linear(us, b.1));
 
         let (last, states) =
-            if self.associative { in_parallel(rate, init, driven) } else { in_steps(rate, init, driven) };
+            if self.associative { scan_in_parallel(rate, init, driven) } else { scan_in_steps(rate, init, driven) };
         let ys = (linear(states.0, c.0) - linear(states.1, c.1)) * 2.0 + d * us;
         (ys, vec![last.0, last.1])
     }
 }
 
 /// Computes the last state and all states, one step after the other.
-pub(super) fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
+pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     scan(init, driven, |x, u| {
         let moved = multiply(rate, x);
         let next = (moved.0 + u.0, moved.1 + u.1);
@@ -85,7 +85,7 @@ pub(super) fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Comple
 }
 
 /// Computes the last state and all states by an associative scan, whose row 0 is the state before the first step.
-pub(super) fn in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
+pub(super) fn scan_in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));
     let rates = (rate.0.broadcast_to(steps.0.shape()), rate.1.broadcast_to(steps.1.shape()));

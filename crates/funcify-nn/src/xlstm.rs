@@ -41,7 +41,7 @@ pub struct Xlstm {
 }
 
 /// Computes the gates with their stabiliser: `i*`, `f*` and `m'`.
-fn stabilised(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
+fn stabilised_gates(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
     let kept = f.log_sigmoid() + m;
     let next = kept.maximum(i);
     ((i - next).exp(), (kept - next).exp(), next)
@@ -58,7 +58,7 @@ pub(super) fn matrix_memory(
     epsilon: Option<f64>,
 ) -> ((Value, Value, Value), Value) {
     scan(init, rows, |(memory, n, m), ((q, k, v), (i, f))| {
-        let (i, f, m) = stabilised(i, f, m);
+        let (i, f, m) = stabilised_gates(i, f, m);
         let (i, f) = (i.unsqueeze(2), f.unsqueeze(2));
         let memory = f.unsqueeze(3) * memory + (i * k).unsqueeze(3) * v.unsqueeze(2);
         let n = f * n + i * k;
@@ -80,15 +80,15 @@ impl Xlstm {
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.cell == XlstmCell::Slstm { "slstm" } else { "mlstm" }, Site::caller());
-        at_least_one(name, site, &[("input", self.input), ("hidden", self.hidden), ("heads", self.heads)])?;
-        divided_by_heads(name, site, self.heads, &[("hidden", self.hidden)])?;
+        check_at_least_one(name, site, &[("input", self.input), ("hidden", self.hidden), ("heads", self.heads)])?;
+        check_divided_by_heads(name, site, self.heads, &[("hidden", self.hidden)])?;
         layer(name, self.dtype, self.batch_first, |inputs| match self.cell {
-            XlstmCell::Slstm => self.of_vectors(inputs),
-            XlstmCell::Mlstm => self.of_matrices(inputs),
+            XlstmCell::Slstm => self.slstm_outputs(inputs),
+            XlstmCell::Mlstm => self.mlstm_outputs(inputs),
         })
     }
 
-    fn of_vectors(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+    fn slstm_outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
         let (hidden, heads) = (self.hidden, self.heads);
         let size = hidden / heads;
         let xs = inputs.sequence(self.input);
@@ -105,7 +105,7 @@ impl Xlstm {
                 let of_state = of_state.slice(2, (gate * size) as i64..((gate + 1) * size) as i64);
                 of_input + of_state.reshape(h.shape())
             });
-            let (i, f, m) = stabilised(i, f, m);
+            let (i, f, m) = stabilised_gates(i, f, m);
             let (c, n) = (f * c + i * z.tanh(), f * n + i);
             let h = o.sigmoid() * c / n;
             ([h, c, n, m], h)
@@ -113,7 +113,7 @@ impl Xlstm {
         (hs, last.to_vec())
     }
 
-    fn of_matrices(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+    fn mlstm_outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
         let (hidden, heads) = (self.hidden, self.heads);
         let size = hidden / heads;
         let xs = inputs.sequence(self.input);

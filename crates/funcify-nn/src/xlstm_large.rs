@@ -62,7 +62,7 @@ impl XlstmLarge {
             inputs.state(name, dims.collect::<Vec<Dim>>())
         };
         let init = (state("memory", &[heads, key, value]), state("n", &[heads, key]), state("m", &[heads]));
-        let projected = |name: &str, size: usize| linear(xs, inputs.linear(name, features, heads * size));
+        let projected = |name: &str, size: usize| linear(xs, inputs.linear_weight(name, features, heads * size));
         let by_head = |x: Value, size: usize| x.reshape([xs.dim(0), xs.dim(1), heads.into(), size.into()]);
         let q = by_head(projected("q", key), key) * (key as f64).sqrt().recip();
         let k = by_head(projected("k", key), key);
@@ -83,6 +83,6 @@ impl XlstmLarge {
         let normal = centred * (centred.square().mean(3).unsqueeze(3) + self.epsilon).rsqrt();
         let scale = inputs.parameter("multihead_norm.weight", &[self.value], Init::Constant(1.0));
         let ys = normal.reshape(output_gate.shape()) * scale * output_gate;
-        (linear(ys, inputs.linear("out_proj", self.value, features)), vec![last.0, last.1, last.2])
+        (linear(ys, inputs.linear_weight("out_proj", self.value, features)), vec![last.0, last.1, last.2])
     }
 }

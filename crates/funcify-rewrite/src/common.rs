@@ -8,7 +8,7 @@
 use funcify_core::graph::NodeId;
 use smallvec::SmallVec;
 
-use super::rule::Here;
+use super::rule::RewriteContext;
 use super::*;
 
 /// The number of elements above which constants are compared by address.
@@ -34,13 +34,13 @@ impl Available {
     }
 
     /// Returns the results of an equal op placed earlier.
-    pub(super) fn find(&mut self, key: &Key, here: &Here<'_>) -> Option<Vec<ValueId>> {
+    pub(super) fn find(&mut self, key: &Key, context: &RewriteContext<'_>) -> Option<Vec<ValueId>> {
         let placed = self.0.get_mut(key)?;
         if let Placed::One(node) = placed {
-            *placed = Placed::More(HashMap::from([(text(&here.graph.node(*node).op), *node)]));
+            *placed = Placed::More(HashMap::from([(text(&context.graph.node(*node).op), *node)]));
         }
         let Placed::More(texts) = placed else { return None };
-        Some(here.graph.node(*texts.get(&text(here.op))?).outputs.clone())
+        Some(context.graph.node(*texts.get(&text(context.op))?).outputs.clone())
     }
 
     /// Records the op that computed these results.
@@ -52,15 +52,15 @@ impl Available {
 }
 
 /// Returns the key of an op; `None` if it never equals another.
-pub(super) fn key(here: &Here<'_>) -> Option<Key> {
-    if is_own(here.op) {
+pub(super) fn key(context: &RewriteContext<'_>) -> Option<Key> {
+    if is_never_merged(context.op) {
         return None;
     }
-    let mut operands: SmallVec<[u32; 4]> = here.operands.iter().map(|operand| operand.index() as u32).collect();
-    if let Op::Binary(Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor) = here.op {
+    let mut operands: SmallVec<[u32; 4]> = context.operands.iter().map(|operand| operand.index() as u32).collect();
+    if let Op::Binary(Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor) = context.op {
         operands.sort_unstable();
     }
-    Some(Key(here.op.name(), operands))
+    Some(Key(context.op.name(), operands))
 }
 
 /// Formats an op with its attributes and bodies as text.
@@ -73,8 +73,8 @@ pub(super) fn text(op: &Op) -> String {
 }
 
 /// Returns whether an op, or one in a body, must not be merged with another.
-fn is_own(op: &Op) -> bool {
+fn is_never_merged(op: &Op) -> bool {
     op.is_opaque()
         || op.binds().next().is_some()
-        || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| is_own(&node.op)))
+        || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| is_never_merged(&node.op)))
 }

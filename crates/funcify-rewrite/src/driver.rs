@@ -2,7 +2,7 @@
 //!
 //! The result of a rule is placed like any other op, so other rules see it at once. A body is rewritten before the op
 //! that runs it. The driver repeats passes over a graph until nothing changes. Rules make a program smaller, or move
-//! work out of a loop, so this terminates; `MOST_PASSES` is only a safeguard.
+//! work out of a loop, so this terminates; `MAX_PASSES` is only a safeguard.
 
 use std::borrow::Cow;
 
@@ -10,21 +10,21 @@ use funcify_core::cancel::Watch;
 use funcify_core::graph::Replay;
 
 use super::common::{self, Available};
-use super::fuse::fused;
-use super::prefix::shortened;
-use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED, TRIMMED};
-use super::trim::trimmed;
+use super::fuse::fuse_loops;
+use super::prefix::shorten_loops;
+use super::rule::{COMMON, DEAD_CODE, FUSED, Patch, RULES, RewriteContext, Rule, SHORTENED, TRIMMED};
+use super::trim::trim_traces;
 use super::*;
 
 /// The largest number of passes over a graph. The tests check that no program needs that many.
-pub(super) const MOST_PASSES: usize = 64;
+pub(super) const MAX_PASSES: usize = 64;
 
 /// The depth of nested patches above which rewriting is left to the next pass.
-const DEEPEST_PATCH: usize = 32;
+const MAX_PATCH_DEPTH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
 pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
-    let is_on = |rule: &&Rule| options.has(rule);
+    let is_on = |rule: &&Rule| options.is_enabled(rule);
     let mut driver = Driver {
         rules: RULES.iter().filter(is_on).collect(),
         left: options.stop_after.unwrap_or(usize::MAX),
@@ -34,7 +34,7 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
         watch: Watch::current(),
     };
     let mut graph = Cow::Borrowed(graph);
-    for passes in 1..=MOST_PASSES {
+    for passes in 1..=MAX_PASSES {
         let before = driver.patches.len();
         if driver.watch.is_cancelled() {
             return Rewritten { graph: graph.into_owned(), patches: driver.patches, passes };
@@ -49,7 +49,7 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
             return Rewritten { graph: graph.into_owned(), patches: driver.patches, passes };
         }
     }
-    Rewritten { graph: graph.into_owned(), patches: driver.patches, passes: MOST_PASSES }
+    Rewritten { graph: graph.into_owned(), patches: driver.patches, passes: MAX_PASSES }
 }
 
 struct Driver {
@@ -66,7 +66,7 @@ struct Driver {
 }
 
 impl Driver {
-    fn has(&self, name: &str) -> bool {
+    fn is_enabled(&self, name: &str) -> bool {
         self.left > 0 && self.rules.iter().any(|rule| rule.name == name)
     }
 
@@ -78,7 +78,7 @@ impl Driver {
 
     /// Removes the nodes that no output needs. Returns `None` if there are none.
     fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
-        let pruned = self.has(DEAD_CODE).then(|| graph.pruned_strict())??;
+        let pruned = self.is_enabled(DEAD_CODE).then(|| graph.pruned_strict())??;
         self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
         Some(pruned)
     }
@@ -89,8 +89,8 @@ impl Driver {
             return None;
         }
         let before = self.patches.len();
-        let shortened = self.of_graph(SHORTENED, graph, shortened);
-        let trimmed = self.of_graph(TRIMMED, shortened.as_ref().unwrap_or(graph), trimmed);
+        let shortened = self.apply_to_graph(SHORTENED, graph, shorten_loops);
+        let trimmed = self.apply_to_graph(TRIMMED, shortened.as_ref().unwrap_or(graph), trim_traces);
         let placed = self.place_all(trimmed.as_ref().or(shortened.as_ref()).unwrap_or(graph));
         if placed.is_none() {
             // A graph that cannot be rebuilt is left unchanged.
@@ -99,19 +99,19 @@ impl Driver {
         }
         if self.patches.len() == before {
             // By now, all work that can leave a loop has left it.
-            return self.of_graph(FUSED, graph, fused);
+            return self.apply_to_graph(FUSED, graph, fuse_loops);
         }
         placed
     }
 
     /// Applies a rule for whole graphs. Returns `None` if it changes nothing.
-    fn of_graph(
+    fn apply_to_graph(
         &mut self,
         rule: &'static str,
         graph: &Graph,
         apply: fn(&Graph) -> Option<(Graph, Site)>,
     ) -> Option<Graph> {
-        let (changed, site) = self.has(rule).then(|| apply(graph))??;
+        let (changed, site) = self.is_enabled(rule).then(|| apply(graph))??;
         self.log(rule, site, || [graph.to_string(), changed.to_string()]);
         Some(changed)
     }
@@ -162,19 +162,21 @@ impl Driver {
             return None;
         }
         let (graph, certain, uncertain_sizes) = (&to.graph, &to.certain, &to.uncertain_sizes);
-        let here = Here { graph, op: &op, operands, site, certain, uncertain_sizes };
-        let key = if self.has(COMMON) { common::key(&here) } else { None };
-        if let Some(same) = key.as_ref().and_then(|key| to.available.find(key, &here)) {
+        let context = RewriteContext { graph, op: &op, operands, site, certain, uncertain_sizes };
+        let key = if self.is_enabled(COMMON) { common::key(&context) } else { None };
+        if let Some(same) = key.as_ref().and_then(|key| to.available.find(key, &context)) {
             let is_constant = matches!(op, Op::Constant(_));
-            self.log(COMMON, site, || [here.text(), if is_constant { String::new() } else { names(&here, &same) }]);
+            self.log(COMMON, site, || {
+                [context.text(), if is_constant { String::new() } else { names(&context, &same) }]
+            });
             return Some(same);
         }
-        if let Some((rule, patch)) = self.patch(&here).filter(|_| depth < DEEPEST_PATCH) {
+        if let Some((rule, patch)) = self.patch(&context).filter(|_| depth < MAX_PATCH_DEPTH) {
             let after = |patch: &Patch| match patch {
-                Patch::Values(values) => names(&here, values),
+                Patch::Values(values) => names(&context, values),
                 Patch::Program(_, program) => program.to_string(),
             };
-            self.log(rule, site, || [here.text(), after(&patch)]);
+            self.log(rule, site, || [context.text(), after(&patch)]);
             return match patch {
                 Patch::Values(values) => Some(values),
                 Patch::Program(operands, program) => {
@@ -190,21 +192,21 @@ impl Driver {
     }
 
     /// Returns the patch of the first rule that applies to an op.
-    fn patch(&self, here: &Here<'_>) -> Option<(&'static str, Patch)> {
+    fn patch(&self, context: &RewriteContext<'_>) -> Option<(&'static str, Patch)> {
         if self.left == 0 {
             return None;
         }
-        let (rule, patch) = self.rules.iter().find_map(|rule| Some((rule.name, (rule.apply?)(here)?)))?;
+        let (rule, patch) = self.rules.iter().find_map(|rule| Some((rule.name, (rule.apply?)(context)?)))?;
         let (types, used) = match &patch {
-            Patch::Values(values) => (here.graph.types(values), values),
+            Patch::Values(values) => (context.graph.types(values), values),
             Patch::Program(operands, program) => {
                 (program.outputs().iter().map(|output| program.ty(output.value).clone()).collect(), operands)
             }
         };
         // rewrite-c1
-        let is_right = here.results() == Some(types);
-        debug_assert!(is_right, "{rule} changes the type of {}", here.text());
-        let loses_nothing = here.operands.iter().all(|operand| here.may_leave_out(*operand, used));
+        let is_right = context.results() == Some(types);
+        debug_assert!(is_right, "{rule} changes the type of {}", context.text());
+        let loses_nothing = context.operands.iter().all(|operand| context.may_leave_out(*operand, used));
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
@@ -256,11 +258,11 @@ impl Placing {
 }
 
 /// Formats values for the log, by the ops that made them.
-fn names(here: &Here<'_>, values: &[ValueId]) -> String {
-    let name = |value: &ValueId| match (here.graph.value_name(*value), here.node(*value)) {
-        (Some(name), _) => format!("%{name}: {}", here.graph.ty(*value)),
-        (None, Some(node)) => format!("the {} before: {}", node.op.name(), here.graph.ty(*value)),
-        (None, None) => here.graph.ty(*value).to_string(),
+fn names(context: &RewriteContext<'_>, values: &[ValueId]) -> String {
+    let name = |value: &ValueId| match (context.graph.value_name(*value), context.node(*value)) {
+        (Some(name), _) => format!("%{name}: {}", context.graph.ty(*value)),
+        (None, Some(node)) => format!("the {} before: {}", node.op.name(), context.graph.ty(*value)),
+        (None, None) => context.graph.ty(*value).to_string(),
     };
     values.iter().map(name).collect::<Vec<_>>().join(", ")
 }

@@ -6,18 +6,18 @@
 
 use funcify_core::ops::{Creation, EvalContext};
 
-use super::rule::{Here, Patch};
+use super::rule::{Patch, RewriteContext};
 use super::*;
 
 /// The largest number of elements in a result that has more elements than its operands.
-const SMALL: usize = 16;
+const MAX_GROWN_ELEMENTS: usize = 16;
 
 /// The largest number of elements in any result.
-const MOST: usize = 1 << 10;
+const MAX_ELEMENTS: usize = 1 << 10;
 
 /// Folds an op whose operands are constants.
-pub(super) fn fold(here: &Here<'_>) -> Option<Patch> {
-    match here.op.class() {
+pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
+    match context.op.class() {
         // These are constants already, or repeat elements and numbers that other rules look for.
         OpClass::Creation(Creation::Constant(_) | Creation::Iota(_)) | OpClass::Movement(Movement::Broadcast(_)) => {
             return None;
@@ -27,17 +27,18 @@ pub(super) fn fold(here: &Here<'_>) -> Option<Patch> {
         OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => {}
         OpClass::Binding(_) => {}
     }
-    let operands = here.operands.iter().map(|operand| Some((**here.constant(*operand)?).clone()));
+    let operands = context.operands.iter().map(|operand| Some((**context.constant(*operand)?).clone()));
     let operands: Vec<HostTensor> = operands.collect::<Option<_>>()?;
-    let types = here.results()?;
+    let types = context.results()?;
     let largest = operands.iter().map(HostTensor::len).max().unwrap_or(0);
-    let is_small = |sizes: Vec<usize>| sizes.iter().product::<usize>() <= largest.clamp(SMALL, MOST);
-    if types.len() != 1 || largest > MOST || !types[0].shape.constant().is_some_and(is_small) {
+    let is_small =
+        |sizes: Vec<usize>| sizes.iter().product::<usize>() <= largest.clamp(MAX_GROWN_ELEMENTS, MAX_ELEMENTS);
+    if types.len() != 1 || largest > MAX_ELEMENTS || !types[0].shape.constant().is_some_and(is_small) {
         return None;
     }
     let mut sizes = Sizes::new();
-    let mut context = EvalContext { at: Place::new(here.op.name(), here.site), sizes: &mut sizes };
+    let mut eval = EvalContext { at: Place::new(context.op.name(), context.site), sizes: &mut sizes };
     // An op that fails stays, and fails when it runs.
-    let result = here.op.eval(&mut context, &operands, &types).ok()?.pop()?;
-    here.one(Constant { value: Arc::new(result) }, &[])
+    let result = context.op.eval(&mut eval, &operands, &types).ok()?.pop()?;
+    context.one_op(Constant { value: Arc::new(result) }, &[])
 }

@@ -25,7 +25,7 @@ struct Pair {
 }
 
 /// Returns the graph with pairs of loops merged, and the line of the first; `None` if no two can be merged.
-pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
+pub(super) fn fuse_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let pairs = pairs(graph);
     let nodes = graph.nodes();
     let site = nodes[pairs.first()?.second].site;
@@ -36,7 +36,7 @@ pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
         for index in (next..pair.second).filter(|index| !is_waiting(index)) {
             copy.node(&nodes[index], nodes[index].op.clone())?;
         }
-        place(&mut copy, graph, pair.first, pair.second)?;
+        add_merged(&mut copy, graph, pair.first, pair.second)?;
         pair.waiting.iter().try_for_each(|index| copy.node(&nodes[*index], nodes[*index].op.clone()))?;
         next = pair.second + 1;
     }
@@ -116,7 +116,7 @@ fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
 }
 
 /// Adds both loops as one.
-fn place(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
+fn add_merged(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
     let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
     let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
     let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
@@ -149,7 +149,7 @@ fn place(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usize) -
         both.invariants.push((value, copied.get(param)?));
     }
     both.scan.unroll = of_a.unroll.max(of_b.unroll);
-    let (scan, operands) = both.assembled()?;
+    let (scan, operands) = both.assemble()?;
     let operands: Vec<ValueId> = operands.into_iter().map(|operand| copy.get(operand)).collect::<Option<_>>()?;
     let ids = copy.graph.push_node(scan.into(), &operands, b.site).ok()?;
     let (buffers_a, carries_a) = a.outputs.split_at(of_a.buffers.len());

@@ -9,29 +9,29 @@ use funcify_core::Scalar;
 use funcify_core::graph::{ValueId, inline};
 use funcify_core::ops::{Binary, Op, Unary};
 
-use super::numbers::{adds_nothing, is_one, is_zero};
-use super::rule::{Here, Patch};
+use super::numbers::{is_additive_identity, is_one, is_zero};
+use super::rule::{Patch, RewriteContext};
 
 /// Replaces an op that returns its operand.
-pub(super) fn identity(here: &Here<'_>) -> Option<Patch> {
-    match here.op {
-        Op::Binary(op) => binary(here, *op),
-        Op::Unary(op) => undone(here, *op),
-        Op::Select(_) => match here.splat(here.operands[0]) {
-            _ if here.operands[1] == here.operands[2] => here.value(here.operands[1]),
-            Some(condition) => here.value(here.operands[if condition.as_bool() { 1 } else { 2 }]),
+pub(super) fn identity(context: &RewriteContext<'_>) -> Option<Patch> {
+    match context.op {
+        Op::Binary(op) => binary(context, *op),
+        Op::Unary(op) => cancel_inverse(context, *op),
+        Op::Select(_) => match context.splat(context.operands[0]) {
+            _ if context.operands[1] == context.operands[2] => context.value(context.operands[1]),
+            Some(condition) => context.value(context.operands[if condition.as_bool() { 1 } else { 2 }]),
             None => None,
         },
-        Op::Cast(op) if op.dtype == here.ty(0).dtype => here.value(here.operands[0]),
+        Op::Cast(op) if op.dtype == context.ty(0).dtype => context.value(context.operands[0]),
         _ => None,
     }
 }
 
-fn binary(here: &Here<'_>, op: Binary) -> Option<Patch> {
-    let [left, right]: [ValueId; 2] = here.operands.try_into().ok()?;
+fn binary(context: &RewriteContext<'_>, op: Binary) -> Option<Patch> {
+    let [left, right]: [ValueId; 2] = context.operands.try_into().ok()?;
     let keeps: fn(Scalar) -> bool = match op {
         Binary::Mul | Binary::Div => is_one,
-        Binary::Add => adds_nothing,
+        Binary::Add => is_additive_identity,
         Binary::Sub => is_zero,
         Binary::And => |scalar| matches!(scalar, Scalar::Bool(true) | Scalar::Int(-1)),
         Binary::Or | Binary::Xor => |scalar| matches!(scalar, Scalar::Bool(false) | Scalar::Int(0)),
@@ -40,29 +40,29 @@ fn binary(here: &Here<'_>, op: Binary) -> Option<Patch> {
     };
     let is_idempotent = matches!(op, Binary::And | Binary::Or | Binary::Max | Binary::Min);
     let commutes = !matches!(op, Binary::Div | Binary::Sub);
-    if (left == right && is_idempotent) || here.splat(right).is_some_and(keeps) {
-        return here.value(left);
+    if (left == right && is_idempotent) || context.splat(right).is_some_and(keeps) {
+        return context.value(left);
     }
-    here.value(right).filter(|_| commutes && here.splat(left).is_some_and(keeps))
+    context.value(right).filter(|_| commutes && context.splat(left).is_some_and(keeps))
 }
 
 /// Cancels two applications of an op that is its own inverse.
-fn undone(here: &Here<'_>, op: Unary) -> Option<Patch> {
-    let inner = here.node(here.operands[0]).filter(|_| matches!(op, Unary::Neg | Unary::Not))?;
+fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
+    let inner = context.node(context.operands[0]).filter(|_| matches!(op, Unary::Neg | Unary::Not))?;
     let is_same = matches!(&inner.op, Op::Unary(inner) if *inner == op);
-    here.value(*inner.inputs.first()?).filter(|_| is_same)
+    context.value(*inner.inputs.first()?).filter(|_| is_same)
 }
 
 /// Replaces a switch with a constant index by its branch. A switch without an alternative stays: it is a checkpoint,
 /// which exists so that the backward pass computes it again. A switch whose branch binds a size also stays, because
 /// another branch may bind a size of the same name.
-pub(super) fn known_choice(here: &Here<'_>) -> Option<Patch> {
-    let Op::Switch(switch) = here.op else { return None };
-    let index = here.constant(here.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();
+pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {
+    let Op::Switch(switch) = context.op else { return None };
+    let index = context.constant(context.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();
     let chosen = switch.selected_branch(index);
     if switch.branches[chosen].binds_any() {
         return None;
     }
-    let operands = &here.operands[switch.operands().get(chosen)?.clone()];
-    here.build(operands, |values| inline(&switch.branches[chosen], values).ok())
+    let operands = &context.operands[switch.operands().get(chosen)?.clone()];
+    context.build(operands, |values| inline(&switch.branches[chosen], values).ok())
 }

@@ -7,36 +7,37 @@
 use funcify_core::ops::{Broadcast, Movement, Op, OpClass, Reshape, Transpose};
 use funcify_core::types::{Dim, Shape, TensorType};
 
-use super::rule::{Here, Patch};
+use super::rule::{Patch, RewriteContext};
 
 /// Removes a move that does nothing, or merges it with the move before it.
-pub(super) fn movement(here: &Here<'_>) -> Option<Patch> {
-    let source = *here.operands.first()?;
-    if moves_nothing(here.op, here.ty(0)) || (here.operands.len() == 1 && matches!(here.op, Op::Concat(_))) {
-        return here.value(source);
-    }
-    if let Op::Transpose(op) = here.op
-        && let Some(shape) = only_ones_move(op, &here.ty(0).shape)
+pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
+    let source = *context.operands.first()?;
+    if moves_nothing(context.op, context.ty(0)) || (context.operands.len() == 1 && matches!(context.op, Op::Concat(_)))
     {
-        return here.one(Reshape { shape }, &[source]);
+        return context.value(source);
     }
-    let before = here.node(source)?;
+    if let Op::Transpose(op) = context.op
+        && let Some(shape) = only_ones_move(op, &context.ty(0).shape)
+    {
+        return context.one_op(Reshape { shape }, &[source]);
+    }
+    let before = context.node(source)?;
     let origin = *before.inputs.first()?;
-    let merged: Op = match (&before.op, here.op) {
+    let merged: Op = match (&before.op, context.op) {
         (Op::Transpose(first), Op::Transpose(second)) => {
             Transpose { axes: second.axes.iter().map(|axis| first.axes[*axis]).collect() }.into()
         }
         (Op::Reshape(_), Op::Reshape(second)) => Reshape { shape: second.shape.clone() }.into(),
         (Op::Broadcast(_), Op::Broadcast(second)) => Broadcast { shape: second.shape.clone() }.into(),
-        (Op::Reverse(first), Op::Reverse(second)) if first.axis == second.axis => return here.value(origin),
+        (Op::Reverse(first), Op::Reverse(second)) if first.axis == second.axis => return context.value(origin),
         _ => return None,
     };
-    if !here.is_certain(source) {
+    if !context.is_certain(source) {
         return None;
     }
-    match moves_nothing(&merged, here.graph.ty(origin)) {
-        true => here.value(origin),
-        false => here.one(merged, &[origin]),
+    match moves_nothing(&merged, context.graph.ty(origin)) {
+        true => context.value(origin),
+        false => context.one_op(merged, &[origin]),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Recognises values that are known numbers, from the ops that make them.
 
-use super::rule::Here;
+use super::rule::RewriteContext;
 use super::*;
 
 /// The largest number of elements of a constant that are compared.
-const MOST_ELEMENTS: usize = 1 << 12;
+const MAX_COMPARED_ELEMENTS: usize = 1 << 12;
 
-impl Here<'_> {
+impl RewriteContext<'_> {
     /// Returns the tensor of a value that is a constant.
     pub(super) fn constant(&self, value: ValueId) -> Option<&Arc<HostTensor>> {
         match &self.node(value)?.op {
@@ -29,7 +29,7 @@ pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
             Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) => value = node.inputs[0],
             Op::Constant(constant) => {
                 let tensor = &constant.value;
-                let first = (1..=MOST_ELEMENTS).contains(&tensor.len()).then(|| tensor.get(0))?;
+                let first = (1..=MAX_COMPARED_ELEMENTS).contains(&tensor.len()).then(|| tensor.get(0))?;
                 return tensor.scalars().all(|scalar| is_same(scalar, first)).then_some(first);
             }
             _ => return None,
@@ -46,7 +46,7 @@ pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
 }
 
 /// Returns whether a number is the neutral element of addition: `-0.0` for floats, as 0 + -0 is 0.
-pub(super) fn adds_nothing(scalar: Scalar) -> bool {
+pub(super) fn is_additive_identity(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(-0.0))
 }
 

@@ -69,7 +69,7 @@ impl RewriteOptions {
         RewriteOptions { parallel: self.parallel.or(Some(parallel)), ..self }
     }
 
-    pub(super) fn has(&self, rule: &Rule) -> bool {
+    pub(super) fn is_enabled(&self, rule: &Rule) -> bool {
         let is_it = |name: &String| name == rule.name;
         let is_preferred = self.tolerance == Tolerance::Reassociated && self.parallel == Some(Parallel::Prefer);
         let is_among = match &self.only {

@@ -36,13 +36,13 @@ impl Needed {
 }
 
 /// Returns the graph with shorter loops, and the line of the first; `None` if no loop can be shortened.
-pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
+pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let steps = needed_steps(graph);
     let site = graph.nodes()[*steps.keys().next()?].site;
     let mut copy = GraphCopy::with_inputs_of(graph);
     for (index, node) in graph.nodes().iter().enumerate() {
         match (&node.op, steps.get(&index)) {
-            (Op::Scan(scan), Some(steps)) => place(&mut copy, node, scan, steps)?,
+            (Op::Scan(scan), Some(steps)) => add_shorter(&mut copy, node, scan, steps)?,
             (op, _) => copy.node(node, op.clone())?,
         }
     }
@@ -50,7 +50,7 @@ pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
 }
 
 /// Adds a loop with fewer steps. If their number may be negative, its sequences are sliced to that many rows first.
-fn place(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
+fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
         for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {
@@ -74,7 +74,7 @@ fn is_natural(steps: &Dim) -> bool {
 
 /// Returns whether a slice before the loop rejects a negative number of steps, as the slice after it, which ends no
 /// later, did.
-fn is_refused(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
+fn is_negative_rejected(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))
 }
@@ -100,7 +100,7 @@ fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
         let is_shorter = steps != Dim::from(0)
             && steps != scan.steps
             && scan.steps.is_at_least(&steps) == Some(true)
-            && (is_natural(&steps) || is_refused(scan, &steps, &needed.limits))
+            && (is_natural(&steps) || is_negative_rejected(scan, &steps, &needed.limits))
             && cannot_fail(graph, node, &Sizes::new());
         is_shorter.then_some((index, steps))
     };

@@ -20,22 +20,22 @@ pub struct Rule {
     /// [tolerated](super::Tolerance) and the device [prefers](super::Parallel) depth.
     pub on_request: bool,
     /// The function that rewrites an op; `None` for rules about a whole graph, which the driver applies.
-    pub(super) apply: Option<fn(&Here<'_>) -> Option<Patch>>,
+    pub(super) apply: Option<fn(&RewriteContext<'_>) -> Option<Patch>>,
 }
 
-const fn exact(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
+const fn exact(name: &'static str, reason: &'static str, apply: fn(&RewriteContext<'_>) -> Option<Patch>) -> Rule {
     Rule { name, reason, reorders_sums: false, on_request: false, apply: Some(apply) }
 }
 
-const fn reordering(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
+const fn reordering(name: &'static str, reason: &'static str, apply: fn(&RewriteContext<'_>) -> Option<Patch>) -> Rule {
     Rule { name, reason, reorders_sums: true, on_request: false, apply: Some(apply) }
 }
 
-const fn on_request(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
+const fn on_request(name: &'static str, reason: &'static str, apply: fn(&RewriteContext<'_>) -> Option<Patch>) -> Rule {
     Rule { name, reason, reorders_sums: true, on_request: true, apply: Some(apply) }
 }
 
-const fn of_graph(name: &'static str, reason: &'static str) -> Rule {
+const fn whole_graph(name: &'static str, reason: &'static str) -> Rule {
     Rule { name, reason, reorders_sums: false, on_request: false, apply: None }
 }
 
@@ -56,49 +56,75 @@ pub(super) const COMMON: &str = "common_subexpression";
 
 /// All rules, in the order in which they are tried.
 pub const RULES: &[Rule] = &[
-    of_graph(DEAD_CODE, "what no output needs is not computed"),
-    of_graph(TRIMMED, "a trace of which only last rows are read has only those"),
-    of_graph(SHORTENED, "a loop of whose traces only first rows are read runs the steps that write them"),
-    of_graph(FUSED, "a loop that reads another's trace row by row, or the same rows, is one with it"),
-    of_graph(COMMON, "the same op on the same operands is computed once"),
-    exact("constant_folding", "an op on small constants is a constant", fold::fold),
-    exact("identity", "an op that gives its operand is that operand", identity::identity),
-    exact("known_choice", "a choice whose index is constant is its branch", identity::known_choice),
-    exact("movement", "two moves of the same elements are one, and none where they cancel", movement::movement),
-    exact("constant_operands", "an operand of a loop that is one number is that number in each step", loops::constants),
-    exact("states", "a carry that stays is an invariant, and equal carries and operands are one", loops::states),
-    exact("few_steps", "a loop of no step is its initial values, and one of one step is that step", loops::few_steps),
-    exact("last_rows", "a buffer of which only the last row is returned is a carry", loops::last_rows),
-    exact("invariant_work", "what is the same in each step is computed once, before the loop", loops::invariants),
+    whole_graph(DEAD_CODE, "ops whose results no output needs can be left out"),
+    whole_graph(TRIMMED, "if only the last rows of a trace are read, the other rows need not be stored"),
+    whole_graph(
+        SHORTENED,
+        "if only the first rows of its traces are read, a loop can stop after the steps that write them",
+    ),
+    whole_graph(
+        FUSED,
+        "a loop that reads the trace of another row by row, or the same sequence, can be merged with it",
+    ),
+    whole_graph(COMMON, "the same op on the same operands needs to be computed only once"),
+    exact("constant_folding", "an op on small constants can be evaluated before the program runs", fold::fold),
+    exact("identity", "an op that returns its operand unchanged can be replaced by that operand", identity::identity),
+    exact(
+        "known_choice",
+        "a switch with a constant index can be replaced by the selected branch",
+        identity::known_choice,
+    ),
+    exact("movement", "two successive moves of elements can be merged, or removed if they cancel", movement::movement),
+    exact(
+        "constant_operands",
+        "a loop operand whose elements are all the same constant can be replaced by that constant",
+        loops::constants,
+    ),
+    exact(
+        "states",
+        "a carry that never changes can become an invariant, and equal carries or operands can be merged",
+        loops::states,
+    ),
+    exact(
+        "few_steps",
+        "a loop of no steps returns its initial values, and a loop of one step can be replaced by that step",
+        loops::few_steps,
+    ),
+    exact("last_rows", "a buffer of which only the last row is returned can be replaced by a carry", loops::last_rows),
+    exact("invariant_work", "work that is the same in each step can be done once, before the loop", loops::invariants),
     exact(
         "invariant_work_of_branches",
-        "what is the same in each step in a branch of a choice is computed once, before the loop",
+        "work in a branch that is the same in each step can be done once, before the loop",
         loops::branches,
     ),
     exact(
         "hoisting",
-        "work that depends on sequences only is done for all steps at once, before the loop",
+        "work that depends only on sequences can be done for all steps at once, before the loop",
         loops::hoist,
     ),
     exact(
         "interchanged_loops",
-        "a loop in a loop that depends on none of its states is one loop for all its steps",
+        "an inner loop that depends on no state of the outer loop can run once, for all outer steps together",
         loops::interchange,
     ),
-    exact("flattened_loops", "a loop whose step is a loop that goes on is one loop", loops::flatten),
+    exact(
+        "flattened_loops",
+        "a loop whose step is an inner loop that continues its states can be merged with it into one loop",
+        loops::flatten,
+    ),
     reordering(
         "cumulative",
-        "a running sum, product or extreme is one op, and what reads it reads its rows",
+        "a running sum, product, maximum or minimum can be one cumulative op, whose rows the loop reads",
         loops::cumulative,
     ),
     reordering(
         "sums_over_steps",
-        "a sum over steps is taken after the loop: a sum of products is one product",
+        "a sum over steps can be computed after the loop, where a sum of products becomes a single product",
         loops::sink,
     ),
     on_request(
         "affine_recurrence",
-        "a state that a step scales and adds to is an associative scan, of logarithmic depth",
+        "a state that each step only scales and shifts can be an associative scan, which has logarithmic depth",
         loops::affine,
     ),
 ];
@@ -112,7 +138,7 @@ pub(super) enum Patch {
 }
 
 /// An op that is about to be added to a graph.
-pub(super) struct Here<'a> {
+pub(super) struct RewriteContext<'a> {
     /// The graph so far.
     pub(super) graph: &'a Graph,
     pub(super) op: &'a Op,
@@ -124,7 +150,7 @@ pub(super) struct Here<'a> {
     pub(super) uncertain_sizes: &'a [Symbol],
 }
 
-impl Here<'_> {
+impl RewriteContext<'_> {
     /// Returns the type of an operand.
     pub(super) fn ty(&self, operand: usize) -> &TensorType {
         self.graph.ty(self.operands[operand])
@@ -194,14 +220,14 @@ impl Here<'_> {
     }
 
     /// Returns a patch that is one op on these values.
-    pub(super) fn one(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
+    pub(super) fn one_op(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
         let graph = Graph::of_typed_op(["patch", "v", "r"], op.into(), self.graph.types(operands), self.site).ok()?;
         Some(Patch::Program(operands.to_vec(), graph))
     }
 
     /// Formats the op in its context as a program, for the log.
     pub(super) fn text(&self) -> String {
-        match self.one(self.op.clone(), self.operands) {
+        match self.one_op(self.op.clone(), self.operands) {
             Some(Patch::Program(_, graph)) => graph.to_string(),
             _ => String::new(),
         }

@@ -8,7 +8,7 @@
 use super::*;
 
 /// Returns the graph with trimmed traces, and the line of the first changed loop; `None` if nothing can be trimmed.
-pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
+pub(super) fn trim_traces(graph: &Graph) -> Option<(Graph, Site)> {
     let trimmable = trimmable(graph);
     let op = |_: usize, node: &Node| match &node.op {
         Op::Scan(scan) => {
@@ -19,7 +19,7 @@ pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
             scan.into()
         }
         Op::Slice(slice) => match trimmable.get(&node.inputs[0]) {
-            Some(count) => moved(graph, node.inputs[0], slice, *count).into(),
+            Some(count) => shift_slice(graph, node.inputs[0], slice, *count).into(),
             None => node.op.clone(),
         },
         op => op.clone(),
@@ -74,7 +74,7 @@ fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<
 }
 
 /// Moves a slice of a trace to the trimmed trace.
-fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
+fn shift_slice(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
     if loop_of(graph, trace).is_some_and(|scan| scan.reverse) {
         return slice.clone();
     }

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The time that a waiting call sleeps before it checks again for cancellation.
-const PATIENCE: Duration = Duration::from_millis(10);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A cache of the most recently used entries, for plug-ins too: compiled programs, derivatives, recorded functions.
 /// `K` identifies an entry that is being made.
@@ -34,11 +34,11 @@ struct State<K, E> {
     /// The entries, the most recently used one last.
     entries: Vec<E>,
     /// The keys of the entries that some call is making.
-    making: Vec<K>,
+    pending: Vec<K>,
 }
 
 /// A key that is being made. Dropping it, also after an error or a panic, lets another call make the entry.
-struct Making<'c, K: Eq, E> {
+struct PendingKey<'c, K: Eq, E> {
     cache: &'c Cache<K, E>,
     key: &'c K,
 }
@@ -46,7 +46,7 @@ struct Making<'c, K: Eq, E> {
 impl<K: Eq + Clone, E: Clone> Cache<K, E> {
     /// Creates an empty cache of at most `capacity` entries, or of one if `capacity` is 0.
     pub fn new(capacity: usize) -> Self {
-        let state = State { entries: Vec::new(), making: Vec::new() };
+        let state = State { entries: Vec::new(), pending: Vec::new() };
         Cache { state: Mutex::new(state), changed: Condvar::new(), capacity: capacity.max(1) }
     }
 
@@ -66,12 +66,12 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
     }
 
     /// Returns the entry for which `serves` holds. Otherwise makes it, or waits while another call makes the one for
-    /// this `key`. While waiting, calls `goes_on` repeatedly; its error ends the wait.
+    /// this `key`. While waiting, calls `check_cancelled` repeatedly; its error ends the wait.
     pub fn find_or_make<F>(
         &self,
         key: &K,
         serves: impl Fn(&E) -> bool,
-        goes_on: impl Fn() -> Result<(), F>,
+        check_cancelled: impl Fn() -> Result<(), F>,
         make: impl FnOnce() -> Result<E, F>,
     ) -> Result<E, F> {
         let mut state = self.lock();
@@ -79,17 +79,17 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
             if let Some(entry) = state.find(&serves) {
                 return Ok(entry);
             }
-            if !state.making.contains(key) {
+            if !state.pending.contains(key) {
                 break;
             }
-            let waited = self.changed.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(state, CANCEL_POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
             drop(waited);
-            goes_on()?;
+            check_cancelled()?;
             state = self.lock();
         }
-        state.making.push(key.clone());
+        state.pending.push(key.clone());
         drop(state);
-        let making = Making { cache: self, key };
+        let pending = PendingKey { cache: self, key };
         let entry = make()?;
         // Another key may have led to an entry that serves this one, too.
         let mut state = self.lock();
@@ -97,7 +97,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
             state.add(entry.clone(), self.capacity);
         }
         drop(state);
-        drop(making);
+        drop(pending);
         Ok(entry)
     }
 }
@@ -124,9 +124,9 @@ impl<K, E: Clone> State<K, E> {
     }
 }
 
-impl<K: Eq, E> Drop for Making<'_, K, E> {
+impl<K: Eq, E> Drop for PendingKey<'_, K, E> {
     fn drop(&mut self) {
-        self.cache.lock().making.retain(|key| key != self.key);
+        self.cache.lock().pending.retain(|key| key != self.key);
         self.cache.changed.notify_all();
     }
 }

@@ -22,20 +22,20 @@ use funcify_core::ops::associative::{AssociativeScanOptions, associative_scan_wi
 use funcify_core::ops::{Binary, Unary};
 use funcify_core::types::TensorType;
 
-use super::known::{State, StateRows, give, states, taken};
+use super::removed_states::{State, StateRows, read_as_sequence, remove_states, states};
 use super::*;
 
 /// The largest number of states in one map.
-const MOST_MIXED: usize = 2;
+const MAX_MIXED_STATES: usize = 2;
 
 /// Replaces states of a loop that are affine recurrences.
-pub(crate) fn affine(here: &Here<'_>) -> Option<Patch> {
-    let scan = whole_loop(here)?;
+pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
+    let scan = whole_loop(context)?;
     let recurrences = recurrences(scan);
     if recurrences.is_empty() {
         return None;
     }
-    here.build(here.operands, |operands| moved(scan, &recurrences, operands))
+    context.build(context.operands, |operands| emit_as_scans(scan, &recurrences, operands))
 }
 
 /// The way in which a value of a step depends on states.
@@ -129,13 +129,13 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     let mut held = Dim::from(0);
     let is_recurrence = |group: &BTreeSet<usize>| {
         let forms: Option<Vec<_>> = group.iter().map(|number| next(*number)).collect();
-        let Some(forms) = forms.filter(|forms| forms.len() <= MOST_MIXED) else { return false };
+        let Some(forms) = forms.filter(|forms| forms.len() <= MAX_MIXED_STATES) else { return false };
         let is_one = forms.iter().any(|(_, is_scaled, _)| *is_scaled) && forms.iter().any(|(.., shifted)| *shifted);
         let Some(first) = group.first() else { return false };
         let ty = scan.body.ty(all[*first].before);
         let rows = group.len() * (group.len() + 1);
         let with = held.clone() + bytes(ty) * rows;
-        let fits = is_one && is_bounded(&with, &present, FACTOR, &scan.steps);
+        let fits = is_one && is_bounded(&with, &present, MAX_MEMORY_FACTOR, &scan.steps);
         if fits {
             held = with;
         }
@@ -147,7 +147,7 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
 }
 
 /// Removes these states from the loop, which reads their rows as sequences.
-fn moved(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_as_scans(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let mut all = Vec::new();
     for states in recurrences {
@@ -157,10 +157,10 @@ fn moved(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<
     }
     let states = recurrences.concat();
     let mut given = Vec::new();
-    let wanted = taken(&mut parts, &states);
-    for ((wanted, rows), state) in wanted.into_iter().zip(all.concat()).zip(&states) {
+    let removed = remove_states(&mut parts, &states);
+    for ((removed, rows), state) in removed.into_iter().zip(all.concat()).zip(&states) {
         let rows = StateRows::with_start(scan, state, rows);
-        given.extend(give(&mut parts, scan.reverse, &scan.steps, wanted, rows));
+        given.extend(read_as_sequence(&mut parts, scan.reverse, &scan.steps, removed, rows));
     }
     let mut results = parts.emit_rest()?.old;
     given.into_iter().for_each(|(number, value)| results[number] = Some(value));
@@ -234,7 +234,7 @@ impl Maps {
     fn of(parts: &Loop, steps: &Dim, states: &[State]) -> Option<Maps> {
         let body = &parts.body;
         let afters: Vec<ValueId> = states.iter().map(|state| state.after).collect();
-        let depends = depending(body, states);
+        let depends = depends_on_states(body, states);
         let needed = needed(body, &afters, |value| states.iter().any(|state| state.before == value));
         let is_on_the_way = |output: &ValueId| needed[output.index()] && depends[output.index()];
         let nodes: Vec<&Node> = body.nodes().iter().filter(|node| node.outputs.iter().any(is_on_the_way)).collect();
@@ -242,7 +242,7 @@ impl Maps {
         let mut known: Vec<ValueId> = operands.filter(|value| !depends[value.index()]).collect();
         known.sort_unstable();
         known.dedup();
-        let rows = lifted(parts, steps, &[], &known)?;
+        let rows = compute_for_all_steps(parts, steps, &[], &known)?;
         let row_of = |value: ValueId| known.binary_search(&value).ok().map(|index| rows[index]);
         let none = vec![Term::Number(0.0); states.len() + 1];
         let mut sums: Vec<Option<Sum>> = vec![None; body.values().count()];
@@ -284,13 +284,13 @@ impl Maps {
         if scan.reverse {
             options = options.reverse();
         }
-        associative_scan_with(options, leaves, |first, second| combined(count, &first, &second))
+        associative_scan_with(options, leaves, |first, second| compose_maps(count, &first, &second))
             .split_off(count * count)
     }
 }
 
 /// Returns a flag for each value of a step that depends on these states.
-fn depending(body: &Graph, states: &[State]) -> Vec<bool> {
+fn depends_on_states(body: &Graph, states: &[State]) -> Vec<bool> {
     let mut depends = vec![false; body.values().count()];
     states.iter().for_each(|state| depends[state.before.index()] = true);
     for node in body.nodes() {
@@ -324,7 +324,7 @@ fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Va
 }
 
 /// Composes two successive maps: `(A2 A1, A2 b1 + b2)`, with the factors row by row before the addends.
-fn combined(count: usize, first: &[Value], second: &[Value]) -> Vec<Value> {
+fn compose_maps(count: usize, first: &[Value], second: &[Value]) -> Vec<Value> {
     let product = |row: usize, of: &dyn Fn(usize) -> Value| {
         let terms = (0..count).map(|inner| second[row * count + inner] * of(inner));
         terms.reduce(|sum, term| sum + term)

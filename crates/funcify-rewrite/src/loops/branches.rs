@@ -9,28 +9,28 @@
 
 use funcify_core::ops::Switch;
 
-use super::cut::computed;
-use super::invariant::{moved, shared, with_moved, with_params};
+use super::cut::compute_values;
+use super::invariant::{shared_values, values_to_move, with_moved, with_params};
 use super::*;
 
 /// Moves invariant work in branches of a loop's switches before the loop.
-pub(crate) fn branches(here: &Here<'_>) -> Option<Patch> {
-    match here.op {
+pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
+    match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
             let own: Vec<&Symbol> = scan.binds().collect();
-            let work = work(&scan.body, scan.params().invariants.start, &own);
+            let work = movable_work(&scan.body, scan.params().invariants.start, &own);
             if work.is_empty() {
                 return None;
             }
-            here.build(here.operands, |operands| of_scan(scan, &work, operands))
+            context.build(context.operands, |operands| emit_scan(scan, &work, operands))
         }
         Op::While(op) => {
             let carries = op.operands().carries.len();
-            let work = [&op.condition, &op.body].map(|body| work(body, carries, &[]));
+            let work = [&op.condition, &op.body].map(|body| movable_work(body, carries, &[]));
             if work.iter().all(Vec::is_empty) {
                 return None;
             }
-            here.build(here.operands, |operands| of_while(op, &work, operands))
+            context.build(context.operands, |operands| emit_while(op, &work, operands))
         }
         _ => None,
     }
@@ -50,13 +50,13 @@ struct Work<'a> {
 
 /// Returns the work in branches of a body whose inputs from `first` on are the same in each step. `own` are the sizes
 /// that the loop binds.
-fn work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
+fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
     let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
     let mut all = Vec::new();
     if !body.nodes().iter().any(|node| is_choice(&node.op)) {
         return all;
     }
-    let is_shared = shared(body, body.inputs()[first..].iter().map(|input| input.value), own);
+    let is_shared = shared_values(body, body.inputs()[first..].iter().map(|input| input.value), own);
     let stepwise: Vec<&Symbol> =
         body.nodes().iter().flat_map(|node| node.op.binds()).chain(own.iter().copied()).collect();
     let live = body.live_nodes();
@@ -70,7 +70,8 @@ fn work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
                 .zip(params)
                 .filter(|(operand, _)| is_shared[operand.index()])
                 .collect();
-            let values = moved(branch, &shared(branch, given.iter().map(|(_, param)| *param), &stepwise));
+            let values =
+                values_to_move(branch, &shared_values(branch, given.iter().map(|(_, param)| *param), &stepwise));
             if !values.is_empty() {
                 all.push(Work { node: index, number, branch, given, values });
             }
@@ -81,36 +82,36 @@ fn work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
 
 impl Work<'_> {
     /// Computes the values from the captures of the body.
-    fn done(&self, body: &Graph, outside: &[(Value, ValueId)]) -> Option<Vec<Value>> {
+    fn compute(&self, body: &Graph, outside: &[(Value, ValueId)]) -> Option<Vec<Value>> {
         let (operands, params): (Vec<ValueId>, Vec<ValueId>) = self.given.iter().copied().unzip();
-        let given: Vec<(Value, ValueId)> = computed(body, outside, &operands)?.into_iter().zip(params).collect();
-        computed(self.branch, &given, &self.values)
+        let given: Vec<(Value, ValueId)> = compute_values(body, outside, &operands)?.into_iter().zip(params).collect();
+        compute_values(self.branch, &given, &self.values)
     }
 }
 
-fn of_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<Value>> {
     let outside = Loop::of(scan, operands).invariants;
     let mut all = operands.to_vec();
     for part in work {
-        all.extend(part.done(&scan.body, &outside)?);
+        all.extend(part.compute(&scan.body, &outside)?);
     }
     let invariants = scan.invariants + all.len() - operands.len();
-    emit(Scan { body: Arc::new(without(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
+    emit(Scan { body: Arc::new(without_work(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
 }
 
 /// Emits the while loop after the work.
-fn of_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
     with_moved(op, operands, work, |body, outside, work| {
         let mut all = Vec::new();
         for part in work {
-            all.extend(part.done(body, outside)?);
+            all.extend(part.compute(body, outside)?);
         }
-        Some((all, without(body, work)?))
+        Some((all, without_work(body, work)?))
     })
 }
 
 /// Returns the body with the values of the work as additional parameters at the end.
-fn without(body: &Graph, work: &[Work<'_>]) -> Option<Graph> {
+fn without_work(body: &Graph, work: &[Work<'_>]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     body.inputs().iter().for_each(|input| copied.input(&mut graph, input.value, "x"));
     let param = |graph: &mut Graph, part: &Work<'_>, value: &ValueId| {

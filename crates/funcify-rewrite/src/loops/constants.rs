@@ -8,18 +8,18 @@
 use super::*;
 
 /// Replaces operands of a loop that are a single number.
-pub(crate) fn constants(here: &Here<'_>) -> Option<Patch> {
-    let Op::Scan(scan) = here.op else { return None };
+pub(crate) fn constants(context: &RewriteContext<'_>) -> Option<Patch> {
+    let Op::Scan(scan) = context.op else { return None };
     let places = scan.operands();
-    let number = |operand: usize| here.splat(here.operands[operand]);
-    let is_certain = scan.sequences.iter().any(|sequence| !sequence.reads.is_empty()) && is_certain_loop(here, scan);
+    let number = |operand: usize| context.splat(context.operands[operand]);
+    let is_certain = scan.sequences.iter().any(|sequence| !sequence.reads.is_empty()) && is_certain_loop(context, scan);
     let sequences: Vec<Option<Scalar>> =
         places.sequences.map(|operand| number(operand).filter(|_| is_certain)).collect();
     let invariants: Vec<Option<Scalar>> = places.invariants.map(number).collect();
     if sequences.iter().chain(&invariants).all(Option::is_none) {
         return None;
     }
-    here.build(here.operands, |operands| {
+    context.build(context.operands, |operands| {
         let mut parts = Loop::of(scan, operands);
         let mut numbers = sequences.iter();
         parts.sequences.retain(|part| {

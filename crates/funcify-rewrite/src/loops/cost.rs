@@ -7,10 +7,10 @@ use funcify_core::types::{Replacements, TensorType};
 use super::*;
 
 /// The limit on the memory held for products and for sums over steps, as a multiple of what a loop reads and writes.
-pub(super) const FACTOR: i64 = 8;
+pub(super) const MAX_MEMORY_FACTOR: i64 = 8;
 
 /// The number of bytes for all steps that is always small enough.
-const SMALL: i64 = 1 << 16;
+const ALWAYS_ALLOWED_BYTES: i64 = 1 << 16;
 
 /// Returns the bytes of a tensor.
 pub(super) fn bytes(ty: &TensorType) -> Dim {
@@ -33,12 +33,12 @@ fn sum<'a>(types: impl Iterator<Item = &'a TensorType>) -> Dim {
 
 /// Returns whether `new` bytes per step are at most `factor` times the `present` bytes that a step moves already.
 pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
-    let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= SMALL);
+    let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= ALWAYS_ALLOWED_BYTES);
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
 }
 
 /// Returns [`is_bounded`] under the assumption that no size is 0, since empty tensors take no memory.
-pub(super) fn is_bounded_of_some(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
+pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let symbols = new.symbols().into_iter().chain(present.symbols()).chain(steps.symbols());
     let one_more: Replacements = symbols.map(|symbol| (symbol.clone(), Dim::symbol(symbol) + 1)).collect();
     let [new, present, steps] = [new, present, steps].map(|dim| dim.replaced(&one_more));
@@ -50,7 +50,7 @@ pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, 
     let mut sum = Dim::from(0);
     values.retain(|value| {
         let with = sum.clone() + bytes(body.ty(*value));
-        let fits = is_bounded(&with, present, FACTOR, steps);
+        let fits = is_bounded(&with, present, MAX_MEMORY_FACTOR, steps);
         if fits {
             sum = with;
         }

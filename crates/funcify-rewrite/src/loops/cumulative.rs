@@ -13,7 +13,7 @@
 
 use funcify_core::graph::emit_value;
 
-use super::known::{State, StateRows, Wanted, give, states, taken};
+use super::removed_states::{RemovedState, State, StateRows, read_as_sequence, remove_states, states};
 use super::*;
 use crate::numbers::is_same;
 
@@ -24,22 +24,22 @@ struct Running {
     /// The value that a step combines it with.
     addend: ValueId,
     /// `true` if it starts as the neutral element.
-    from_nothing: bool,
+    starts_at_identity: bool,
 }
 
 /// Replaces states of a loop that are running reductions.
-pub(crate) fn cumulative(here: &Here<'_>) -> Option<Patch> {
-    let scan = whole_loop(here)?;
-    let states = running(here, scan);
+pub(crate) fn cumulative(context: &RewriteContext<'_>) -> Option<Patch> {
+    let scan = whole_loop(context)?;
+    let states = running_states(context, scan);
     if states.is_empty() {
         return None;
     }
-    here.build(here.operands, |operands| moved(scan, &states, operands))
+    context.build(context.operands, |operands| emit_as_cumulative(scan, &states, operands))
 }
 
-fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
+fn running_states(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Running> {
     let mut running: Vec<Running> =
-        states(scan).into_iter().filter_map(|state| combination(here, scan, state)).collect();
+        states(scan).into_iter().filter_map(|state| combination(context, scan, state)).collect();
     if running.is_empty() {
         return running;
     }
@@ -49,7 +49,7 @@ fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
         let is_read = !state.is_carry(scan) || uses[state.before.index()] > 1 || uses[state.after.index()] > 1;
         let with = held.clone() + bytes(scan.body.ty(state.before));
         let is_moved =
-            is_read && classes[addend.index()] == Class::Steady && is_bounded(&with, &present, 1, &scan.steps);
+            is_read && classes[addend.index()] == Class::FromSequences && is_bounded(&with, &present, 1, &scan.steps);
         if is_moved {
             held = with;
         }
@@ -59,28 +59,28 @@ fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
 }
 
 /// Returns the combination of a state with another value, if that is its next value.
-fn combination(here: &Here<'_>, scan: &Scan, state: State) -> Option<Running> {
+fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Option<Running> {
     let State { before, after, .. } = state;
-    let (Op::Binary(op), &[left, right]) = made_by(&scan.body, after)? else { return None };
+    let (Op::Binary(op), &[left, right]) = defining_op(&scan.body, after)? else { return None };
     let addend = if left == before { right } else { left };
     let dtype = scan.body.ty(before).dtype;
     let kind = ReduceKind::of(*op, dtype).filter(|_| left == before || right == before)?;
-    let start = state.start(scan, here.operands).filter(|_| state.is_carry(scan));
-    let nothing = kind.identity(dtype);
-    let from_nothing = start.and_then(|start| here.splat(start)).is_some_and(|start| is_same(start, nothing));
-    Some(Running { kind, state, addend, from_nothing })
+    let start = state.start(scan, context.operands).filter(|_| state.is_carry(scan));
+    let identity = kind.identity(dtype);
+    let starts_at_identity = start.and_then(|start| context.splat(start)).is_some_and(|start| is_same(start, identity));
+    Some(Running { kind, state, addend, starts_at_identity })
 }
 
 /// Removes these states from the loop, which reads their rows as sequences.
-fn moved(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_as_cumulative(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let addends: Vec<ValueId> = running.iter().map(|running| running.addend).collect();
-    let addends = lifted(&parts, &scan.steps, &[], &addends)?;
+    let addends = compute_for_all_steps(&parts, &scan.steps, &[], &addends)?;
     let states: Vec<State> = running.iter().map(|running| running.state).collect();
     let mut given = Vec::new();
-    for ((running, addends), wanted) in running.iter().zip(addends).zip(taken(&mut parts, &states)) {
-        let rows = running.rows(scan, running.state.start(scan, operands)?, addends, &wanted);
-        given.extend(give(&mut parts, scan.reverse, &scan.steps, wanted, rows));
+    for ((running, addends), removed) in running.iter().zip(addends).zip(remove_states(&mut parts, &states)) {
+        let rows = running.rows(scan, running.state.start(scan, operands)?, addends, &removed);
+        given.extend(read_as_sequence(&mut parts, scan.reverse, &scan.steps, removed, rows));
     }
     let mut results = parts.emit_rest()?.old;
     given.into_iter().for_each(|(number, value)| results[number] = Some(value));
@@ -88,9 +88,9 @@ fn moved(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Val
 }
 
 impl Running {
-    fn rows(&self, scan: &Scan, start: Value, addends: Value, wanted: &Wanted) -> StateRows {
+    fn rows(&self, scan: &Scan, start: Value, addends: Value, removed: &RemovedState) -> StateRows {
         let (kind, reverse) = (self.kind, scan.reverse);
-        if self.from_nothing && !wanted.is_before() {
+        if self.starts_at_identity && !removed.uses_before() {
             let rows = addends.cumulative(kind, 0, reverse);
             let result = match scan.steps.is_at_least(&Dim::from(1)) {
                 Some(true) => rows.index(0, if reverse { 0 } else { -1 }),

@@ -13,7 +13,7 @@ pub(super) enum Class {
     /// Depends on nothing, or on invariants only: the value is the same in each step.
     Shared,
     /// Also depends on rows of sequences, through ops that may run before the loop.
-    Steady,
+    FromSequences,
     /// Depends on states, or on ops that must not run outside of the loop.
     Stepwise,
 }
@@ -23,7 +23,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
     let (body, layout, present) = (&scan.body, scan.params(), bytes_of_step(scan));
     let mut classes = vec![Class::Stepwise; body.values().count()];
     for params in layout.sequences {
-        params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Steady);
+        params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::FromSequences);
     }
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
     // The sizes that each step binds anew: the numbers of steps of inner loops.
@@ -39,7 +39,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
         {
             continue;
         }
-        let class = if operands.contains(&Class::Steady) { Class::Steady } else { Class::Shared };
+        let class = if operands.contains(&Class::FromSequences) { Class::FromSequences } else { Class::Shared };
         node.outputs.iter().for_each(|output| classes[output.index()] = class);
     }
     classes
@@ -51,21 +51,22 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
     let body = &scan.body;
     let is_one_product = match node.op.class() {
         OpClass::Product(Product::MatMul(_)) => {
-            operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2
+            operands == [Class::FromSequences, Class::Shared] && body.ty(node.inputs[0]).rank() == 2
         }
-        OpClass::Product(Product::Conv(_)) => operands == [Class::Steady, Class::Shared],
+        OpClass::Product(Product::Conv(_)) => operands == [Class::FromSequences, Class::Shared],
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => true,
         // `classes` never lifts these.
         OpClass::Control(_) | OpClass::Custom(_) => return false,
     };
-    let is_steady = operands.contains(&Class::Steady);
-    !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, FACTOR, &scan.steps))
+    let is_from_sequences = operands.contains(&Class::FromSequences);
+    !is_from_sequences
+        || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, MAX_MEMORY_FACTOR, &scan.steps))
 }
 
 /// Computes values of a loop's body for all steps, from the rows of the sequences, the invariants, and traces of
 /// other values. Returns `None` if one needs anything else.
-pub(super) fn lifted(
+pub(super) fn compute_for_all_steps(
     parts: &Loop,
     steps: &Dim,
     traces: &[(ValueId, Value)],
@@ -82,14 +83,14 @@ pub(super) fn lifted(
     }
     given.extend(parts.invariants.iter().map(|(value, param)| (*param, Batched::unmapped(*value))));
     let (params, inputs): (Vec<ValueId>, Vec<Batched>) = given.into_iter().unzip();
-    let program = cone(body, &params, outputs)?;
+    let program = extract_program(body, &params, outputs)?;
     Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
 }
 
 /// Computes values of a body that depend on the given parameters only.
-pub(super) fn computed(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
+pub(super) fn compute_values(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
     let (values, params): (Vec<Value>, Vec<ValueId>) = given.iter().copied().unzip();
-    graph::inline(&cone(body, &params, outputs)?, &values).ok()
+    graph::inline(&extract_program(body, &params, outputs)?, &values).ok()
 }
 
 /// Returns a flag for each value that the outputs need, stopping at values that are available.
@@ -109,17 +110,17 @@ pub(super) fn needed<'a>(
 }
 
 /// Returns whether a node computes a value that is needed and was not copied.
-pub(super) fn gives(node: &Node, needed: &[bool], copied: &ValueMap<'_>) -> bool {
+pub(super) fn computes_needed(node: &Node, needed: &[bool], copied: &ValueMap<'_>) -> bool {
     node.outputs.iter().any(|output| needed[output.index()] && copied.get(*output).is_none())
 }
 
 /// Extracts the program from some values of a body to others.
-fn cone(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
+fn extract_program(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
     let needed = needed(body, outputs, |value| params.contains(&value));
     let (mut graph, mut copied) = (Graph::new("step"), ValueMap::new(body));
     params.iter().enumerate().for_each(|(number, param)| copied.input(&mut graph, *param, &format!("x{number}")));
     for node in body.nodes() {
-        if gives(node, &needed, &copied) {
+        if computes_needed(node, &needed, &copied) {
             copied.node(&mut graph, node, node.op.clone())?;
         }
     }

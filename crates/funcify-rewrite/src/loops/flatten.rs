@@ -13,10 +13,10 @@
 use super::*;
 
 /// Merges two nested loops into one.
-pub(crate) fn flatten(here: &Here<'_>) -> Option<Patch> {
-    let outer = whole_loop(here).filter(|outer| outer.carries > 0 && outer.policy.is_none())?;
+pub(crate) fn flatten(context: &RewriteContext<'_>) -> Option<Patch> {
+    let outer = whole_loop(context).filter(|outer| outer.carries > 0 && outer.policy.is_none())?;
     let nest = Nest::of(outer)?;
-    here.build(here.operands, |operands| nest.flat(operands))
+    context.build(context.operands, |operands| nest.emit_flat(operands))
 }
 
 struct Nest<'a> {
@@ -81,7 +81,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Emits the loop over the steps of both.
-    fn flat(&self, operands: &[Value]) -> Option<Vec<Value>> {
+    fn emit_flat(&self, operands: &[Value]) -> Option<Vec<Value>> {
         let (outer, places) = (self.outer, self.outer.operands());
         let steps = outer.steps.clone() * &self.inner.steps;
         let sequences = self.sequences.iter().map(|(number, offset)| {

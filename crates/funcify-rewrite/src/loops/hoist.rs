@@ -6,8 +6,8 @@
 //!
 //! Precondition: the loop runs all its steps, whose number is fixed before it; the ops are certain, because there may
 //! be no step; a product has the same right operand in each step, so that it is one product. The memory held for all
-//! steps is bounded: each value is at most [`FACTOR`](super::cost::FACTOR) times what a step moves anyway, and a
-//! value that the loop still reads comes from a product, or is no larger than its sources.
+//! steps is bounded: each value is at most [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times what a step
+//! moves anyway, and a value that the loop still reads comes from a product, or is no larger than its sources.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -16,10 +16,10 @@ use super::cost::affordable;
 use super::*;
 
 /// Moves work of a loop before it.
-pub(crate) fn hoist(here: &Here<'_>) -> Option<Patch> {
-    let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
+pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
+    let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
     let plan = Hoisted::of(scan)?;
-    here.build(here.operands, |operands| plan.moved(scan, operands))
+    context.build(context.operands, |operands| plan.emit_hoisted(scan, operands))
 }
 
 /// The values and traces to move.
@@ -36,13 +36,14 @@ impl Hoisted {
         let present = bytes_of_step(scan);
         let classes = classes(scan);
         let uses = uses(body);
-        let is_steady = |output: &ValueId| classes[output.index()] == Class::Steady;
+        let is_from_sequences = |output: &ValueId| classes[output.index()] == Class::FromSequences;
         let mut moved: Vec<bool> =
-            body.nodes().iter().map(|node| node.outputs.first().is_some_and(is_steady)).collect();
-        let traces: Vec<_> = traces(scan).filter(|(_, written)| is_steady(written)).collect();
+            body.nodes().iter().map(|node| node.outputs.first().is_some_and(is_from_sequences)).collect();
+        let traces: Vec<_> = traces(scan).filter(|(_, written)| is_from_sequences(written)).collect();
         loop {
-            let read = self::read(body, &moved, &traces, &uses);
-            let refused: Vec<ValueId> = read.iter().copied().filter(|value| !pays(scan, &classes, *value)).collect();
+            let read = values_read(body, &moved, &traces, &uses);
+            let refused: Vec<ValueId> =
+                read.iter().copied().filter(|value| !pays_off(scan, &classes, *value)).collect();
             if refused.is_empty() {
                 let plan = Hoisted { read: affordable(body, read, &present, &scan.steps), traces };
                 let has_work = !plan.read.is_empty() || !plan.traces.is_empty();
@@ -56,11 +57,11 @@ impl Hoisted {
         }
     }
 
-    fn moved(&self, scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
+    fn emit_hoisted(&self, scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
         let mut parts = Loop::of(scan, operands);
         let written = self.traces.iter().map(|(_, written)| *written);
         let outputs: Vec<ValueId> = self.read.iter().copied().chain(written).collect();
-        let mut values = lifted(&parts, &scan.steps, &[], &outputs)?;
+        let mut values = compute_for_all_steps(&parts, &scan.steps, &[], &outputs)?;
         let traces = values.split_off(self.read.len());
         for (value, rows) in self.read.iter().zip(values) {
             let param = parts.param_for(*value, "moved");
@@ -76,7 +77,7 @@ impl Hoisted {
 }
 
 /// Returns the values of moved nodes that the rest of a loop reads.
-fn read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
+fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
     let moved = || body.nodes().iter().zip(moved).filter(|(_, moved)| **moved).map(|(node, _)| node);
     let mut left = uses.to_vec();
     for node in moved() {
@@ -92,9 +93,9 @@ fn read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize
 
 /// Returns whether computing a value for all steps at once pays off: it takes work, and comes from a product or is no
 /// larger than its sources.
-fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
+fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
-    let Some((op, _)) = made_by(body, value) else { return true };
+    let Some((op, _)) = defining_op(body, value) else { return true };
     if op.is_movement() {
         return false;
     }
@@ -102,10 +103,10 @@ fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let mut pending = vec![value];
     let mut seen = vec![false; body.values().count()];
     while let Some(value) = pending.pop() {
-        if std::mem::replace(&mut seen[value.index()], true) || classes[value.index()] != Class::Steady {
+        if std::mem::replace(&mut seen[value.index()], true) || classes[value.index()] != Class::FromSequences {
             continue;
         }
-        match made_by(body, value) {
+        match defining_op(body, value) {
             Some((op, operands)) => {
                 has_product |= op.work() == Work::Terms;
                 pending.extend_from_slice(operands);

@@ -7,24 +7,24 @@
 //! twice what the outer loop moves anyway. If the outer loop has a state, the inner one returns final values only,
 //! because a backward loop may recompute rows so that they are not held.
 
-use super::cost::is_bounded_of_some;
+use super::cost::is_bounded_for_nonempty;
 use super::*;
 
 /// The limit on the memory held, as a multiple of what the outer loop reads and writes.
-const MOST_HELD: i64 = 2;
+const MAX_HELD_FACTOR: i64 = 2;
 
 /// Runs inner loops for all outer steps at once, before the outer loop.
-pub(crate) fn interchange(here: &Here<'_>) -> Option<Patch> {
-    let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
-    let results = independent(scan);
+pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
+    let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
+    let results = independent_results(scan);
     if results.is_empty() {
         return None;
     }
-    here.build(here.operands, |operands| moved(scan, &results, operands))
+    context.build(context.operands, |operands| emit_inner_before(scan, &results, operands))
 }
 
 /// Returns the results, read by the rest of a step, of inner loops that depend on no state.
-fn independent(scan: &Scan) -> Vec<ValueId> {
+fn independent_results(scan: &Scan) -> Vec<ValueId> {
     let body = &scan.body;
     if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
         return Vec::new();
@@ -36,13 +36,13 @@ fn independent(scan: &Scan) -> Vec<ValueId> {
     for node in body.live() {
         let Op::Scan(inner) = &node.op else { continue };
         let classes: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
-        let is_independent = classes.contains(&Class::Steady) && !classes.contains(&Class::Stepwise);
+        let is_independent = classes.contains(&Class::FromSequences) && !classes.contains(&Class::Stepwise);
         let keeps_rows = has_state && !inner.buffers.is_empty();
         if !is_independent || keeps_rows || !is_plain(inner) || uses_any(body, node, &stepwise) {
             continue;
         }
         let with = held.clone() + bytes_held(body, node, inner);
-        if is_bounded_of_some(&with, &present, MOST_HELD, &scan.steps) {
+        if is_bounded_for_nonempty(&with, &present, MAX_HELD_FACTOR, &scan.steps) {
             held = with;
             results.extend(node.outputs.iter().copied().filter(|output| uses[output.index()] > 0));
         }
@@ -64,9 +64,9 @@ fn bytes_held(body: &Graph, node: &Node, inner: &Scan) -> Dim {
     bytes_of(body, &computed) + bytes_of(body, &node.outputs) + largest.unwrap_or(Dim::from(0))
 }
 
-fn moved(scan: &Scan, results: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_inner_before(scan: &Scan, results: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    for (value, rows) in results.iter().zip(lifted(&parts, &scan.steps, &[], results)?) {
+    for (value, rows) in results.iter().zip(compute_for_all_steps(&parts, &scan.steps, &[], results)?) {
         let param = parts.param_for(*value, "inner");
         parts.sequences.push(SequencePart { value: rows, reads: vec![(0, param)] });
     }

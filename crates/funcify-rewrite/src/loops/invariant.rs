@@ -8,31 +8,31 @@
 //! step; the loop is not truncated. The memory held is bounded by the operands of a step.
 
 use super::cost::affordable;
-use super::cut::computed;
+use super::cut::compute_values;
 use super::*;
 
 /// Moves invariant work of a loop before it.
-pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {
-    match here.op {
+pub(crate) fn invariants(context: &RewriteContext<'_>) -> Option<Patch> {
+    match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
             let own: Vec<&Symbol> = scan.binds().collect();
             let given = scan.body.inputs()[scan.params().invariants.start..].iter().map(|input| input.value);
-            let moved = moved(&scan.body, &shared(&scan.body, given, &own));
+            let moved = values_to_move(&scan.body, &shared_values(&scan.body, given, &own));
             if moved.is_empty() {
                 return None;
             }
-            here.build(here.operands, |operands| of_scan(scan, &moved, operands))
+            context.build(context.operands, |operands| emit_scan(scan, &moved, operands))
         }
         Op::While(op) => {
             let carries = op.operands().carries.len();
             let moved = [&op.condition, &op.body].map(|body| {
                 let given = body.inputs()[carries..].iter().map(|input| input.value);
-                moved(body, &shared(body, given, &[]))
+                values_to_move(body, &shared_values(body, given, &[]))
             });
             if moved.iter().all(Vec::is_empty) {
                 return None;
             }
-            here.build(here.operands, |operands| of_while(op, &moved, operands))
+            context.build(context.operands, |operands| emit_while(op, &moved, operands))
         }
         _ => None,
     }
@@ -40,14 +40,14 @@ pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {
 
 /// Returns a flag for each value of a body that depends on the given values only. `own` are the sizes that the loop
 /// binds.
-pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
+pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
     let mut is_shared = vec![false; body.values().count()];
     given.for_each(|value| is_shared[value.index()] = true);
     let mut stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     stepwise.extend(own);
     for node in body.nodes() {
         let is_so = node.inputs.iter().all(|input| is_shared[input.index()])
-            && !stays(&node.op)
+            && !is_never_moved(&node.op)
             && !uses_any(body, node, &stepwise)
             && cannot_fail(body, node, &Sizes::new());
         node.outputs.iter().for_each(|output| is_shared[output.index()] = is_so);
@@ -56,7 +56,7 @@ pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[
 }
 
 /// Returns the shared values that other ops of a body read, if computing them takes work.
-pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
+pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     let is_made = |output: &ValueId| is_shared[output.index()];
     let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));
     if !is_work {
@@ -80,25 +80,25 @@ pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
 
 /// Returns whether an op is never moved: an op of another crate, a function with a derivative rule, a loop that binds
 /// a size, or a checkpoint, which exists so that the backward pass computes it again.
-fn stays(op: &Op) -> bool {
+fn is_never_moved(op: &Op) -> bool {
     match op {
         Op::Switch(switch) => switch.branches.len() == 1,
         op => op.is_opaque() || op.binds().next().is_some(),
     }
 }
 
-fn of_scan(scan: &Scan, moved: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_scan(scan: &Scan, moved: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    for (value, outer) in moved.iter().zip(computed(&parts.body, &parts.invariants, moved)?) {
+    for (value, outer) in moved.iter().zip(compute_values(&parts.body, &parts.invariants, moved)?) {
         let param = parts.param_for(*value, "moved");
         parts.invariants.push((outer, param));
     }
     parts.emit()?.old.into_iter().collect()
 }
 
-fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option<Vec<Value>> {
     with_moved(op, operands, moved, |body, outside, moved| {
-        Some((computed(body, outside, moved)?, with_params(body, moved)?))
+        Some((compute_values(body, outside, moved)?, with_params(body, moved)?))
     })
 }
 

@@ -20,20 +20,20 @@ enum Replacement {
 }
 
 /// Replaces buffers of a loop by carries or traces.
-pub(crate) fn last_rows(here: &Here<'_>) -> Option<Patch> {
-    let Op::Scan(scan) = here.op else { return None };
+pub(crate) fn last_rows(context: &RewriteContext<'_>) -> Option<Patch> {
+    let Op::Scan(scan) = context.op else { return None };
     if scan.truncate.is_some() || scan.until.is_some() || scan.buffers.is_empty() {
         return None;
     }
     let replacements: Vec<Option<Replacement>> =
-        (0..scan.buffers.len()).map(|number| replacement(here, scan, number)).collect();
-    if replacements.iter().all(Option::is_none) || !is_certain_loop(here, scan) {
+        (0..scan.buffers.len()).map(|number| replacement(context, scan, number)).collect();
+    if replacements.iter().all(Option::is_none) || !is_certain_loop(context, scan) {
         return None;
     }
-    here.build(here.operands, |operands| changed(scan, &replacements, operands))
+    context.build(context.operands, |operands| emit_replaced(scan, &replacements, operands))
 }
 
-fn replacement(here: &Here<'_>, scan: &Scan, number: usize) -> Option<Replacement> {
+fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Option<Replacement> {
     let buffer = &scan.buffers[number];
     let is_last = buffer.returned == Returned::Last(1);
     match buffer.start {
@@ -41,13 +41,13 @@ fn replacement(here: &Here<'_>, scan: &Scan, number: usize) -> Option<Replacemen
         Start::Given(1) | Start::Empty if is_last => Some(Replacement::Carry),
         Start::Full if buffer.reads.is_empty() && buffer.writes == [0] => {
             let operand = scan.operands().buffers[number]?;
-            (here.ty(operand).shape[0] == scan.steps).then_some(Replacement::Trace)
+            (context.ty(operand).shape[0] == scan.steps).then_some(Replacement::Trace)
         }
         _ => None,
     }
 }
 
-fn changed(scan: &Scan, replacements: &[Option<Replacement>], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_replaced(scan: &Scan, replacements: &[Option<Replacement>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     // The results that are last rows, each with the carry whose final value it is.
     let mut rows: Vec<(usize, usize)> = Vec::new();

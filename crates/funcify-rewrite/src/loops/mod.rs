@@ -14,8 +14,8 @@ mod flatten;
 mod hoist;
 mod interchange;
 mod invariant;
-mod known;
 mod last_rows;
+mod removed_states;
 mod sink;
 mod states;
 mod steps;
@@ -43,9 +43,9 @@ use funcify_core::ops::{Binary, Broadcast, Constant, Op, Reduce, ReduceKind, Sli
 use funcify_core::types::{Dim, Sizes, Symbol};
 use funcify_core::{HostTensor, Scalar, Value, concat, full};
 
-use self::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
-use self::cut::{Class, classes, gives, lifted, needed};
-use crate::rule::{Here, Patch};
+use self::cost::{MAX_MEMORY_FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
+use self::cut::{Class, classes, compute_for_all_steps, computes_needed, needed};
+use crate::rule::{Patch, RewriteContext};
 
 /// A loop in parts. Values of the body refer to the original body plus added parameters. `V` is the type of operands:
 /// values of the open trace, or of a graph.
@@ -205,7 +205,7 @@ impl<V: Copy> Loop<V> {
         }
         let binding = self.binding();
         for (index, node) in self.body.nodes().iter().enumerate() {
-            if binding.contains(&index) || gives(node, &needed, &copied) {
+            if binding.contains(&index) || computes_needed(node, &needed, &copied) {
                 copied.node(&mut graph, node, node.op.clone())?;
             }
         }
@@ -216,7 +216,7 @@ impl<V: Copy> Loop<V> {
     }
 
     /// Reassembles the loop and its operands. Returns `None` if a step needs something that is no longer a part.
-    pub(super) fn assembled(&self) -> Option<(Scan, Vec<V>)> {
+    pub(super) fn assemble(&self) -> Option<(Scan, Vec<V>)> {
         let body = self.body()?;
         let mut operands: Vec<V> = self.count.into_iter().collect();
         operands.extend(self.sequences.iter().map(|part| part.value));
@@ -240,7 +240,7 @@ impl<V: Copy> Loop<V> {
 impl Loop {
     /// Adds the loop to the open trace.
     fn emit(&self) -> Option<Results> {
-        let (scan, operands) = self.assembled()?;
+        let (scan, operands) = self.assemble()?;
         let results = emit(scan, &operands).ok()?;
         let mut old = vec![None; self.scan.buffers.len() + self.scan.carries];
         let numbers = self.buffers.iter().map(|part| part.number).chain(self.carries.iter().map(|part| part.number));
@@ -263,16 +263,18 @@ impl Loop {
 
 /// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and is certain: the rest of the
 /// loop may become dead code, and no error may be lost with it.
-fn whole_loop<'a>(here: &Here<'a>) -> Option<&'a Scan> {
-    match here.op {
-        Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(here, scan) => Some(scan),
+fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
+    match context.op {
+        Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {
+            Some(scan)
+        }
         _ => None,
     }
 }
 
-fn is_certain_loop(here: &Here<'_>, scan: &Scan) -> bool {
+fn is_certain_loop(context: &RewriteContext<'_>, scan: &Scan) -> bool {
     let mut nodes = scan.body.nodes().iter();
-    scan.has_all_rows(&here.types()) && nodes.all(|node| cannot_fail(&scan.body, node, &Sizes::new()))
+    scan.has_all_rows(&context.types()) && nodes.all(|node| cannot_fail(&scan.body, node, &Sizes::new()))
 }
 
 /// Counts the uses of each value of a body, by its outputs and by the nodes that these need.
@@ -284,7 +286,7 @@ fn uses(body: &Graph) -> Vec<usize> {
 }
 
 /// Returns the op that computes a value of a body, with its operands.
-fn made_by(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
+fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 

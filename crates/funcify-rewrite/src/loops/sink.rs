@@ -49,9 +49,9 @@ impl Term {
     }
 
     /// Computes the sum over all steps; `stacked` returns a value for all steps.
-    fn summed(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
+    fn sum_over_steps(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
-            Addend::Product(left, right) => contracted(stacked(*left)?, stacked(*right)?)?,
+            Addend::Product(left, right) => contract_steps(stacked(*left)?, stacked(*right)?)?,
             Addend::Reduced(value, axes) => {
                 let axes = std::iter::once(0).chain(axes.iter().map(|axis| axis + 1)).collect();
                 stacked(*value)?.emit(Reduce { kind: ReduceKind::Sum, axes })
@@ -62,28 +62,29 @@ impl Term {
 }
 
 /// Moves sums of a loop after it.
-pub(crate) fn sink(here: &Here<'_>) -> Option<Patch> {
-    let scan = whole_loop(here)?;
-    let sums = sums(here, scan);
+pub(crate) fn sink(context: &RewriteContext<'_>) -> Option<Patch> {
+    let scan = whole_loop(context)?;
+    let sums = sums(context, scan);
     if sums.is_empty() {
         return None;
     }
     let classes = classes(scan);
-    let sums = bounded(scan, &classes, sums);
+    let sums = affordable_sums(scan, &classes, sums);
     if sums.is_empty() {
         return None;
     }
-    here.build(here.operands, |operands| moved(scan, &classes, &sums, operands))
+    context.build(context.operands, |operands| emit_sums_after(scan, &classes, &sums, operands))
 }
 
 /// Returns the carries that are sums.
-fn sums(here: &Here<'_>, scan: &Scan) -> Vec<Sum> {
+fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     let (body, places) = (&scan.body, scan.operands());
     let uses = uses(body);
     let carries = scan.params().carries.zip(scan.results().carries).zip(places.carries).enumerate();
     let sum = |(carry, ((param, next), operand)): (usize, ((usize, usize), usize))| {
         let (param, next) = (body.inputs()[param].value, body.outputs()[next].value);
-        let starts_at_zero = here.splat(here.operands[operand]).is_some_and(is_zero) || here.ty(operand).dtype.is_int();
+        let starts_at_zero =
+            context.splat(context.operands[operand]).is_some_and(is_zero) || context.ty(operand).dtype.is_int();
         let addends = if starts_at_zero { addends(body, &uses, next, param, 0)? } else { return None };
         let mut terms = Vec::new();
         for addend in addends {
@@ -95,17 +96,17 @@ fn sums(here: &Here<'_>, scan: &Scan) -> Vec<Sum> {
 }
 
 /// The largest nesting depth of additions, and the number of terms after which additions are no longer split.
-const DEEPEST: usize = 16;
+const MAX_NESTED_ADDITIONS: usize = 16;
 
 /// Returns the values added to `carry` to compute `value`, if nothing else uses it.
 fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: usize) -> Option<Vec<ValueId>> {
-    if uses[value.index()] != 1 || depth > DEEPEST {
+    if uses[value.index()] != 1 || depth > MAX_NESTED_ADDITIONS {
         return None;
     }
     if value == carry {
         return Some(Vec::new());
     }
-    let (Op::Binary(Binary::Add), [left, right]) = made_by(body, value)? else { return None };
+    let (Op::Binary(Binary::Add), [left, right]) = defining_op(body, value)? else { return None };
     for (sum, addend) in [(left, right), (right, left)] {
         if let Some(mut addends) = self::addends(body, uses, *sum, carry, depth + 1) {
             addends.push(*addend);
@@ -117,8 +118,10 @@ fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: 
 
 /// Splits an addend into its terms: both operands of an addition that nothing else uses.
 fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
-    match made_by(body, addend) {
-        Some((Op::Binary(Binary::Add), [left, right])) if uses[addend.index()] == 1 && terms.len() < DEEPEST => {
+    match defining_op(body, addend) {
+        Some((Op::Binary(Binary::Add), [left, right]))
+            if uses[addend.index()] == 1 && terms.len() < MAX_NESTED_ADDITIONS =>
+        {
             split(body, uses, *left, terms);
             split(body, uses, *right, terms);
         }
@@ -129,11 +132,11 @@ fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
 fn term(body: &Graph, mut value: ValueId) -> Term {
     let mut moves = Vec::new();
     loop {
-        let addend = match made_by(body, value) {
+        let addend = match defining_op(body, value) {
             Some((Op::MatMul(_), [left, right])) => Addend::Product(*left, *right),
             Some((Op::Reduce(Reduce { kind: ReduceKind::Sum, axes }), [of])) => Addend::Reduced(*of, axes.clone()),
             Some((op @ (Op::Transpose(_) | Op::Reshape(_)), [of]))
-                if moves.len() < DEEPEST && is_certain_value(body, value) =>
+                if moves.len() < MAX_NESTED_ADDITIONS && is_certain_value(body, value) =>
             {
                 moves.push(op.clone());
                 value = *of;
@@ -147,13 +150,13 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
 
 /// Collects the values that a loop must trace so that `value` is available for all steps: those that cannot be
 /// computed from the sequences alone, before any moves of their elements.
-fn bases(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
+fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
     }
-    match made_by(body, value) {
+    match defining_op(body, value) {
         Some((Op::Transpose(_) | Op::Reshape(_), [of])) if is_certain_value(body, value) => {
-            bases(body, classes, *of, all);
+            collect_values_to_trace(body, classes, *of, all);
         }
         _ if all.contains(&value) => {}
         _ => all.push(value),
@@ -171,7 +174,7 @@ fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
 
 /// Returns the sums whose traces are bounded, products first. A sum without a product must use only traces that exist
 /// by then, or take no more memory than the loop moves anyway.
-fn bounded(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
+fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);
     let mut traces: Vec<ValueId> = Vec::new();
@@ -180,14 +183,14 @@ fn bounded(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     for sum in sums {
         let mut all = traces.clone();
         for value in sum.terms.iter().flat_map(Term::values) {
-            bases(body, classes, value, &mut all);
+            collect_values_to_trace(body, classes, value, &mut all);
         }
         let new = all.iter().filter(|value| traced(scan, **value).is_none());
         let new = new.fold(Dim::from(0), |sum, value| sum + bytes(body.ty(*value)));
         // A value that is the same in each step would be repeated.
         let shared = sum.terms.iter().flat_map(Term::values).any(|value| classes[value.index()] == Class::Shared);
         let is_free = all.len() == traces.len();
-        let factor = if sum.has_product() { FACTOR } else { 1 };
+        let factor = if sum.has_product() { MAX_MEMORY_FACTOR } else { 1 };
         if !shared && (is_free || is_bounded(&new, &present, factor, &scan.steps)) {
             traces = all;
             affordable.push(sum);
@@ -197,13 +200,13 @@ fn bounded(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
 }
 
 /// Emits the loop without the sums, and the sums after it.
-fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_sums_after(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Option<Vec<Value>> {
     let body = &scan.body;
     let starts = &operands[scan.operands().carries];
     let mut parts = Loop::of(scan, operands);
     let mut traces = Vec::new();
     for value in sums.iter().flat_map(|sum| &sum.terms).flat_map(Term::values) {
-        bases(body, classes, value, &mut traces);
+        collect_values_to_trace(body, classes, value, &mut traces);
     }
     let place = |value: &ValueId| traced(scan, *value).unwrap_or_else(|| parts.trace(*value));
     let places: Vec<usize> = traces.iter().map(place).collect();
@@ -215,9 +218,9 @@ fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Op
         .zip(places)
         .map(|(value, place)| Some((*value, *results.buffers.get(place)?)))
         .collect::<Option<_>>()?;
-    let stacked = |value: ValueId| lifted(&parts, &scan.steps, &given, &[value])?.pop();
+    let stacked = |value: ValueId| compute_for_all_steps(&parts, &scan.steps, &given, &[value])?.pop();
     for sum in sums {
-        let mut terms = sum.terms.iter().map(|term| term.summed(&stacked));
+        let mut terms = sum.terms.iter().map(|term| term.sum_over_steps(&stacked));
         let first = terms.next()??;
         let total = terms.try_fold(first, |total, term| Some(total + term?))?;
         results.old[scan.buffers.len() + sum.carry] = Some(starts[sum.carry] + total);
@@ -227,7 +230,7 @@ fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Op
 
 /// Computes the sum over axis 0 of the products of two stacks of matrices, as one product whose contracted axis
 /// includes the steps.
-fn contracted(left: Value, right: Value) -> Option<Value> {
+fn contract_steps(left: Value, right: Value) -> Option<Value> {
     let rank = left.rank();
     if rank < 3 || right.rank() != rank {
         return None;

@@ -17,40 +17,40 @@ use super::super::common::text;
 use super::*;
 
 /// Merges equal states and operands of a loop, and removes constant carries.
-pub(crate) fn states(here: &Here<'_>) -> Option<Patch> {
-    let Op::Scan(scan) = here.op else { return None };
+pub(crate) fn states(context: &RewriteContext<'_>) -> Option<Patch> {
+    let Op::Scan(scan) = context.op else { return None };
     if scan.truncate.is_some() {
         return None;
     }
-    let same = same_params(here, scan);
+    let same = same_params(context, scan);
     // The rest of the loop may become dead code.
-    let constant = if is_certain_loop(here, scan) { constant_carries(scan, &same) } else { Vec::new() };
+    let constant = if is_certain_loop(context, scan) { constant_carries(scan, &same) } else { Vec::new() };
     if constant.is_empty() && same.iter().copied().eq(0..same.len()) {
         return None;
     }
-    here.build(here.operands, |operands| merged(scan, &same, &constant, operands))
+    context.build(context.operands, |operands| emit_merged(scan, &same, &constant, operands))
 }
 
 /// Returns, for each parameter of the body, the first parameter with the same value in each step.
-fn same_params(here: &Here<'_>, scan: &Scan) -> Vec<usize> {
+fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     let (layout, places) = (scan.params(), scan.operands());
     let mut same: Vec<usize> = (0..layout.count).collect();
     let mut rows: HashMap<(ValueId, usize), usize> = HashMap::new();
     for ((sequence, operand), params) in scan.sequences.iter().zip(places.sequences).zip(layout.sequences) {
         for (offset, param) in sequence.reads.iter().zip(params) {
-            same[param] = *rows.entry((here.operands[operand], *offset)).or_insert(param);
+            same[param] = *rows.entry((context.operands[operand], *offset)).or_insert(param);
         }
     }
     for (operands, params) in [(places.invariants, layout.invariants), (places.carries, layout.carries.clone())] {
         let mut values: HashMap<ValueId, usize> = HashMap::new();
         for (operand, param) in operands.zip(params) {
-            same[param] = *values.entry(here.operands[operand]).or_insert(param);
+            same[param] = *values.entry(context.operands[operand]).or_insert(param);
         }
     }
     let carries: Vec<(usize, usize)> = layout.carries.zip(scan.results().carries).collect();
     // Each round splits a class, so there are at most as many rounds as carries.
     while carries.iter().any(|(param, _)| same[*param] != *param) {
-        let numbers = numbers(&scan.body, &same);
+        let numbers = value_numbers(&scan.body, &same);
         let next = |result: usize| numbers[scan.body.outputs()[result].value.index()];
         let mut classes: HashMap<(usize, usize), usize> = HashMap::new();
         let mut split = same.clone();
@@ -66,7 +66,7 @@ fn same_params(here: &Here<'_>, scan: &Scan) -> Vec<usize> {
 }
 
 /// Assigns a number to each value of a body, equal for values that are the same if these parameters are.
-fn numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
+fn value_numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..body.values().count()).collect();
     for (param, first) in same.iter().enumerate() {
         numbers[body.inputs()[param].value.index()] = body.inputs()[*first].value.index();
@@ -97,7 +97,7 @@ fn constant_carries(scan: &Scan, same: &[usize]) -> Vec<usize> {
     carries.filter(|(_, pair)| is_constant(*pair)).map(|(carry, _)| carry).collect()
 }
 
-fn merged(scan: &Scan, same: &[usize], constant: &[usize], operands: &[Value]) -> Option<Vec<Value>> {
+fn emit_merged(scan: &Scan, same: &[usize], constant: &[usize], operands: &[Value]) -> Option<Vec<Value>> {
     let layout = scan.params();
     let param = |index: usize| scan.body.inputs()[index].value;
     let mut parts = Loop::of(scan, operands);

@@ -10,21 +10,25 @@ use funcify_core::graph::inline;
 use super::*;
 
 /// Replaces a loop with zero or one steps.
-pub(crate) fn few_steps(here: &Here<'_>) -> Option<Patch> {
-    let Op::Scan(scan) = here.op else { return None };
+pub(crate) fn few_steps(context: &RewriteContext<'_>) -> Option<Patch> {
+    let Op::Scan(scan) = context.op else { return None };
     let steps = scan.steps.constant()?;
     if scan.until.is_some() || scan.truncate.is_some() || scan.body.binds_any() {
         return None;
     }
     match steps {
-        0 if scan.has_all_rows(&here.types()) => here.build(here.operands, |operands| none(scan, operands)),
-        1 if is_certain_loop(here, scan) => here.build(here.operands, |operands| one(scan, operands)),
+        0 if scan.has_all_rows(&context.types()) => {
+            context.build(context.operands, |operands| results_of_no_step(scan, operands))
+        }
+        1 if is_certain_loop(context, scan) => {
+            context.build(context.operands, |operands| results_of_one_step(scan, operands))
+        }
         _ => None,
     }
 }
 
 /// Returns the results of a loop that runs no step.
-fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
+fn results_of_no_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let (places, results) = (scan.operands(), scan.results());
     let mut values = Vec::new();
     for ((buffer, operand), written) in scan.buffers.iter().zip(&places.buffers).zip(&results.buffers) {
@@ -42,7 +46,7 @@ fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
 }
 
 /// Returns the results of a loop that runs one step.
-fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
+fn results_of_one_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let places = scan.operands();
     // scan-c1: all rows are read before one is written.
     let mut params = Vec::new();

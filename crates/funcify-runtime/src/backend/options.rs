@@ -26,7 +26,7 @@ pub enum LoopStrategy {
 
 impl LoopStrategy {
     /// Returns the strategy if it applies to all loops.
-    pub(crate) fn forced(self) -> Option<LoopStrategy> {
+    pub(crate) fn unless_auto(self) -> Option<LoopStrategy> {
         (self != LoopStrategy::Auto).then_some(self)
     }
 

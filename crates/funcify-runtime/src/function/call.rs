@@ -122,8 +122,8 @@ impl<B: Backend> Function<B> {
             let admitted = admitted.collect::<Result<Vec<_>, _>>();
             admitted.map_err(|error| execution_error(&at(), self.backend.name(), error))
         };
-        let as_they_are = typed().all(|(tensor, dtype)| self.backend.is_admitted(tensor, dtype));
-        let admitted = if as_they_are { Cow::Borrowed(arguments) } else { Cow::Owned(admitted()?) };
+        let are_admitted = typed().all(|(tensor, dtype)| self.backend.is_admitted(tensor, dtype));
+        let admitted = if are_admitted { Cow::Borrowed(arguments) } else { Cow::Owned(admitted()?) };
         let results = run_compiled(&*repeat.program, &ActiveHandles::current(), at, self.backend.name(), &admitted);
         let results = results.map_err(|error| self.graph.explain(error))?;
         self.reused.fetch_add(1, Ordering::Relaxed);
@@ -163,8 +163,8 @@ impl<B: Backend> Function<B> {
     ) -> Result<(Vec<B::Tensor>, Option<Profile>)> {
         let _span = span::of_call(self.graph.name(), self.backend.name());
         let variant = self.pick_program(at, &sizes, || self.read_statics(at, &arguments))?;
-        let memory = self.checked_memory(&variant, &sizes);
-        let repeat = self.as_repeated(&variant, memory.as_ref(), &arguments);
+        let memory = self.memory_to_check(&variant, &sizes);
+        let repeat = self.repeat_call_for(&variant, memory.as_ref(), &arguments);
         let profiler = is_profiled.then(Profiler::new);
         let mut run = Run { backend: &self.backend, sizes, watch: ActiveHandles::current(), memory, profiler };
         let results = variant.program.execute(&mut run, arguments);
@@ -185,7 +185,7 @@ impl<B: Backend> Function<B> {
     }
 
     /// Returns the budget to enforce during the run, or `None` if the program's plan always stays within it.
-    fn checked_memory(&self, variant: &Variant<B>, sizes: &Sizes) -> Option<Memory> {
+    fn memory_to_check(&self, variant: &Variant<B>, sizes: &Sizes) -> Option<Memory> {
         let budget = self.options.budget();
         let known = variant.peak().as_ref().and_then(|(of, peak)| (of == sizes).then_some(*peak));
         let peak = known.unwrap_or_else(|| {
@@ -203,7 +203,7 @@ impl<B: Backend> Function<B> {
 
     /// Returns the fast path for calls with such arguments if they run a single program that reads no static input
     /// and stays within the memory budget.
-    fn as_repeated(
+    fn repeat_call_for(
         &self,
         variant: &Variant<B>,
         memory: Option<&Memory>,

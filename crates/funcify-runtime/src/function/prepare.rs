@@ -9,10 +9,10 @@ use funcify_rewrite::rewritten_at;
 use super::*;
 use crate::backend::registry::{check_rules, has_kernel, rule_of};
 use crate::backend::{Compiles, LoopStrategy};
-use crate::prepare::composed::composed;
+use crate::prepare::compositions::with_compositions;
 
 /// The rules whose work compiled loops do themselves.
-const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops", "sums_over_steps", "cumulative"];
+const RULES_LEFT_TO_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops", "sums_over_steps", "cumulative"];
 
 /// A graph that is ready to be compiled.
 pub(super) struct Prepared {
@@ -36,13 +36,13 @@ pub(super) fn prepare<B: Backend>(
     let settings = Settings::new(backend, options);
     let plain = graph.without_rules()?.map_or_else(|| graph.clone(), Arc::new);
     // Checks all compositions, including nested ones.
-    composed(&plain, &|_| true)?;
+    with_compositions(&plain, &|_| true)?;
     // Replaces a custom op without a kernel by its composition, if it has one.
-    let plain = match composed(&plain, &|custom| !has_kernel(backend, custom.name()))? {
+    let plain = match with_compositions(&plain, &|custom| !has_kernel(backend, custom.name()))? {
         Cow::Owned(composed) => Arc::new(composed),
         Cow::Borrowed(_) => plain,
     };
-    let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
+    let own = if options.compiles_loops_on(backend) { RULES_LEFT_TO_COMPILED_LOOPS } else { &[] };
     let rewrites = options
         .rewrites
         .clone()
@@ -78,7 +78,7 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::Scan(scan)) => {
                 // A loop that ends early runs from the host; if unrolling is forced, it needs its largest count.
-                let may_unroll = scan.until.is_none() || settings.forced().is_some();
+                let may_unroll = scan.until.is_none() || settings.forced_strategy().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 is_laid_out |= may_unroll && strategy == LoopStrategy::Unroll;
                 is_laid_out |= settings.compiles() == Compiles::Loops;

@@ -42,12 +42,12 @@ fn parse(bytes: &[u8], needs: impl Fn(&str) -> bool) -> Result<BTreeMap<String, 
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut tensors = BTreeMap::new();
     for (name, view) in file.tensors() {
-        let dtype = match DType::ALL.into_iter().find(|dtype| stored_as(*dtype) == view.dtype()) {
+        let dtype = match DType::ALL.into_iter().find(|dtype| file_dtype(*dtype) == view.dtype()) {
             Some(dtype) => dtype,
             None if !needs(&name) => continue,
             None => {
                 let reason = format!("tensor `{name}` has the dtype {:?}, which is not supported", view.dtype());
-                return Err(Problem { reason, fix: how_to_store(view.dtype()).to_string() });
+                return Err(Problem { reason, fix: storage_advice(view.dtype()).to_string() });
             }
         };
         let storage = Storage::from_le_bytes(dtype, view.data());
@@ -79,22 +79,22 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Resu
     }
     let name = path.file_name().ok_or("the path has no file name")?.to_string_lossy().into_owned();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let beside = Beside(path.with_file_name(format!(".{name}.{}-{number}.part", std::process::id())));
+    let temporary = TemporaryFile(path.with_file_name(format!(".{name}.{}-{number}.part", std::process::id())));
     let text = |error: std::io::Error| error.to_string();
-    fs::File::create_new(&beside.0).map_err(text)?;
-    write(&beside.0)?;
+    fs::File::create_new(&temporary.0).map_err(text)?;
+    write(&temporary.0)?;
     if let Some(old) = old.filter(fs::Metadata::is_file) {
-        fs::set_permissions(&beside.0, old.permissions()).map_err(text)?;
+        fs::set_permissions(&temporary.0, old.permissions()).map_err(text)?;
     }
     // Flushes to disk before the old file is replaced.
-    fs::File::open(&beside.0).and_then(|file| file.sync_all()).map_err(text)?;
-    fs::rename(&beside.0, &path).map_err(text)
+    fs::File::open(&temporary.0).and_then(|file| file.sync_all()).map_err(text)?;
+    fs::rename(&temporary.0, &path).map_err(text)
 }
 
 /// A temporary file that is removed on drop unless it was renamed.
-struct Beside(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Drop for Beside {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         // After a rename there is nothing to remove.
         let _ = fs::remove_file(&self.0);
@@ -122,7 +122,7 @@ struct TensorView<'a>(&'a HostTensor);
 
 impl View for TensorView<'_> {
     fn dtype(&self) -> Dtype {
-        stored_as(self.0.dtype())
+        file_dtype(self.0.dtype())
     }
 
     fn shape(&self) -> &[usize] {
@@ -139,7 +139,7 @@ impl View for TensorView<'_> {
 }
 
 /// Returns the type in a file for an element type.
-fn stored_as(dtype: DType) -> Dtype {
+fn file_dtype(dtype: DType) -> Dtype {
     match dtype {
         DType::Bool => Dtype::BOOL,
         DType::U8 => Dtype::U8,
@@ -154,7 +154,7 @@ fn stored_as(dtype: DType) -> Dtype {
 }
 
 /// Returns advice on how to store a tensor in a supported element type.
-fn how_to_store(dtype: Dtype) -> &'static str {
+fn storage_advice(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::I8 | Dtype::I16 => "store it as I32, which represents all of its values exactly",
         Dtype::U16 => "store it as U32, which represents all of its values exactly",

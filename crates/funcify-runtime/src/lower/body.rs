@@ -58,7 +58,7 @@ impl<B: Backend> Lowering<'_, B> {
             return Ok(program.clone());
         }
         let mut inner = Lowering::new(self.settings.clone(), self.sizes.clone());
-        inner.bounded = self.bounded_in(parameters);
+        inner.bounded = self.bounds_in_body(parameters);
         let (program, notes) = inner.lower_body(body, parameters, marked)?;
         self.notes.statics.extend(notes.statics);
         self.notes.fallback.extend(notes.fallback);
@@ -79,7 +79,7 @@ impl<B: Backend> Lowering<'_, B> {
     ) -> Result<Arc<Program<B>>> {
         let mut parameters: Vec<_> = body.inputs().iter().map(|input| Parameter::new(input.value)).collect();
         for (parameter, operand) in parameters[carries..].iter_mut().zip(operands) {
-            *parameter = self.captured(parameter.value, *operand, repeats);
+            *parameter = self.capture_parameter(parameter.value, *operand, repeats);
         }
         let key = BodyKey::Body { graph: body.id(), carries, repeats };
         self.shared_program(key, body, &parameters, &body.live_nodes())

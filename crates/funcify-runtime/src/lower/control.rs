@@ -9,7 +9,7 @@ use super::whole::used_results;
 use super::*;
 use crate::run::associative::AssociativeNode;
 use crate::run::bind::BindNode;
-use crate::run::switch::ChoiceNode;
+use crate::run::switch::SwitchNode;
 use crate::run::while_loop::WhileNode;
 
 impl<B: Backend> Lowering<'_, B> {
@@ -27,8 +27,8 @@ impl<B: Backend> Lowering<'_, B> {
         let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()], false));
         let branches = branches.collect::<Result<Vec<_>>>()?;
         let (at, index, outputs) = (node.place(), graph.ty(node.inputs[0]).dtype, graph.types(&node.outputs));
-        let choice = ChoiceNode { switch: switch.clone(), at: at.clone(), branches, places, index, outputs };
-        self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
+        let switch = SwitchNode { switch: switch.clone(), at: at.clone(), branches, places, index, outputs };
+        self.push(&at, Action::Switch(Box::new(switch)), operands, node.outputs.len())
     }
 
     pub(super) fn not_static(&self, at: &Place, reason: String, fix: &str) -> Error {
@@ -48,11 +48,11 @@ impl<B: Backend> Lowering<'_, B> {
             };
             return Err(self.not_static(&at, reason, "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`"));
         }
-        let declined = match self.lower_whole_node(graph, index, operands)?.before_it_runs("while") {
+        let declined = match self.lower_whole_node(graph, index, operands)?.into_results("while") {
             Ok(results) => return Ok(results),
             Err(declined) => declined,
         };
-        let (compiled, declined) = match declined.map(|_| self.refusing(graph, node)) {
+        let (compiled, declined) = match declined.map(|_| self.compile_refusable(graph, node)) {
             Some(Ok(compiled)) => (Some(compiled), None),
             Some(Err(furthest)) => (None, Some(furthest.unless_fault(&node.place(), self.settings.backend.name())?)),
             None => (None, None),
@@ -94,7 +94,7 @@ impl<B: Backend> Lowering<'_, B> {
         let reverse = op.reverse;
         let node = AssociativeNode { at: at.clone(), reverse, leaves, needed, outputs, pairs, up_sweep, down_sweep };
         let results = self.push(&at, Action::Associative(Box::new(node)), operands, sweeps.needed.len())?;
-        Ok(self.spread_registers(results, (0..op.leaves).map(|leaf| sweeps.needed.contains(&leaf))))
+        Ok(self.registers_of_all_results(results, (0..op.leaves).map(|leaf| sweeps.needed.contains(&leaf))))
     }
 
     /// Returns the two sweeps of an associative scan, made once for all steps of the loops around it.

@@ -5,13 +5,13 @@ use funcify_core::ops::Size;
 use super::whole::{isolate_node, used_results};
 use super::*;
 use crate::cache::Cache;
-use crate::run::late::{Cached, LateLoop, MOST_ROWS};
+use crate::run::late::{CachedPlan, LateLoop, MAX_TRACE_ROWS};
 
 /// The number of sizes for which plans are cached.
-const CACHED: usize = 64;
+const CACHED_PLANS: usize = 64;
 
 /// The size given to all symbols in a trial plan, which shows whether an op prevents compilation.
-const TRIED: usize = 8;
+const TRIAL_SIZE: usize = 8;
 
 impl<B: Backend> Lowering<'_, B> {
     /// Returns a loop with data-dependent sizes, if it can be compiled once they are known. Loops whose body binds
@@ -27,19 +27,20 @@ impl<B: Backend> Lowering<'_, B> {
         let op = scan.clone().into();
         let sized = Node { op, inputs: node.inputs[own..].to_vec(), outputs: node.outputs.clone(), site: node.site };
         let used = used_results(&uses(graph), &sized);
-        let mut alone = isolate_node(graph, &sized, &used).map_err(|error| declined(&error.to_string()))?;
+        let mut loop_graph = isolate_node(graph, &sized, &used).map_err(|error| declined(&error.to_string()))?;
         if let Some(symbol) = &scan.until {
             let count = Size { dim: Dim::symbol(symbol), dtype: DType::I64 };
-            let count = alone.push_node(count.into(), &[], node.site).map_err(|error| declined(&error.to_string()))?;
-            alone.push_output("steps", count[0]);
+            let count =
+                loop_graph.push_node(count.into(), &[], node.site).map_err(|error| declined(&error.to_string()))?;
+            loop_graph.push_output("steps", count[0]);
         }
-        let (memory_budget, cached) = (self.settings.memory_budget, Cache::new(CACHED));
-        let late = LateLoop { alone, scan, used, memory_budget, cached };
+        let (memory_budget, cached) = (self.settings.memory_budget, Cache::new(CACHED_PLANS));
+        let late = LateLoop { graph: loop_graph, scan, used, memory_budget, cached };
         let mut sizes = late.own_sizes(&self.sizes);
         let mut are_known = true;
-        late.alone.visit_symbols(&mut |symbol| {
+        late.graph.visit_symbols(&mut |symbol| {
             if sizes.get(symbol).is_none() {
-                sizes.set(symbol, TRIED);
+                sizes.set(symbol, TRIAL_SIZE);
                 are_known = false;
             }
         });
@@ -47,14 +48,14 @@ impl<B: Backend> Lowering<'_, B> {
             // A negative count is rejected when the loop runs.
             let most = usize::try_from(most.max(0))
                 .map_err(|_| declined("it may run more steps than memory can hold rows"))?;
-            if most > MOST_ROWS && late.has_traces() {
+            if most > MAX_TRACE_ROWS && late.has_traces() {
                 return Err(declined("it ends early, and its traces may be long"));
             }
             sizes.set(symbol, most);
         }
         let plan = Some(late.compile_late(self.settings.backend, &sizes)?);
         if are_known {
-            late.cached.add(Cached { sizes, plan });
+            late.cached.add(CachedPlan { sizes, plan });
         }
         Ok(late)
     }

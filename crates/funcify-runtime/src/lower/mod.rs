@@ -43,7 +43,7 @@ use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Pr
 
 /// The numbers of elements for which an op is compiled alone: below the range it does not pay off, above it memory is
 /// exceeded.
-const WORTH_COMPILING: Range<usize> = 64..1 << 36;
+const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
 /// The settings of a lowering.
 #[derive(Clone)]
@@ -59,12 +59,12 @@ pub(crate) struct Settings<'a, B: Backend> {
 
 impl<'a, B: Backend> Settings<'a, B> {
     pub(crate) fn new(backend: &'a B, options: &CompileOptions) -> Self {
-        let (strategy, max_kernels) = (options.strategy.forced(), options.max_kernels);
+        let (strategy, max_kernels) = (options.strategy.unless_auto(), options.max_kernels);
         Settings { backend, strategy, whole: options.whole, max_kernels, memory_budget: options.budget() }
     }
 
     /// Checks that `bytes` stay within the memory budget.
-    pub(crate) fn afford(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
+    pub(crate) fn check_budget(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match bytes > self.memory_budget {
             true => Err(over_budget(at, what(), bytes, 0, self.memory_budget)),
             false => Ok(()),
@@ -86,11 +86,11 @@ impl<'a, B: Backend> Settings<'a, B> {
     /// Returns the strategy of loops that are not compiled: the forced one, or else that of their lowering rule.
     pub(crate) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
         let rule = rule_of(self.backend, scan.name(), at)?;
-        Ok(self.forced().or(rule.strategy()).unwrap_or(LoopStrategy::Native))
+        Ok(self.forced_strategy().or(rule.strategy()).unwrap_or(LoopStrategy::Native))
     }
 
     /// Returns the strategy forced on loops that are not compiled.
-    pub(crate) fn forced(&self) -> Option<LoopStrategy> {
+    pub(crate) fn forced_strategy(&self) -> Option<LoopStrategy> {
         match self.strategy {
             Some(LoopStrategy::Compiled) => Some(LoopStrategy::Native),
             strategy => strategy,
@@ -247,12 +247,16 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns registers for all results of a node, given those of the results that are `there`. The other registers
+    /// Returns registers for all results of a node, given those of the results that are `present`. The other registers
     /// are never set, and nobody reads them.
-    pub(crate) fn spread_registers(&mut self, results: Vec<Slot>, there: impl Iterator<Item = bool>) -> Vec<Slot> {
+    pub(crate) fn registers_of_all_results(
+        &mut self,
+        results: Vec<Slot>,
+        present: impl Iterator<Item = bool>,
+    ) -> Vec<Slot> {
         let mut results = results.into_iter();
-        let mut slot = |there: bool| if there { results.next() } else { None };
-        there.map(|there| slot(there).unwrap_or_else(|| self.register())).collect()
+        let mut slot = |is_present: bool| if is_present { results.next() } else { None };
+        present.map(|is_present| slot(is_present).unwrap_or_else(|| self.register())).collect()
     }
 
     fn lower_kernel(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Vec<Slot>> {
@@ -295,7 +299,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             && self.settings.backend.compiles() == Compiles::Programs
             && !matches!(node.op, Op::Reshape(_))
             && !has_own_kernel
-            && most.is_some_and(|most| WORTH_COMPILING.contains(&most))
+            && most.is_some_and(|most| COMPILED_OP_ELEMENTS.contains(&most))
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {

@@ -22,11 +22,11 @@ impl<B: Backend> Lowering<'_, B> {
         let mut needed: HashSet<ValueId> = step.flat_map(|(node, _)| node.inputs.iter().copied()).collect();
         needed.extend(graph.outputs().iter().map(|output| output.value));
         let mut outer: Vec<Slot> = operands[..scan.operands().invariants.start].to_vec();
-        let own = outer.len();
+        let own_operands = outer.len();
         let own_params = graph.inputs()[..scan.params().invariants.start].iter();
         let mut parameters: Vec<Parameter> = own_params.map(|input| Parameter::new(input.value)).collect();
         for (value, register) in body.registers.into_iter().filter(|(value, _)| needed.contains(value)) {
-            parameters.push(self.captured(value, register, true));
+            parameters.push(self.capture_parameter(value, register, true));
             outer.push(register);
         }
         let program = self.shared_program(BodyKey::Step(key), graph, &parameters, &body.step)?;
@@ -36,7 +36,7 @@ impl<B: Backend> Lowering<'_, B> {
             outer.extend(&operands[scan.operands().invariants]);
         }
         let (scan, results) = (scan.clone(), outputs.len());
-        let native = NativeLoop { scan, at: at.clone(), body: program, outputs, own, rows, count, late };
+        let native = NativeLoop { scan, at: at.clone(), body: program, outputs, own_operands, rows, count, late };
         self.push(at, Action::Loop(Box::new(native)), &outer, results)
     }
 }

@@ -25,7 +25,7 @@ impl<B: Backend> Lowering<'_, B> {
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),
                 }
             }
-            attempt => (None, attempt.before_it_runs("scan").err().flatten()),
+            attempt => (None, attempt.into_results("scan").err().flatten()),
         };
         let steps = match strategy {
             LoopStrategy::Unroll => unroll::static_steps(self, call).ok(),
@@ -57,7 +57,7 @@ impl<B: Backend> Lowering<'_, B> {
     /// Returns the strategy of a loop. A forced strategy that is impossible is an error; one from the backend's
     /// lowering rule is replaced.
     fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
-        let (scan, forced) = (call.scan, self.settings.forced());
+        let (scan, forced) = (call.scan, self.settings.forced_strategy());
         match self.settings.strategy_of(scan, call.at)? {
             LoopStrategy::Unroll if scan.until.is_some() && forced.is_none() => Ok(LoopStrategy::Native),
             LoopStrategy::Unroll => {

@@ -50,7 +50,7 @@ impl<B: Backend> Lowering<'_, B> {
 
     /// Computes an integer or boolean scalar that follows from static sizes and numbers.
     pub(crate) fn static_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<StaticNumber> {
-        if !folds(&kernel.op) || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
+        if !is_foldable(&kernel.op) || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
             return None;
         }
         let numbers: Vec<&StaticNumber> =
@@ -65,8 +65,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns whether bounds must be tracked: only where loops must have a static largest count.
-    fn asks_for_bounds(&self) -> bool {
-        self.settings.forced() == Some(LoopStrategy::Unroll)
+    fn tracks_bounds(&self) -> bool {
+        self.settings.forced_strategy() == Some(LoopStrategy::Unroll)
     }
 
     fn is_bounded(&self, register: Slot) -> bool {
@@ -94,7 +94,7 @@ impl<B: Backend> Lowering<'_, B> {
 
     /// Records the sizes that a bounded loop binds.
     pub(crate) fn note_bounded_sizes<'s>(&mut self, symbols: impl Iterator<Item = &'s Symbol>) {
-        if self.asks_for_bounds() {
+        if self.tracks_bounds() {
             self.bounded.symbols.extend(symbols.cloned());
         }
     }
@@ -103,9 +103,9 @@ impl<B: Backend> Lowering<'_, B> {
     pub(crate) fn note_bounded_result(&mut self, kernel: &KernelNode<B>, operands: &[Slot], result: Slot) {
         let follows = || {
             let types = kernel.inputs.iter().chain(&kernel.outputs);
-            self.gives_bounded(&kernel.op, types) && operands.iter().all(|operand| self.is_bounded(*operand))
+            self.has_bounded_result(&kernel.op, types) && operands.iter().all(|operand| self.is_bounded(*operand))
         };
-        if self.asks_for_bounds() && follows() {
+        if self.tracks_bounds() && follows() {
             self.bounded.registers.insert(result);
         }
     }
@@ -113,7 +113,7 @@ impl<B: Backend> Lowering<'_, B> {
     /// Records the carries of a bounded loop, in `results`, that each step computes from bounded numbers and such
     /// carries.
     pub(crate) fn note_bounded_carries(&mut self, op: &While, operands: &[Slot], results: &[Slot]) {
-        if !self.asks_for_bounds() {
+        if !self.tracks_bounds() {
             return;
         }
         let places = op.operands();
@@ -139,7 +139,7 @@ impl<B: Backend> Lowering<'_, B> {
         let mut bounded: HashSet<ValueId> = flagged.map(|(input, _)| input.value).collect();
         for node in body.nodes() {
             let types = || node.inputs.iter().chain(&node.outputs).map(|value| body.ty(*value));
-            let follows = self.gives_bounded(&node.op, types()) || matches!(node.op, Op::Constant(_));
+            let follows = self.has_bounded_result(&node.op, types()) || matches!(node.op, Op::Constant(_));
             if follows && types().all(is_number) && node.inputs.iter().all(|input| bounded.contains(input)) {
                 bounded.extend(&node.outputs);
             }
@@ -148,14 +148,14 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns whether an op on numbers of these types has a bounded result if its operands are bounded.
-    fn gives_bounded<'t>(&self, op: &Op, mut types: impl Iterator<Item = &'t TensorType>) -> bool {
+    fn has_bounded_result<'t>(&self, op: &Op, mut types: impl Iterator<Item = &'t TensorType>) -> bool {
         let has_size = if let Op::Size(size) = op { self.is_bounded_size(&size.dim) } else { true };
-        folds(op) && has_size && types.all(is_number)
+        is_foldable(op) && has_size && types.all(is_number)
     }
 
     /// Returns the bounded sizes and registers in the program of a body with these parameters, whose registers are
     /// the first ones.
-    pub(crate) fn bounded_in(&self, parameters: &[Parameter]) -> Bounded {
+    pub(crate) fn bounds_in_body(&self, parameters: &[Parameter]) -> Bounded {
         let registers = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_bounded);
         Bounded {
             symbols: self.bounded.symbols.clone(),
@@ -164,14 +164,14 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Creates the parameter of a body for this register of the enclosing program.
-    pub(crate) fn captured(&self, value: ValueId, register: Slot, stays: bool) -> Parameter {
+    pub(crate) fn capture_parameter(&self, value: ValueId, register: Slot, stays: bool) -> Parameter {
         let number = self.statics.get(&register).cloned();
         Parameter { value, number, stays, is_bounded: self.is_bounded(register) }
     }
 }
 
 /// Returns whether an op on integers and booleans is evaluated when the program is made, if its operands are static.
-fn folds(op: &Op) -> bool {
+fn is_foldable(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(op) => match op {
             Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Compare(_) => true,

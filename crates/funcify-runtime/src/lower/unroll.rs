@@ -39,7 +39,7 @@ impl<B: Backend> Lowering<'_, B> {
         scan.check_rows(at, steps, |operand| rows_of[operand])?;
         let rows = rows_of.iter().fold(0u64, |sum, rows| sum.saturating_add(*rows as u64));
         let bytes = rows.saturating_mul(size_of::<UnrolledRow>() as u64);
-        self.settings.afford(at, || format!("the list of {rows} rows"), bytes)?;
+        self.settings.check_budget(at, || format!("the list of {rows} rows"), bytes)?;
 
         let rows_node = |(operand, ty): (&Slot, &TensorType)| {
             Some((*operand, Arc::new(RowsNode { row: ty.row()?, at: at.clone() })))
@@ -191,7 +191,10 @@ impl<B: Backend> Line<'_, '_, B> {
     ) -> Result<Slot> {
         let (mut parts, mut is_block) = (Vec::new(), Vec::new());
         let mut next = returned.start;
-        let follows = |row: &UnrolledRow, other: &UnrolledRow| matches!((row, other), (UnrolledRow::Given(row), UnrolledRow::Given(other)) if *other == row + 1);
+        let follows = |row: &UnrolledRow, other: &UnrolledRow| match (row, other) {
+            (UnrolledRow::Given(row), UnrolledRow::Given(other)) => *other == row + 1,
+            _ => false,
+        };
         for block in rows[returned.clone()].chunk_by(follows) {
             parts.push(match (block[0], source) {
                 (UnrolledRow::Written(register), _) => register,

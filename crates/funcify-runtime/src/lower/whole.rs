@@ -6,10 +6,10 @@ use funcify_core::ops::{Control, Movement};
 use super::report::Steps;
 use super::*;
 use crate::backend::{Compiled, WholeRequest};
-use crate::prepare::composed::composition;
+use crate::prepare::compositions::composition;
 use crate::prepare::request_whole;
 use crate::run::program::WholeNode;
-use crate::run::whole::Refusing;
+use crate::run::whole::RefusableLoop;
 
 /// The outcome of an attempt to compile a node as a whole.
 pub(crate) enum Attempt {
@@ -23,7 +23,7 @@ pub(crate) enum Attempt {
 
 impl Attempt {
     /// Returns the results, or the reason why there are none, for an op that cannot be compiled when it runs.
-    pub(crate) fn before_it_runs(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
+    pub(crate) fn into_results(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
         match self {
             Attempt::Compiled(results) => Ok(results),
             Attempt::AtRunTime => Err(Some(Declined::new(op, "one of its sizes depends on data"))),
@@ -46,7 +46,7 @@ impl<B: Backend> Lowering<'_, B> {
             Err(declined) => {
                 let declined = declined.unless_fault(&at, self.settings.backend.name())?;
                 self.notes.declined =
-                    Some(self.last_obstacle(graph, declined).unless_fault(&at, self.settings.backend.name())?);
+                    Some(self.reason_for_declining(graph, declined).unless_fault(&at, self.settings.backend.name())?);
                 return Ok(None);
             }
         };
@@ -101,17 +101,17 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let node = &graph.nodes()[index];
         let used = used_results(&self.uses(graph), node);
-        let alone = isolate_node(graph, node, &used)?;
+        let node_graph = isolate_node(graph, node, &used)?;
         // A symbol bound by a step is not a size of the program, even if the previous step of an unrolled loop has
         // bound it.
         let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
-        alone.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
+        node_graph.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
         if !has_sizes {
             return Ok(Attempt::AtRunTime);
         }
         let key = ((graph.id(), index), self.sizes.clone());
         if !self.compiled.contains_key(&key) {
-            let compiled = request_whole(self.settings.backend, self.request(&alone, false, false));
+            let compiled = request_whole(self.settings.backend, self.request(&node_graph, false, false));
             self.compiled.insert(key.clone(), compiled);
         }
         let compiled = match self.compiled[&key].clone() {
@@ -122,21 +122,24 @@ impl<B: Backend> Lowering<'_, B> {
             }
         };
         self.report_loop(self.notes.loops.len(), graph, node, LoopStrategy::Compiled, None, None);
-        let results = self.push_whole(&alone, compiled, node.place(), operands)?;
-        Ok(Attempt::Compiled(self.spread_registers(results, used.into_iter())))
+        let results = self.push_whole(&node_graph, compiled, node.place(), operands)?;
+        Ok(Attempt::Compiled(self.registers_of_all_results(results, used.into_iter())))
     }
 
     /// Compiles a loop that may refuse operands when it runs, or returns what prevents it.
-    pub(crate) fn refusing(&self, graph: &Graph, node: &Node) -> Result<Refusing<B::Tensor>, Declined> {
+    pub(crate) fn compile_refusable(&self, graph: &Graph, node: &Node) -> Result<RefusableLoop<B::Tensor>, Declined> {
         let used = used_results(&uses(graph), node);
-        let alone = isolate_node(graph, node, &used)
+        let node_graph = isolate_node(graph, node, &used)
             .map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
-        Ok(Refusing { compiled: request_whole(self.settings.backend, self.request(&alone, false, true))?, used })
+        Ok(RefusableLoop {
+            compiled: request_whole(self.settings.backend, self.request(&node_graph, false, true))?,
+            used,
+        })
     }
 
     /// Returns the reason why a program is not compiled. If integers beyond the exact range of floats prevent it, and
     /// a plan that accepts them is prevented by something else, returns that.
-    fn last_obstacle(&self, graph: &Graph, declined: Declined) -> Declined {
+    fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;
         }
@@ -194,23 +197,23 @@ fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
 /// Builds a graph of one node: its inputs are the node's operands, its outputs the `used` results. Integers that
 /// follow from sizes are computed in it as well, so that their ranges are known there.
 pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<Graph> {
-    let mut alone = Graph::new(node.op.name());
+    let mut node_graph = Graph::new(node.op.name());
     let mut inputs: Vec<_> = node
         .inputs
         .iter()
         .enumerate()
-        .map(|(index, input)| alone.push_input(&format!("operand{index}"), graph.ty(*input).clone(), false))
+        .map(|(index, input)| node_graph.push_input(&format!("operand{index}"), graph.ty(*input).clone(), false))
         .collect();
     if node.inputs.iter().any(|input| graph.ty(*input).dtype.is_int()) {
-        let integers = copy_integers(graph, &node.inputs, &mut alone);
+        let integers = copy_integers(graph, &node.inputs, &mut node_graph);
         for (operand, input) in inputs.iter_mut().zip(&node.inputs) {
             *operand = integers.get(*input).unwrap_or(*operand);
         }
     }
-    let results = alone.push_node(node.op.clone(), &inputs, node.site)?;
+    let results = node_graph.push_node(node.op.clone(), &inputs, node.site)?;
     let outputs = results.into_iter().enumerate().filter(|(index, _)| used[*index]);
     let outputs = outputs.map(|(index, value)| Output { name: format!("result{index}"), value }).collect();
-    Ok(alone.with_outputs(outputs))
+    Ok(node_graph.with_outputs(outputs))
 }
 
 /// Copies those of `values` that are integers, cheap, and computed from constants and sizes alone.

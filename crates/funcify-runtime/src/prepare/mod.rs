@@ -1,19 +1,21 @@
 //! Prepares graphs for a backend that compiles them as a whole.
 
-pub(crate) mod composed;
-pub(crate) mod stepwise;
+pub(crate) mod compositions;
+pub(crate) mod loops;
 
-use self::composed::{composed, explain};
-use self::stepwise::stepwise;
+use self::compositions::{explain_missing_composition, with_compositions};
+use self::loops::with_loops;
 use crate::backend::{Backend, CompileResult, Declined, WholeRequest};
 
 /// Asks the backend to compile a program or a loop, after replacing custom ops by their compositions and associative
 /// scans by loops.
 pub(crate) fn request_whole<B: Backend>(backend: &B, whole: WholeRequest<'_>) -> CompileResult<B::Tensor> {
     // Wrong compositions are reported when the function is compiled, before any of it is compiled as a whole.
-    let composed =
-        composed(whole.graph, &|_| true).map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;
-    let graph = &*stepwise(&composed, whole.sizes)
+    let composed = with_compositions(whole.graph, &|_| true)
+        .map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;
+    let graph = &*with_loops(&composed, whole.sizes)
         .map_err(|error| Declined::new("associative_scan", format!("as a loop: {error}")))?;
-    backend.compile_whole(WholeRequest { graph, ..whole }).map_err(|declined| explain(graph, declined))
+    backend
+        .compile_whole(WholeRequest { graph, ..whole })
+        .map_err(|declined| explain_missing_composition(graph, declined))
 }

@@ -96,7 +96,7 @@ impl<B: Backend> Program<B> {
         for (ran, instruction) in self.instructions.iter().enumerate() {
             run.watch.check_at(|| instruction.action.place(), Progress::Ops(ran))?;
             if let Some(ledger) = &ledger {
-                ledger.before(instruction, run)?;
+                ledger.check_instruction(instruction, run)?;
             }
             let _span = span::of_instruction(|| instruction.action.place());
             let mut operands: Tensors<_> = instruction.operands.iter().map(|operand| fetch(slots, *operand)).collect();
@@ -119,7 +119,7 @@ impl<B: Backend> Program<B> {
                     run.fail(&node.at, results.ok_or_else(refused))?.into()
                 }
                 Action::Loop(node) => node.run_loop(run, operands.into_vec(), &instruction.results)?,
-                Action::Choice(node) => node.run_branch(run, operands.into_vec())?,
+                Action::Switch(node) => node.run_branch(run, operands.into_vec())?,
                 Action::While(node) => node.run_while(run, operands.into_vec())?,
                 Action::Associative(node) => node.run_sweeps(run, operands.into_vec())?,
                 Action::BindSize(node) => node.bind_size(run, &operands[0])?,
@@ -139,7 +139,7 @@ impl<B: Backend> Program<B> {
                 slots[slot] = Some(tensor);
             }
             if let Some(ledger) = &mut ledger {
-                ledger.after(instruction, run);
+                ledger.record_results(instruction, run);
             }
         }
         Ok(())

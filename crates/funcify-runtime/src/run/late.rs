@@ -14,51 +14,51 @@ use funcify_core::error::Progress;
 use funcify_core::graph::Graph;
 use funcify_core::ops::scan::{Returned, Scan};
 
-use super::whole::{run_compiled, with_stand_ins};
+use super::whole::{run_compiled, with_placeholders};
 use super::*;
 use crate::backend::{CompileResult, WholeRequest};
 use crate::cache::Cache;
 use crate::prepare::request_whole;
 
 /// The largest number of rows in the traces of a compiled loop that ends early.
-pub(crate) const MOST_ROWS: usize = 1 << 16;
+pub(crate) const MAX_TRACE_ROWS: usize = 1 << 16;
 
 /// A loop that is compiled at run time.
 pub(crate) struct LateLoop<B: Backend> {
     /// A graph of the loop alone; its inputs are the loop's operands without the number of steps, its outputs the
     /// used results.
-    pub(crate) alone: Graph,
+    pub(crate) graph: Graph,
     pub(crate) scan: Scan,
     pub(crate) used: Vec<bool>,
     pub(crate) memory_budget: u64,
-    pub(crate) cached: Cache<Sizes, Cached<B>>,
+    pub(crate) cached: Cache<Sizes, CachedPlan<B>>,
 }
 
 /// The plan for some sizes, or `None` if it was declined.
-pub(crate) struct Cached<B: Backend> {
+pub(crate) struct CachedPlan<B: Backend> {
     pub(crate) sizes: Sizes,
     pub(crate) plan: CompiledLoop<B>,
 }
 
 pub(crate) type CompiledLoop<B> = Option<Arc<dyn Compiled<<B as Backend>::Tensor>>>;
 
-impl<B: Backend> Clone for Cached<B> {
+impl<B: Backend> Clone for CachedPlan<B> {
     fn clone(&self) -> Self {
-        Cached { sizes: self.sizes.clone(), plan: self.plan.clone() }
+        CachedPlan { sizes: self.sizes.clone(), plan: self.plan.clone() }
     }
 }
 
 impl<B: Backend> LateLoop<B> {
     /// Compiles the loop for these sizes.
     pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
-        let (graph, memory_budget) = (&self.alone, self.memory_budget);
+        let (graph, memory_budget) = (&self.graph, self.memory_budget);
         request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
     /// Returns the sizes of the symbols that the loop uses.
     pub(crate) fn own_sizes(&self, all: &Sizes) -> Sizes {
         let mut sizes = Sizes::new();
-        self.alone.visit_symbols(&mut |symbol| {
+        self.graph.visit_symbols(&mut |symbol| {
             if let Some(size) = all.get(symbol) {
                 sizes.set(symbol, size);
             }
@@ -83,7 +83,7 @@ impl<B: Backend> LateLoop<B> {
                 };
                 // A cancelled plan must not be cached for the next call.
                 run.watch.check(at, Progress::Uncounted)?;
-                Ok(Cached { sizes: sizes.clone(), plan })
+                Ok(CachedPlan { sizes: sizes.clone(), plan })
             },
         )?;
         Ok(cached.plan)
@@ -98,7 +98,7 @@ impl<B: Backend> LateLoop<B> {
         steps: usize,
         operands: &[B::Tensor],
     ) -> Result<Option<(Tensors<B::Tensor>, usize)>> {
-        if self.scan.until.is_some() && steps > MOST_ROWS && self.has_traces() {
+        if self.scan.until.is_some() && steps > MAX_TRACE_ROWS && self.has_traces() {
             return Ok(None);
         }
         let Some(compiled) = self.plan(run, at, steps)? else { return Ok(None) };
@@ -110,7 +110,7 @@ impl<B: Backend> LateLoop<B> {
             let count = run.fail(at, run.backend.download(&count, DType::I64))?;
             ran = self.scan.check_count(at, count.get(0).as_i64())?;
         }
-        let mut all = with_stand_ins(results, &self.used, operands);
+        let mut all = with_placeholders(results, &self.used, operands);
         let traces = self.scan.buffers.iter().zip(&self.used).zip(&mut all);
         for ((buffer, _), trace) in traces.filter(|((_, used), _)| **used && ran < steps) {
             if buffer.returned == Returned::All {

@@ -19,7 +19,7 @@ pub(crate) struct Memory {
 
 impl<B: Backend> Run<'_, B> {
     /// Checks that `bytes` more stay within the budget.
-    pub(crate) fn afford(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
+    pub(crate) fn check_budget(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match &self.memory {
             Some(memory) if memory.held.saturating_add(bytes) > memory.budget => {
                 Err(over_budget(at, what(), bytes, memory.held, memory.budget))
@@ -65,15 +65,19 @@ impl<'f> Ledger<'f> {
 
     /// Checks that the results of an instruction stay within the budget. Programs nested in it begin with the bytes
     /// held here.
-    pub(crate) fn before<B: Backend>(&self, instruction: &Instruction<B>, run: &mut Run<'_, B>) -> Result<()> {
+    pub(crate) fn check_instruction<B: Backend>(
+        &self,
+        instruction: &Instruction<B>,
+        run: &mut Run<'_, B>,
+    ) -> Result<()> {
         let Some(budget) = run.memory.map(|memory| memory.budget) else { return Ok(()) };
         let held = self.outer.saturating_add(self.live);
         run.memory = Some(Memory { budget, held });
-        let bytes = instruction.made().map(|ty| run.bytes_of(ty)).fold(0, u64::saturating_add);
+        let bytes = instruction.made_types().map(|ty| run.bytes_of(ty)).fold(0, u64::saturating_add);
         if held.saturating_add(bytes) > budget {
             let at = instruction.action.place();
-            let shown = || instruction.made().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
-            run.afford(&at, shown, bytes)?;
+            let shown = || instruction.made_types().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
+            run.check_budget(&at, shown, bytes)?;
         }
         if !matches!(instruction.action, Action::Kernel(_)) {
             run.memory = Some(Memory { budget, held: held.saturating_add(bytes).max(1) });
@@ -82,7 +86,7 @@ impl<'f> Ledger<'f> {
     }
 
     /// Records the results, whose sizes are bound by now, and releases operands used for the last time.
-    pub(crate) fn after<B: Backend>(&mut self, instruction: &Instruction<B>, run: &mut Run<'_, B>) {
+    pub(crate) fn record_results<B: Backend>(&mut self, instruction: &Instruction<B>, run: &mut Run<'_, B>) {
         for operand in instruction.operands.iter().filter(|operand| operand.last) {
             self.set(operand.slot as usize, 0);
         }
@@ -97,7 +101,7 @@ impl<'f> Ledger<'f> {
 
 impl<B: Backend> Instruction<B> {
     /// Returns the types of the results that it makes; a kernel also makes unused ones.
-    fn made(&self) -> impl Iterator<Item = &TensorType> {
+    fn made_types(&self) -> impl Iterator<Item = &TensorType> {
         let makes_all = matches!(self.action, Action::Kernel(_));
         let types = self.results.iter().zip(self.action.output_types());
         types.filter(move |(slot, _)| makes_all || slot.is_some()).map(|(_, ty)| ty)
@@ -117,7 +121,7 @@ impl<B: Backend> NativeLoop<B> {
     }
 
     /// Checks that traces with a data-dependent number of rows stay within the budget.
-    pub(crate) fn afford_traces(&self, run: &Run<'_, B>, used: impl Fn(usize) -> bool) -> Result<()> {
+    pub(crate) fn check_trace_budget(&self, run: &Run<'_, B>, used: impl Fn(usize) -> bool) -> Result<()> {
         if run.memory.is_none() || self.count.is_none() || self.scan.until.is_some() {
             return Ok(());
         }
@@ -125,6 +129,6 @@ impl<B: Backend> NativeLoop<B> {
         let bytes = traces.clone().map(|(_, ty)| run.bytes_of(ty)).fold(0, u64::saturating_add);
         let shown = || traces.clone().map(|(_, ty)| ty.to_string()).collect::<Vec<_>>().join(", ");
         let steps = || self.scan.steps.value(&run.sizes).map_or("?".into(), |steps| steps.to_string());
-        run.afford(&self.at, || format!("{} for {} steps", shown(), steps()), bytes)
+        run.check_budget(&self.at, || format!("{} for {} steps", shown(), steps()), bytes)
     }
 }

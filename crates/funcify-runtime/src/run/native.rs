@@ -29,7 +29,7 @@ pub(crate) struct NativeLoop<B: Backend> {
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
     /// The number of operands that belong to the loop; the rest are values that the body needs.
-    pub(crate) own: usize,
+    pub(crate) own_operands: usize,
     /// The types of the rows of each buffer.
     pub(crate) rows: Vec<TensorType>,
     /// The dtype of the step count, if it is an operand.
@@ -46,17 +46,17 @@ impl<B: Backend> NativeLoop<B> {
         mut operands: Vec<B::Tensor>,
         results: &[Option<Slot>],
     ) -> Result<Tensors<B::Tensor>> {
-        let mut captured = operands.split_off(self.own);
-        let steps = self.steps(run, &operands)?;
+        let mut captured = operands.split_off(self.own_operands);
+        let steps = self.count_steps(run, &operands)?;
         let backend = run.backend;
         let rows_of = |operand: usize| backend.shape(&operands[operand])[0];
         self.scan.check_rows(&self.at, steps, rows_of)?;
-        self.afford_traces(run, |index| results[index].is_some())?;
+        self.check_trace_budget(run, |index| results[index].is_some())?;
         if let Some(late) = &self.late {
             let invariants = captured.split_off(captured.len() - self.scan.invariants);
             let all = [&operands[usize::from(self.count.is_some())..], &invariants].concat();
             if let Some((results, ran)) = late.run_planned(run, &self.at, steps, &all)? {
-                self.ended(run, ran)?;
+                self.bind_steps(run, ran)?;
                 return Ok(results);
             }
         }
@@ -76,7 +76,7 @@ impl<B: Backend> NativeLoop<B> {
                 return Err(error);
             }
         };
-        self.ended(run, ran)?;
+        self.bind_steps(run, ran)?;
 
         let mut outputs = buffers.into_iter().map(|rows| rows.finish(run)).collect::<Result<Tensors<_>>>()?;
         outputs.extend(carries);
@@ -126,7 +126,7 @@ impl<B: Backend> NativeLoop<B> {
             ran += 1;
             if row_bytes > 0 {
                 let bytes = row_bytes.saturating_mul(ran as u64 + 1);
-                run.afford(&self.at, || format!("the traces of {ran} steps and the next one"), bytes)?;
+                run.check_budget(&self.at, || format!("the traces of {ran} steps and the next one"), bytes)?;
             }
             if ends {
                 break;
@@ -136,14 +136,14 @@ impl<B: Backend> NativeLoop<B> {
     }
 
     /// Binds the number of steps that ran to a symbol, for a loop that ends early (scan-c6).
-    fn ended(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
+    fn bind_steps(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
         let Some(symbol) = &self.scan.until else { return Ok(()) };
         run.sizes.set(symbol, ran);
         self.scan.check_returned(&self.at, ran)
     }
 
     /// Returns the number of steps to run (scan-c6).
-    fn steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
+    fn count_steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
         let operand = self.scan.operands().steps;
         if let (Some(operand), Some(dtype), Some(symbol)) = (operand, self.count, self.scan.steps.as_symbol()) {
             let count = run.fail(&self.at, run.backend.download(&operands[operand], dtype))?;
@@ -165,11 +165,11 @@ struct NativeBuffer<'l, B: Backend> {
     used: bool,
     /// The type of the complete buffer, if all steps run.
     ty: StackType,
-    contents: Contents<B::Tensor>,
+    contents: BufferContents<B::Tensor>,
 }
 
 /// The current rows of a buffer.
-enum Contents<T> {
+enum BufferContents<T> {
     /// A buffer that grows by one row a step.
     Growing {
         /// The rows before the next write, oldest first; as many as taps read, or as are returned.
@@ -209,7 +209,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         let rows = if buffer.start == Start::Full { count } else { steps + count };
         let ty = run.stack_type(at, &native.rows[index].stacked(rows))?;
         if let (Start::Full, Some(initial)) = (buffer.start, given) {
-            let contents = Contents::Full { initial: initial.clone(), written: vec![None; rows] };
+            let contents = BufferContents::Full { initial: initial.clone(), written: vec![None; rows] };
             return Ok(NativeBuffer { native, index, used, ty, contents });
         }
         let first_rows = given.into_iter().flat_map(|given| (0..count).map(move |row| backend.row(given, row)));
@@ -243,7 +243,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 }
             },
         };
-        let contents = Contents::Growing { recent, keep, given: count, trace };
+        let contents = BufferContents::Growing { recent, keep, given: count, trace };
         Ok(NativeBuffer { native, index, used, ty, contents })
     }
 
@@ -252,19 +252,19 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
         let (offset, row) = (reads[read], t + reads[read]);
         match &mut self.contents {
-            Contents::Full { initial, written } => match &written[row] {
+            BufferContents::Full { initial, written } => match &written[row] {
                 Some(tensor) => Ok(tensor.clone()),
                 None => run.fail(at, run.backend.row(initial, row)),
             },
-            Contents::Growing { recent, keep, given, .. } => {
+            BufferContents::Growing { recent, keep, given, .. } => {
                 // scan-c5: upward, offsets 0..given are the rows before the write at offset `given`; downward,
                 // offsets 1..=given are the rows before the write at offset 0.
                 let back = if self.native.scan.reverse { offset } else { *given - offset };
                 let place = recent.len().checked_sub(back);
                 // The write of this step would drop the row, and no other read needs it: an offset is listed once.
-                let is_given_away = place == Some(0) && back == *keep;
+                let is_last_use = place == Some(0) && back == *keep;
                 let tensor = match place {
-                    Some(0) if is_given_away => recent.pop_front(),
+                    Some(0) if is_last_use => recent.pop_front(),
                     Some(place) => recent.get(place).cloned(),
                     None => None,
                 };
@@ -275,8 +275,8 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
 
     fn write(&mut self, run: &Run<'_, B>, row: usize, tensor: B::Tensor) -> Result<()> {
         match &mut self.contents {
-            Contents::Full { written, .. } => written[row] = Some(tensor),
-            Contents::Growing { recent, keep, trace, .. } => {
+            BufferContents::Full { written, .. } => written[row] = Some(tensor),
+            BufferContents::Growing { recent, keep, trace, .. } => {
                 if *keep > 0 {
                     recent.push_back(tensor.clone());
                     while recent.len() > *keep {
@@ -309,11 +309,11 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
             rows.into_iter().map(Part::Row).collect::<Vec<_>>()
         };
         let parts = match contents {
-            Contents::Growing { trace: Trace::InPlace(trace), .. } => {
+            BufferContents::Growing { trace: Trace::InPlace(trace), .. } => {
                 return Ok(trace.expect("the trace is taken only while a row is written"));
             }
-            Contents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
-            Contents::Growing { recent, .. } => {
+            BufferContents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
+            BufferContents::Growing { recent, .. } => {
                 let count = match buffer.returned {
                     Returned::Last(count) if used => count,
                     _ => 0,
@@ -321,8 +321,8 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 let skip = recent.len().checked_sub(count).ok_or_else(|| Scan::missing_row(at, index, ty.rows))?;
                 in_row_order(recent.into_iter().skip(skip).collect())
             }
-            Contents::Full { initial, .. } if !used => return Ok(initial),
-            Contents::Full { initial, written } => {
+            BufferContents::Full { initial, .. } if !used => return Ok(initial),
+            BufferContents::Full { initial, written } => {
                 // Blocks of rows that still have their initial values, and written rows.
                 let returned = native.scan.returned_rows(buffer, ty.rows, 0);
                 let (mut parts, mut next) = (Vec::new(), returned.start);

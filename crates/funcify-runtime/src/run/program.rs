@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::associative::AssociativeNode;
 use super::bind::BindNode;
 use super::native::NativeLoop;
-use super::switch::ChoiceNode;
+use super::switch::SwitchNode;
 use super::while_loop::WhileNode;
 use super::*;
 use crate::backend::registry::Kernel;
@@ -41,7 +41,7 @@ pub(crate) enum Action<B: Backend> {
     /// Runs a native loop.
     Loop(Box<NativeLoop<B>>),
     /// Runs one of several programs.
-    Choice(Box<ChoiceNode<B>>),
+    Switch(Box<SwitchNode<B>>),
     /// Runs a program as long as another one returns true.
     While(Box<WhileNode<B>>),
     /// Runs the programs of an associative scan.
@@ -203,7 +203,7 @@ impl<B: Backend> Action<B> {
     pub(crate) fn programs(&self) -> Vec<&Arc<Program<B>>> {
         match self {
             Action::Loop(native) => vec![&native.body],
-            Action::Choice(choice) => choice.branches.iter().collect(),
+            Action::Switch(node) => node.branches.iter().collect(),
             Action::While(node) => vec![&node.condition, &node.body],
             Action::Associative(node) => vec![&node.up_sweep, &node.down_sweep],
             _ => Vec::new(),
@@ -212,20 +212,20 @@ impl<B: Backend> Action<B> {
 
     /// Returns the place of the op that it runs.
     pub(crate) fn place(&self) -> Place {
-        self.serves().0.into_owned()
+        self.place_and_output_types().0.into_owned()
     }
 
     /// Returns the types of its results.
     pub(crate) fn output_types(&self) -> &[TensorType] {
-        self.serves().1
+        self.place_and_output_types().1
     }
 
     /// Returns the place of the op that it runs, and the types of its results.
-    fn serves(&self) -> (Cow<'_, Place>, &[TensorType]) {
+    fn place_and_output_types(&self) -> (Cow<'_, Place>, &[TensorType]) {
         let (at, outputs) = match self {
             Action::Kernel(node) => (&node.at, node.outputs.as_slice()),
             Action::Loop(native) => (&native.at, native.outputs.as_slice()),
-            Action::Choice(choice) => (&choice.at, choice.outputs.as_slice()),
+            Action::Switch(node) => (&node.at, node.outputs.as_slice()),
             Action::While(node) => (&node.at, node.outputs.as_slice()),
             Action::Associative(node) => (&node.at, node.outputs.as_slice()),
             Action::Whole(node) => (&node.at, node.outputs.as_slice()),

@@ -7,7 +7,7 @@ use funcify_core::ops::Switch;
 use super::*;
 
 /// A switch with compiled branches.
-pub(crate) struct ChoiceNode<B: Backend> {
+pub(crate) struct SwitchNode<B: Backend> {
     pub(crate) switch: Switch,
     pub(crate) at: Place,
     pub(crate) branches: Vec<Arc<Program<B>>>,
@@ -19,7 +19,7 @@ pub(crate) struct ChoiceNode<B: Backend> {
     pub(crate) outputs: Vec<TensorType>,
 }
 
-impl<B: Backend> ChoiceNode<B> {
+impl<B: Backend> SwitchNode<B> {
     /// Runs the selected branch (switch-c3).
     pub(crate) fn run_branch(&self, run: &mut Run<'_, B>, operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         let index = run.fail(&self.at, run.backend.download(&operands[0], self.index))?;

@@ -2,7 +2,7 @@
 
 use funcify_core::ops::While;
 
-use super::whole::Refusing;
+use super::whole::RefusableLoop;
 use super::*;
 
 /// A while loop with a compiled condition and body. The arguments of both are the carries, then the captures.
@@ -14,7 +14,7 @@ pub(crate) struct WhileNode<B: Backend> {
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
     /// The loop compiled as a whole, if any. It runs first, and may refuse its operands.
-    pub(crate) compiled: Option<Refusing<B::Tensor>>,
+    pub(crate) compiled: Option<RefusableLoop<B::Tensor>>,
 }
 
 impl<B: Backend> WhileNode<B> {

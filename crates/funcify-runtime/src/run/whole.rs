@@ -4,13 +4,13 @@ use super::*;
 use crate::backend::Outcome;
 
 /// A compiled loop that may refuse its operands when it runs.
-pub(crate) struct Refusing<T> {
+pub(crate) struct RefusableLoop<T> {
     pub(crate) compiled: Arc<dyn Compiled<T>>,
     /// `true` for each result of the loop that the code returns.
     pub(crate) used: Vec<bool>,
 }
 
-impl<T: Clone + 'static> Refusing<T> {
+impl<T: Clone + 'static> RefusableLoop<T> {
     /// Runs the code, unless it refuses its operands. Results that it does not return are filled with placeholders.
     pub(crate) fn run_unless_refused<B: Backend<Tensor = T>>(
         &self,
@@ -20,16 +20,16 @@ impl<T: Clone + 'static> Refusing<T> {
     ) -> Result<Option<Tensors<T>>> {
         let backend = run.backend.name();
         let results = run_compiled(&*self.compiled, &run.watch, || at.clone(), backend, operands)?;
-        Ok(results.map(|results| with_stand_ins(results, &self.used, operands)))
+        Ok(results.map(|results| with_placeholders(results, &self.used, operands)))
     }
 }
 
 /// Returns the used results at their positions, with placeholders at the unused ones, which nobody reads.
-pub(crate) fn with_stand_ins<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
+pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
     debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it returns each used result");
-    let stand_in = operands.first().or(results.first()).cloned();
+    let placeholder = operands.first().or(results.first()).cloned();
     let mut results = results.into_iter();
-    let mut next = |used: &bool| if *used { results.next() } else { stand_in.clone() };
+    let mut next = |used: &bool| if *used { results.next() } else { placeholder.clone() };
     used.iter().filter_map(&mut next).collect()
 }
 

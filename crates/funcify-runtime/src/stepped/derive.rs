@@ -26,7 +26,7 @@ enum Initial {
     /// A value of the program.
     Value(ValueId),
     /// A separate input: the rows of a sequence before those of the first step.
-    Given,
+    Input,
     /// The same number in all elements: a scalar of the program, or zero.
     Filled(Option<ValueId>),
 }
@@ -60,7 +60,7 @@ struct Parts {
 
 impl Labelling<'_> {
     /// Builds the graphs of the program.
-    pub(super) fn derived(&self, at: &Place) -> Result<Stepped> {
+    pub(super) fn build_graphs(&self, at: &Place) -> Result<Stepped> {
         let mut parts = None;
         let draft = tracer::rebuild(self.graph, at.site, |_| {
             tracer::reserve_symbols(self.graph);
@@ -71,8 +71,8 @@ impl Labelling<'_> {
             })
         })?;
         let parts = parts.unwrap_or(Parts { roles: Vec::new(), initials: Vec::new() });
-        let kept = kept_states(&draft, &parts);
-        let (step, invariants) = self.ordered(&draft, &parts, &kept)?;
+        let kept = needed_states(&draft, &parts);
+        let (step, invariants) = self.order_inputs(&draft, &parts, &kept)?;
         check_sizes(at, &step)?;
         let initials: Vec<_> = kept.iter().map(|state| parts.initials[*state].clone()).collect();
         let start = self.start(at, &initials, &invariants)?;
@@ -81,7 +81,7 @@ impl Labelling<'_> {
     }
 
     /// Returns the step with its inputs in order and without unneeded states, and the values of its invariants.
-    fn ordered(&self, draft: &Graph, parts: &Parts, kept: &[usize]) -> Result<(Graph, Vec<ValueId>)> {
+    fn order_inputs(&self, draft: &Graph, parts: &Parts, kept: &[usize]) -> Result<(Graph, Vec<ValueId>)> {
         let (states, results) = draft.outputs().split_at(parts.initials.len());
         let outputs = kept.iter().map(|state| states[*state].clone()).chain(results.iter().cloned());
         let draft = draft.with_outputs(outputs.collect());
@@ -117,13 +117,13 @@ impl Labelling<'_> {
     /// of a sequence.
     fn start(&self, at: &Place, initials: &[(String, TensorType, Initial)], invariants: &[ValueId]) -> Result<Graph> {
         let plain = self.start_with(at, initials, invariants, &[])?;
-        let mut told: Vec<Symbol> = Vec::new();
-        let tell = |told: &mut Vec<Symbol>, ty: &TensorType| {
+        let mut known: Vec<Symbol> = Vec::new();
+        let add_known = |known: &mut Vec<Symbol>, ty: &TensorType| {
             let dims = ty.shape.dims().iter().filter(|dim| dim.symbols().len() == 1);
-            told.extend(dims.flat_map(|dim| dim.symbols().into_iter().cloned()));
+            known.extend(dims.flat_map(|dim| dim.symbols().into_iter().cloned()));
         };
-        (0..plain.inputs().len()).for_each(|index| tell(&mut told, plain.input_type(index)));
-        plain.nodes().iter().for_each(|node| told.extend(node.op.binds().cloned()));
+        (0..plain.inputs().len()).for_each(|index| add_known(&mut known, plain.input_type(index)));
+        plain.nodes().iter().for_each(|node| known.extend(node.op.binds().cloned()));
         let mut needed = BTreeSet::new();
         plain.visit_symbols(&mut |symbol| _ = needed.insert(symbol.clone()));
         let mut samples = Vec::new();
@@ -134,9 +134,9 @@ impl Labelling<'_> {
                 .shape
                 .dims()
                 .iter()
-                .any(|dim| dim.symbols().iter().any(|it| needed.contains(*it) && !told.contains(it)))
+                .any(|dim| dim.symbols().iter().any(|it| needed.contains(*it) && !known.contains(it)))
             {
-                tell(&mut told, &row);
+                add_known(&mut known, &row);
                 samples.push((format!("{}_row", self.graph.input_name(index)), row));
             }
         }
@@ -153,7 +153,7 @@ impl Labelling<'_> {
         let graph = self.graph;
         let of_state = |initial: &Initial| match initial {
             Initial::Value(value) | Initial::Filled(Some(value)) => Some(*value),
-            Initial::Given | Initial::Filled(None) => None,
+            Initial::Input | Initial::Filled(None) => None,
         };
         let roots = initials.iter().filter_map(|(_, _, initial)| of_state(initial));
         let output = |value: ValueId| Output { name: String::new(), value };
@@ -170,7 +170,7 @@ impl Labelling<'_> {
                     replay.set(input.value, tracer::input(name, ty, input.is_static, at.site));
                 }
                 let given = initials.iter().map(|(name, ty, initial)| match initial {
-                    Initial::Given => Some(tracer::input(name, ty.clone(), false, at.site)),
+                    Initial::Input => Some(tracer::input(name, ty.clone(), false, at.site)),
                     _ => None,
                 });
                 let given: Vec<Option<Value>> = given.collect();
@@ -218,7 +218,7 @@ fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
 }
 
 /// Returns the states that the outputs need, directly or through other states.
-fn kept_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
+fn needed_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
     let count = parts.initials.len();
     let mut kept = vec![false; count];
     loop {
@@ -266,7 +266,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     }
 
     /// Returns a name that no input has.
-    fn name(&mut self, wanted: &str) -> String {
+    fn unused_name(&mut self, wanted: &str) -> String {
         let numbered = (1..).map(|number| format!("{wanted}_{number}"));
         let name = std::iter::once(wanted.to_string()).chain(numbered).find(|name| !self.names.contains(name));
         let name = name.expect("the numbered names are endless, and only finitely many are taken");
@@ -275,7 +275,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     }
 
     /// Declares a state. Returns its index and its value in the step.
-    fn state(&mut self, wanted: &str, ty: TensorType, initial: Initial) -> (usize, Value) {
+    fn declare_state(&mut self, wanted: &str, ty: TensorType, initial: Initial) -> (usize, Value) {
         // A state initialized from an input takes the input's name, unless something in the step has that name.
         let own = match initial {
             Initial::Value(value) => match self.plan.graph.source(value) {
@@ -284,7 +284,7 @@ impl<'p, 'g> Draft<'p, 'g> {
             },
             _ => None,
         };
-        let name = own.filter(|name| !tracer::has_input(name)).unwrap_or_else(|| self.name(wanted));
+        let name = own.filter(|name| !tracer::has_input(name)).unwrap_or_else(|| self.unused_name(wanted));
         let value = tracer::input(&name, ty.clone(), false, self.at.site);
         let number = self.states.len();
         self.roles.push(Role::State(number));
@@ -310,7 +310,7 @@ impl<'p, 'g> Draft<'p, 'g> {
                 };
                 // An input keeps its name, unless a state has taken it.
                 let is_free = matches!(graph.source(id), Source::Input(_)) && !tracer::has_input(&wanted);
-                let name = if is_free { wanted } else { self.name(&wanted) };
+                let name = if is_free { wanted } else { self.unused_name(&wanted) };
                 self.roles.push(Role::Invariant(id));
                 tracer::input(&name, graph.ty(id).clone(), is_static, self.at.site)
             }
@@ -321,11 +321,11 @@ impl<'p, 'g> Draft<'p, 'g> {
 
     /// Returns the next states and the outputs, by name.
     fn outputs(mut self) -> Result<(Vec<(String, Value)>, Parts), Failed> {
-        self.sequences();
+        self.declare_sequences();
         let plan = self.plan;
         for (index, node) in plan.graph.nodes().iter().enumerate() {
             let Some(action) = plan.actions[index].filter(|action| *action != Action::Once) else { continue };
-            let results = at_site(node.site, || self.results(node, action))?;
+            let results = at_site(node.site, || self.emit_node(node, action))?;
             tracer::keep_names(plan.graph, node, results.iter().copied());
             node.outputs.iter().zip(results).for_each(|(output, result)| self.values[output.index()] = Some(result));
         }
@@ -347,7 +347,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     }
 
     /// Declares one row of each sequence, after the earlier rows that a step also reads.
-    fn sequences(&mut self) {
+    fn declare_sequences(&mut self) {
         let plan = self.plan;
         for (index, input) in plan.graph.inputs().iter().enumerate() {
             let Some(axis) = plan.axis(input.value) else { continue };
@@ -359,14 +359,14 @@ impl<'p, 'g> Draft<'p, 'g> {
                 row
             } else {
                 let before = ty.with_shape(ty.shape.with_dim(axis, window - 1));
-                self.delayed(&format!("{name}_before"), before, Initial::Given, row, axis, window)
+                self.with_earlier_rows(&format!("{name}_before"), before, Initial::Input, row, axis, window)
             };
             self.values[input.value.index()] = Some(value);
         }
     }
 
     /// Places rows after those of a state; the state of the next step begins one row later.
-    fn delayed(
+    fn with_earlier_rows(
         &mut self,
         name: &str,
         ty: TensorType,
@@ -376,18 +376,18 @@ impl<'p, 'g> Draft<'p, 'g> {
         window: usize,
     ) -> Value {
         let count = ty.shape[axis].constant().expect("the rows of a state are a constant") as usize;
-        let (state, before) = self.state(name, ty, initial);
+        let (state, before) = self.declare_state(name, ty, initial);
         let all = concat(&[before, rest], axis as i64);
         self.states[state].next = if count == 1 && window == 2 { rest } else { rows(all, axis, 1, count + 1) };
         all
     }
 
     /// Emits a node in the step and returns its results.
-    fn results(&mut self, node: &Node, action: Action) -> Result<Vec<Value>, Failed> {
+    fn emit_node(&mut self, node: &Node, action: Action) -> Result<Vec<Value>, Failed> {
         let plan = self.plan;
         match (action, &node.op) {
-            (Action::Step, Op::Scan(scan)) => return self.step(node, scan),
-            (Action::Running { axis }, op) => return self.running(node, op, axis),
+            (Action::Step, Op::Scan(scan)) => return self.emit_step(node, scan),
+            (Action::Running { axis }, op) => return self.emit_running(node, op, axis),
             _ => {}
         }
         let name = plan.graph.value_name(node.inputs[0]).unwrap_or("rows").to_string() + "_before";
@@ -401,14 +401,14 @@ impl<'p, 'g> Draft<'p, 'g> {
                     if is_pad { Initial::Filled(Some(node.inputs[1])) } else { Initial::Value(node.inputs[0]) };
                 let rest = self.value(sequence)?;
                 let window = count + plan.window(sequence);
-                Ok(vec![self.delayed(&name, ty, initial, rest, axis, window)])
+                Ok(vec![self.with_earlier_rows(&name, ty, initial, rest, axis, window)])
             }
             (Action::DelayedConv { axis, rows: count }, Op::Conv(conv)) => {
                 let ty = plan.graph.ty(node.inputs[0]);
                 let ty = ty.with_shape(ty.shape.with_dim(axis, count));
                 let (rest, kernel) = (self.value(node.inputs[0])?, self.value(node.inputs[1])?);
                 let window = count + plan.window(node.inputs[0]);
-                let all = self.delayed(&name, ty, Initial::Filled(None), rest, axis, window);
+                let all = self.with_earlier_rows(&name, ty, Initial::Filled(None), rest, axis, window);
                 let mut conv = Conv { ..conv.clone() };
                 conv.low[axis - 2] = Dim::from(0);
                 emit(Op::from(conv).at_sizes(&plan.time.sizes()), &[all, kernel])
@@ -422,7 +422,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     }
 
     /// Emits one step of a loop. Its carries, and the rows that its taps read, are states.
-    fn step(&mut self, node: &Node, scan: &Scan) -> Result<Vec<Value>, Failed> {
+    fn emit_step(&mut self, node: &Node, scan: &Scan) -> Result<Vec<Value>, Failed> {
         let (places, layout, results) = (scan.operands(), scan.params(), scan.results());
         let param_name = |index: usize| scan.body.input_name(index).to_string();
         let mut params = Vec::new();
@@ -436,7 +436,7 @@ impl<'p, 'g> Draft<'p, 'g> {
                 (Start::Given(_), Some(place)) => {
                     let name = layout.buffers[number].clone().next().map_or_else(|| "state".to_string(), param_name);
                     let ty = self.plan.graph.ty(node.inputs[*place]).clone();
-                    Some(self.state(&name, ty, Initial::Value(node.inputs[*place])))
+                    Some(self.declare_state(&name, ty, Initial::Value(node.inputs[*place])))
                 }
                 _ => None,
             };
@@ -448,7 +448,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         let mut carries = Vec::new();
         for (place, param) in places.carries.clone().zip(layout.carries.clone()) {
             let ty = self.plan.graph.ty(node.inputs[place]).clone();
-            let (state, value) = self.state(&param_name(param), ty, Initial::Value(node.inputs[place]));
+            let (state, value) = self.declare_state(&param_name(param), ty, Initial::Value(node.inputs[place]));
             carries.push(state);
             params.push(value);
         }
@@ -480,7 +480,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     }
 
     /// Emits running combinations. The combination so far is a state, which the first step does not use.
-    fn running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
+    fn emit_running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
         let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
         let window = self.plan.window(node.inputs[0]);
         let operands = node.inputs.iter().map(|input| self.value(*input)).collect::<Result<Vec<Value>, Failed>>()?;
@@ -500,11 +500,11 @@ impl<'p, 'g> Draft<'p, 'g> {
         for row in 0..known {
             let of_row: Vec<(usize, Value)> = element(row)
                 .into_iter()
-                .map(|element| self.state("so_far", element.ty(), Initial::Filled(None)))
+                .map(|element| self.declare_state("so_far", element.ty(), Initial::Filled(None)))
                 .collect();
             states.push(of_row);
         }
-        let started: Vec<Value> = element(0).iter().map(|element| self.started(&element.shape())).collect();
+        let started: Vec<Value> = element(0).iter().map(|element| self.started_flag(&element.shape())).collect();
         let chosen = |later: &[Value], first: &[Value]| -> Vec<Value> {
             let pairs = later.iter().zip(first).zip(&started);
             pairs.map(|((later, first), started)| select(started.broadcast_to(later.shape()), *later, *first)).collect()
@@ -533,7 +533,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     }
 
     /// Returns a flag that says whether an earlier step ran, for rows of this shape.
-    fn started(&mut self, row: &Shape) -> Value {
+    fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };
         let shape = match row.dims().iter().any(is_open) {
@@ -544,7 +544,7 @@ impl<'p, 'g> Draft<'p, 'g> {
             return *started;
         }
         let ty = TensorType::new(DType::Bool, shape.clone());
-        let (state, value) = self.state("started", ty, Initial::Filled(None));
+        let (state, value) = self.declare_state("started", ty, Initial::Filled(None));
         self.states[state].next = constant(true).broadcast_to(&shape);
         self.started.push((shape, value));
         value

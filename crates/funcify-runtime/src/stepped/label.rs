@@ -5,7 +5,7 @@ use funcify_core::graph::uses_any;
 use funcify_core::ops::scan::{Returned, Scan, Start};
 use funcify_core::ops::{Concat, Control, Cumulative, Pad, Slice};
 
-use super::rows::{self, Refused};
+use super::rows;
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
@@ -37,26 +37,21 @@ pub(super) struct Labelling<'g> {
 }
 
 /// Returns the error for a part of a program that cannot be computed step by step.
-fn refuse<T>(at: &Place, component: impl Into<String>, refused: Refused) -> Result<T> {
-    let Refused { reason, fix } = refused;
+fn not_steppable<T>(at: &Place, component: impl Into<String>, reason: &str, fix: &str) -> Result<T> {
     Err(Error::NotSteppable { at: at.boxed(), component: component.into(), reason: reason.into(), fix: fix.into() })
-}
-
-fn refused<T>(at: &Place, component: impl Into<String>, reason: &'static str, fix: &'static str) -> Result<T> {
-    refuse(at, component, Refused { reason, fix })
 }
 
 impl<'g> Labelling<'g> {
     pub(super) fn of(at: &Place, graph: &'g Graph) -> Result<Self> {
         let live = graph.live_nodes();
-        let time = time(at, graph, &live)?;
+        let time = find_time(at, graph, &live)?;
         let labels = vec![Label::Fixed; graph.values().count()];
         let mut plan = Labelling { graph, time, labels, actions: vec![None; live.len()], stepwise: Vec::new() };
         for (index, input) in graph.inputs().iter().enumerate() {
-            plan.labels[input.value.index()] = plan.input(at, index)?;
+            plan.labels[input.value.index()] = plan.label_input(at, index)?;
         }
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-            let (action, labels) = plan.node(node).map_err(|error| graph.explain(error))?;
+            let (action, labels) = plan.label_node(node).map_err(|error| graph.explain(error))?;
             plan.actions[index] = Some(action);
             if action != Action::Once {
                 plan.stepwise.extend(node.op.binds());
@@ -68,7 +63,7 @@ impl<'g> Labelling<'g> {
             if matches!(plan.label(output.value), Label::Rows(rows) if rows.axis(shape).is_none()) {
                 let (reason, fix) =
                     ("its steps share an axis with other elements", "reshape it so that the steps have their own axis");
-                return refused(at, format!("output `{}`", output.name), reason, fix);
+                return not_steppable(at, format!("output `{}`", output.name), reason, fix);
             }
         }
         Ok(plan)
@@ -97,16 +92,16 @@ impl<'g> Labelling<'g> {
     }
 
     /// Labels an input: it is a sequence if one of its axes counts the steps.
-    fn input(&self, at: &Place, index: usize) -> Result<Label> {
+    fn label_input(&self, at: &Place, index: usize) -> Result<Label> {
         let shape = &self.graph.input_type(index).shape;
         if !self.time.is_in_shape(shape) {
             return Ok(Label::Fixed);
         }
         let mut axes = (0..shape.rank()).filter(|axis| self.time.is_in(&shape[*axis]));
-        let axis = axes.next().filter(|axis| axes.next().is_none() && self.time.counts(&shape[*axis]));
+        let axis = axes.next().filter(|axis| axes.next().is_none() && self.time.counts_steps(&shape[*axis]));
         match axis.filter(|axis| self.time.window(&shape[*axis]).is_some_and(|rows| rows > 0)) {
             Some(axis) => Ok(Label::Rows(RowLayout::of(shape, axis))),
-            None => refused(
+            None => not_steppable(
                 at,
                 format!("input `{}`", self.graph.input_name(index)),
                 "it does not have one row per step along one axis",
@@ -116,24 +111,26 @@ impl<'g> Labelling<'g> {
     }
 
     /// Returns the action for a node, and the labels of its results.
-    fn node(&self, node: &Node) -> Result<(Action, Vec<Label>)> {
+    fn label_node(&self, node: &Node) -> Result<(Action, Vec<Label>)> {
         let at = &node.place();
         let labels: Vec<Label> = node.inputs.iter().map(|input| self.label(*input).clone()).collect();
         match &node.op {
-            Op::Scan(scan) if self.time.is_in(&scan.steps) => return Ok((Action::Step, self.scan(at, node, scan)?)),
+            Op::Scan(scan) if self.time.is_in(&scan.steps) => {
+                return Ok((Action::Step, self.label_scan(at, node, scan)?));
+            }
             Op::AssociativeScan(op) if self.axis(node.inputs[0]) == Some(0) => {
-                return Ok((Action::Running { axis: 0 }, self.running(at, node, op)?));
+                return Ok((Action::Running { axis: 0 }, self.label_running(at, node, op)?));
             }
             Op::Cumulative(Cumulative { axis, reverse: false, .. }) if self.axis(node.inputs[0]) == Some(*axis) => {
                 return Ok((Action::Running { axis: *axis }, labels));
             }
             op => {
-                if let Some((action, label)) = self.along(node, op) {
+                if let Some((action, label)) = self.label_row_move(node, op) {
                     if matches!(&label, Label::Rows(rows) if self.time.window(&rows.rows).is_none_or(|rows| rows == 0))
                     {
                         let (reason, fix) =
                             ("it has no rows for the first steps", "add rows before it: `pad(axis, rows, 0, number)`");
-                        return refused(at, self.result(node), reason, fix);
+                        return not_steppable(at, self.result_name(node), reason, fix);
                     }
                     return Ok((action, vec![label]));
                 }
@@ -143,30 +140,33 @@ impl<'g> Labelling<'g> {
         if !has_rows && !uses_any(self.graph, node, &[&self.time.symbol]) {
             let is_fixed =
                 labels.iter().all(|label| *label == Label::Fixed) && !uses_any(self.graph, node, &self.stepwise);
-            let (action, label) = if is_fixed { (Action::Once, Label::Fixed) } else { (Action::Op, Label::Now) };
+            let (action, label) = if is_fixed { (Action::Once, Label::Fixed) } else { (Action::Op, Label::Latest) };
             return Ok((action, vec![label; node.outputs.len()]));
         }
-        let results = rows::results(&self.time, self.graph, node, &labels);
+        let results = rows::result_rows(&self.time, self.graph, node, &labels);
         match results.filter(|results| results.iter().all(|rows| self.time.window(&rows.rows).is_some())) {
             Some(results) => Ok((Action::Op, results.into_iter().map(Label::Rows).collect())),
-            None => refuse(at, self.result(node), rows::refused(&node.op, labels.contains(&Label::Now))),
+            None => {
+                let (reason, fix) = rows::reason_and_fix(&node.op, labels.contains(&Label::Latest));
+                not_steppable(at, self.result_name(node), reason, fix)
+            }
         }
     }
 
     /// Returns the action and the label for an op that moves rows along the axis of the steps.
-    fn along(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
+    fn label_row_move(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
         let first = *node.inputs.first()?;
         let result = &self.graph.ty(*node.outputs.first()?).shape;
         let rows = |axis: usize| Label::Rows(RowLayout::of(result, axis));
         match op {
             Op::Slice(Slice { axis, start, limit, step: 1 }) if self.axis(first) == Some(*axis) => {
-                if start.constant().is_some() && self.time.counts(limit) {
+                if start.constant().is_some() && self.time.counts_steps(limit) {
                     return Some((Action::Op, rows(*axis)));
                 }
                 // The last rows, if a step sees enough of them.
-                let is_last = self.time.counts(start) && self.time.counts(limit);
-                let is_seen = self.time.at_one(start).constant().is_some_and(|start| start >= 0);
-                (is_last && is_seen).then_some((Action::Op, Label::Now))
+                let is_last = self.time.counts_steps(start) && self.time.counts_steps(limit);
+                let is_seen = self.time.at_one_step(start).constant().is_some_and(|start| start >= 0);
+                (is_last && is_seen).then_some((Action::Op, Label::Latest))
             }
             Op::Pad(Pad { axis, low, high, interior: 0 }) if self.axis(first) == Some(*axis) => {
                 let count = low.constant().and_then(|low| usize::try_from(low).ok()).filter(|low| *low > 0)?;
@@ -193,37 +193,37 @@ impl<'g> Labelling<'g> {
     }
 
     /// Labels the results of a loop over the steps, whose states become those of the program.
-    fn scan(&self, at: &Place, node: &Node, scan: &Scan) -> Result<Vec<Label>> {
+    fn label_scan(&self, at: &Place, node: &Node, scan: &Scan) -> Result<Vec<Label>> {
         let places = scan.operands();
         let operand = |place: usize, kind: &str| match self.graph.value_name(node.inputs[place]) {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
         // `2 T - 1` steps are one step at the sizes of one, but not one step for each step.
-        if !self.time.counts(&scan.steps) || self.time.at_one(&scan.steps).constant() != Some(1) {
+        if !self.time.counts_steps(&scan.steps) || self.time.at_one_step(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
                 ("its number of steps is not that of the other loops", "split them into separate programs");
-            return refused(at, "the loop", reason, fix);
+            return not_steppable(at, "the loop", reason, fix);
         }
         if scan.reverse {
             let (reason, fix) = ("it runs in reverse, from the last step", "run it forward, or on the whole sequence");
-            return refused(at, "the loop", reason, fix);
+            return not_steppable(at, "the loop", reason, fix);
         }
         if scan.until.is_some() {
             let fix = "return the `until` condition as an output, and let the caller stop";
-            return refused(at, "the loop", "it ends early", fix);
+            return not_steppable(at, "the loop", "it ends early", fix);
         }
         let is_in_body = scan.body.nodes().iter().any(|node| uses_any(&scan.body, node, &[&self.time.symbol]));
         if is_in_body {
             let fix = "compute the value that depends on it outside, and pass it as an input";
-            return refused(at, "the body of the loop", "a step uses the total number of steps", fix);
+            return not_steppable(at, "the body of the loop", "a step uses the total number of steps", fix);
         }
         for (place, sequence) in places.sequences.zip(&scan.sequences) {
             let value = node.inputs[place];
             if self.axis(value) != Some(0) || self.window(value) <= sequence.reach() {
                 let (reason, fix) =
                     ("it does not have one row per step", "make it an input, or compute it from inputs row by row");
-                return refused(at, operand(place, "sequence"), reason, fix);
+                return not_steppable(at, operand(place, "sequence"), reason, fix);
             }
         }
         let mut states: Vec<(usize, &str)> =
@@ -232,7 +232,7 @@ impl<'g> Labelling<'g> {
             let Some(place) = place else { continue };
             if buffer.start == Start::Full {
                 let fix = "keep the rows that a step reads in a state with taps (mit-sot), or in a carry";
-                return refused(
+                return not_steppable(
                     at,
                     operand(*place, "full buffer (mit-mot)"),
                     "a step may read and write all of its rows",
@@ -246,33 +246,32 @@ impl<'g> Labelling<'g> {
             let reason = match self.label(node.inputs[place]) {
                 Label::Fixed => continue,
                 Label::Rows(_) => "it depends on the sequence, which is not available before the first step",
-                Label::Now => "it is the result of another loop after its last step",
+                Label::Latest => "it is the result of another loop after its last step",
             };
-            return refused(at, operand(place, kind), reason, "compute it from inputs that are not sequences");
+            return not_steppable(at, operand(place, kind), reason, "compute it from inputs that are not sequences");
         }
         let mut labels = Vec::new();
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let shape = &self.graph.ty(node.outputs[number]).shape;
             labels.push(match (buffer.returned, buffer.start) {
                 (Returned::All, _) => Label::Rows(RowLayout::of(shape, 0)),
-                (Returned::Last(count), Start::Given(given)) if count <= given + 1 => Label::Now,
-                (Returned::Last(1), _) => Label::Now,
+                (Returned::Last(count), Start::Given(given)) if count <= given + 1 => Label::Latest,
+                (Returned::Last(1), _) => Label::Latest,
                 (Returned::Last(_), _) => {
-                    let (reason, fix) =
-                        ("it returns the last rows of several steps", "return all of its rows");
-                    return refused(at, format!("trace {number} ({})", buffer.kind()), reason, fix);
+                    let (reason, fix) = ("it returns the last rows of several steps", "return all of its rows");
+                    return not_steppable(at, format!("trace {number} ({})", buffer.kind()), reason, fix);
                 }
             });
         }
-        labels.extend(vec![Label::Now; scan.carries]);
+        labels.extend(vec![Label::Latest; scan.carries]);
         Ok(labels)
     }
 
     /// Labels the results of an associative scan over the steps.
-    fn running(&self, at: &Place, node: &Node, op: &AssociativeScan) -> Result<Vec<Label>> {
+    fn label_running(&self, at: &Place, node: &Node, op: &AssociativeScan) -> Result<Vec<Label>> {
         if op.reverse {
             let (reason, fix) = ("it runs in reverse, from the last step", "run it forward, or on the whole sequence");
-            return refused(at, "the associative scan", reason, fix);
+            return not_steppable(at, "the associative scan", reason, fix);
         }
         let (leaves, captured) = node.inputs.split_at(op.leaves);
         let is_one = |value: &ValueId| self.axis(*value) == Some(0) && self.window(*value) == self.window(leaves[0]);
@@ -283,12 +282,12 @@ impl<'g> Labelling<'g> {
                 "one of its elements or captures is not available step by step",
                 "give its leaves one row per step, and capture only inputs that are not sequences",
             );
-            return refused(at, "the associative scan", reason, fix);
+            return not_steppable(at, "the associative scan", reason, fix);
         }
         Ok(leaves.iter().map(|value| self.label(*value).clone()).collect())
     }
 
-    fn result(&self, node: &Node) -> String {
+    fn result_name(&self, node: &Node) -> String {
         let name = node.outputs.iter().find_map(|output| self.graph.value_name(*output));
         name.map_or_else(|| "the result".to_string(), |name| format!("the result `{name}`"))
     }
@@ -296,7 +295,7 @@ impl<'g> Labelling<'g> {
 
 /// Finds the size that counts the steps: that of the first loop over a size of an input, or else of the first running
 /// combination, or else of the first loop with a given number of steps.
-fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
+fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;
     for node in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]).map(|(_, node)| node) {
@@ -315,7 +314,7 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
             fixed.get_or_insert((node.place(), steps));
             continue;
         };
-        match (is_loop, is_of_input(graph, &time)) {
+        match (is_loop, is_input_size(graph, &time)) {
             (true, true) => _ = found[0].get_or_insert(time),
             // Rows before those of the sequences are not steps.
             (false, true) => _ = found[1].get_or_insert(Time { size: 1, ..time }),
@@ -338,6 +337,6 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
 }
 
 /// Returns whether an input has the size in its type.
-fn is_of_input(graph: &Graph, time: &Time) -> bool {
+fn is_input_size(graph: &Graph, time: &Time) -> bool {
     (0..graph.inputs().len()).any(|index| time.is_in_shape(&graph.input_type(index).shape))
 }

@@ -14,7 +14,7 @@
 //!   axis, or be merged with others, as in `x W` of a batch. A step computes the rows from its own on that the value
 //!   has at the sizes of one step; these are more than one where a loop reads rows before the first step. For an
 //!   output, the step returns the newest row.
-//! - **stepped-c3** now: it is the value that the program would return if it ended with this step: the last carry of
+//! - **stepped-c3** latest: it is the value that the program would return if it ended with this step: the last carry of
 //!   a loop, the last row of a trace. Only outputs, and ops without rows, use it.
 //!
 //! States are the carries of loops, the earlier rows that their taps read, the rows of a sequence before those of its
@@ -59,7 +59,8 @@ pub trait Steppable {
     /// use funcify::prelude::*;
     ///
     /// let network = Graph::build("network", |g| {
-    ///     let [xs, h, w, v] = [g.input("xs", "f32[T,B,3]"), g.input("h", "f32[B,4]"), g.input("w", "f32[3,4]"), g.input("v", "f32[4,2]")];
+    ///     let [xs, h] = [g.input("xs", "f32[T,B,3]"), g.input("h", "f32[B,4]")];
+    ///     let [w, v] = [g.input("w", "f32[3,4]"), g.input("v", "f32[4,2]")];
     ///     let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
     ///         let next = (h + x).tanh();
     ///         (next, next)
@@ -88,6 +89,6 @@ impl Steppable for Graph {
         self.checked()?;
         let plain = self.without_rules()?;
         let graph = plain.as_ref().unwrap_or(self);
-        Labelling::of(&at, graph)?.derived(&at)
+        Labelling::of(&at, graph)?.build_graphs(&at)
     }
 }

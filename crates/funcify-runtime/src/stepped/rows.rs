@@ -6,14 +6,8 @@ use funcify_core::ops::{Creation, Indexing, Movement, Product};
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// The reason why an op has no single-step form, and a fix.
-pub(super) struct Refused {
-    pub(super) reason: &'static str,
-    pub(super) fix: &'static str,
-}
-
 /// Returns the rows of the results of an op that acts on each row alone; `None` if it does not, or is not known to.
-pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Vec<RowLayout>> {
+pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Vec<RowLayout>> {
     let shape = |index: usize| &graph.ty(node.inputs[index]).shape;
     let rows = |index: usize| match labels.get(index) {
         Some(Label::Rows(rows)) => Some(rows),
@@ -22,13 +16,13 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
     let result = &graph.ty(*node.outputs.first()?).shape;
     let is_fixed = |index: usize| labels.get(index) == Some(&Label::Fixed);
     let one = match node.op.class() {
-        OpClass::Elementwise(_) => all_equal(labels)?,
+        OpClass::Elementwise(_) => common_rows(labels)?,
         OpClass::Movement(Movement::Reshape(_) | Movement::Bitcast(_)) => rows(0)?.clone(),
-        OpClass::Movement(Movement::Broadcast(_)) if is_fixed(0) => repeated(time, result)?,
+        OpClass::Movement(Movement::Broadcast(_)) if is_fixed(0) => repeated_rows(time, result)?,
         OpClass::Movement(Movement::Broadcast(_)) => {
             let axis = rows(0)?.axis(shape(0))?;
             let repeated = RowLayout::of(result, axis + result.rank() - shape(0).rank());
-            (repeated.rows == rows(0)?.rows && is_once(time, result)).then_some(repeated)?
+            (repeated.rows == rows(0)?.rows && has_one_step_axis(time, result)).then_some(repeated)?
         }
         OpClass::Product(Product::Conv(op)) if is_fixed(1) && rows(0)?.axis(shape(0))? >= 2 => {
             // A window sees as many positions as there are for one step.
@@ -37,8 +31,8 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
             let slides = op.strides[axis - 2] == 1 && op.input_dilation[axis - 2] == 1;
             (slides && is(&op.low) && is(&op.high)).then(|| RowLayout::of(result, axis))?
         }
-        OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => by_lanes(time, graph, node, labels)?,
-        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Custom(_) => by_lanes(time, graph, node, labels)?,
+        OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => rows_by_lanes(time, graph, node, labels)?,
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Custom(_) => rows_by_lanes(time, graph, node, labels)?,
         // These ops may depend on the number of steps, and bodies see the rows of all steps.
         OpClass::Creation(_) | OpClass::Binding(_) | OpClass::Control(_) => return None,
     };
@@ -47,7 +41,7 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
 
 /// Returns the rows of an op whose operands have their rows along the axes that hold the lanes of an axis of the
 /// result; operands without rows are the same in each step.
-fn by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
+fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
     let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
     let (operands, results): (Vec<_>, Vec<_>) = (operands.iter().collect(), results.iter().collect());
     let result = &results[0].shape;
@@ -57,28 +51,28 @@ fn by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option
         for ((label, lane), ty) in labels.iter().zip(lanes).zip(&operands) {
             match (label, lane) {
                 (Label::Fixed, None) => {}
-                (Label::Rows(rows), Some(from)) if rows.within(time, &ty.shape) == Some(from) => {
-                    let moved = rows.moved((&ty.shape, from), (result, axis))?;
+                (Label::Rows(rows), Some(from)) if rows.containing_axis(time, &ty.shape) == Some(from) => {
+                    let moved = rows.after_move((&ty.shape, from), (result, axis))?;
                     if *found.get_or_insert_with(|| moved.clone()) != moved {
                         return None;
                     }
                 }
-                (Label::Fixed | Label::Rows(_) | Label::Now, _) => return None,
+                (Label::Fixed | Label::Rows(_) | Label::Latest, _) => return None,
             }
         }
         found
     })
 }
 
-/// Returns the reason for an op that [`results`] does not support.
-pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
+/// Returns the reason why an op that [`result_rows`] does not support has no single-step form, and a fix.
+pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'static str) {
     let unknown = ("it is not known to act on each step alone", "move it into the step of the loop");
     let choice = (
         "it selects rows from all steps",
         "slice from a constant row to the end, or take the slice before the program",
     );
-    let (reason, fix) = match op.class() {
-        _ if has_now => (
+    match op.class() {
+        _ if has_latest => (
             "each of its rows would need the result of the loop after its last step",
             "use the value inside the step, or move this to a separate program that runs after the last step",
         ),
@@ -90,9 +84,7 @@ pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
             "pass it as a sequence, or count in a carry of the loop",
         ),
         OpClass::Movement(Movement::Slice(_)) | OpClass::Indexing(Indexing::DynamicSlice(_)) => choice,
-        OpClass::Movement(Movement::Reverse(_)) => {
-            ("it reorders the steps", "reverse the sequence before the program")
-        }
+        OpClass::Movement(Movement::Reverse(_)) => ("it reorders the steps", "reverse the sequence before the program"),
         OpClass::Movement(Movement::Pad(_) | Movement::Concat(_)) | OpClass::Product(Product::Conv(_)) => (
             "it needs rows of later steps, or adds rows after the last step",
             "add all new rows before the first step: `pad(axis, rows, 0, number)`",
@@ -105,12 +97,11 @@ pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
         }
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => unknown,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Custom(_) => unknown,
-    };
-    Refused { reason, fix }
+    }
 }
 
 /// Returns the rows that all operands share.
-fn all_equal(labels: &[Label]) -> Option<RowLayout> {
+fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     match labels.first()? {
         Label::Rows(rows) if labels.iter().all(|label| *label == Label::Rows(rows.clone())) => Some(rows.clone()),
         _ => None,
@@ -118,12 +109,12 @@ fn all_equal(labels: &[Label]) -> Option<RowLayout> {
 }
 
 /// Returns the layout of rows that are all the same.
-fn repeated(time: &Time, shape: &Shape) -> Option<RowLayout> {
+fn repeated_rows(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
-    (time.counts(&shape[axis]) && is_once(time, shape)).then(|| RowLayout::of(shape, axis))
+    (time.counts_steps(&shape[axis]) && has_one_step_axis(time, shape)).then(|| RowLayout::of(shape, axis))
 }
 
 /// Returns whether exactly one axis depends on the number of steps.
-fn is_once(time: &Time, shape: &Shape) -> bool {
+fn has_one_step_axis(time: &Time, shape: &Shape) -> bool {
     shape.dims().iter().filter(|dim| time.is_in(dim)).count() == 1
 }

@@ -77,10 +77,10 @@ pub struct Stepper<B: Backend> {
     is_at_start: bool,
     /// The states and the values that all steps share, as computed at the start; `initial` has those for the current
     /// streams.
-    made: Vec<B::Tensor>,
+    original: Vec<B::Tensor>,
     initial: Vec<B::Tensor>,
     /// The current states, then the values that all steps share.
-    now: Vec<B::Tensor>,
+    current: Vec<B::Tensor>,
     /// The program that gathered streams last.
     gather: Option<Gather<B>>,
     /// The original streams that the current ones began as, for each symbol whose streams were changed.
@@ -115,10 +115,10 @@ impl<B: Backend> Stepper<B> {
         let options = CompileOptions { whole: true, ..options };
         let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
-        let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
-        let (initial, now) = (made.clone(), made.clone());
+        let original = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
+        let (initial, current) = (original.clone(), original.clone());
         let (is_at_start, gather, origins) = (true, None, BTreeMap::new());
-        Ok(Stepper { stepped, step, results, changes, is_at_start, initial, now, made, gather, origins })
+        Ok(Stepper { stepped, step, results, changes, is_at_start, initial, current, original, gather, origins })
     }
 
     /// Creates a stepper like [`new`](Stepper::new), from tensors in host memory.
@@ -147,13 +147,13 @@ impl<B: Backend> Stepper<B> {
             return Err(call_error(&at, "the argument list", expected, format!("{} tensors", rows.len()), fix));
         }
         let inputs = self.row_inputs();
-        self.now.splice(inputs.start..inputs.start, rows.iter().cloned());
-        let results = self.step.call(&self.now);
-        self.now.drain(inputs);
+        self.current.splice(inputs.start..inputs.start, rows.iter().cloned());
+        let results = self.step.call(&self.current);
+        self.current.drain(inputs);
         let results = results?;
         self.is_at_start = false;
         let (states, outputs) = self.results.split_at(self.stepped.states);
-        self.now.iter_mut().zip(states).for_each(|(state, next)| state.clone_from(&results[*next]));
+        self.current.iter_mut().zip(states).for_each(|(state, next)| state.clone_from(&results[*next]));
         Ok(outputs.iter().map(|output| results[*output].clone()).collect())
     }
 
@@ -171,7 +171,7 @@ impl<B: Backend> Stepper<B> {
 
     /// Resets the states to those before the first step.
     pub fn reset(&mut self) {
-        self.now.clone_from(&self.initial);
+        self.current.clone_from(&self.initial);
         self.is_at_start = true;
     }
 
@@ -187,7 +187,7 @@ impl<B: Backend> Stepper<B> {
 
     /// Returns the states as tensors of the backend, in the order of the inputs of [`Stepped::step`].
     pub fn tensors(&self) -> &[B::Tensor] {
-        &self.now[..self.stepped.states]
+        &self.current[..self.stepped.states]
     }
 
     /// Returns the states by name.
@@ -207,7 +207,7 @@ impl<B: Backend> Stepper<B> {
     /// the states of another number of streams, call [`streams`](Stepper::streams) first to make room for them.
     #[track_caller]
     pub fn set_state(&mut self, states: &BTreeMap<String, HostTensor>) -> Result<()> {
-        self.put(&Place::new("set_state", Site::caller()), states)
+        self.replace_states(&Place::new("set_state", Site::caller()), states)
     }
 
     /// Writes the states to a safetensors file.
@@ -221,7 +221,7 @@ impl<B: Backend> Stepper<B> {
     pub fn load_state(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let at = Place::new("load_state", Site::caller());
         let states = read_safetensors(path)?;
-        self.put(&at, &states)
+        self.replace_states(&at, &states)
     }
 
     /// Changes the set of streams along the axis of the symbol `streams` of the states. `from` lists, for each new
@@ -240,13 +240,13 @@ impl<B: Backend> Stepper<B> {
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
         let symbol = Symbol::new(streams);
-        let axes = self.axes(&at, &symbol)?;
+        let axes = self.stream_axes(&at, &symbol)?;
         let others: Vec<Symbol> = self.origins.keys().filter(|it| **it != symbol).cloned().collect();
         if self.gather.as_ref().is_none_or(|gather| gather.symbol != symbol || gather.others != others) {
-            let program = Function::compile(&self.gathering(&at, &symbol, &others)?, self.step.backend())?;
+            let program = Function::compile(&self.gather_graph(&at, &symbol, &others)?, self.step.backend())?;
             self.gather = Some(Gather { symbol: symbol.clone(), others: others.clone(), program });
         }
-        let (rows, origins) = self.rows(&at, &symbol, &axes, from)?;
+        let (rows, origins) = self.rows_and_origins(&at, &symbol, &axes, from)?;
         let (begins, goes_on) = (from.contains(&None), from.iter().any(Option::is_some));
         if begins && goes_on && !self.is_at_start {
             self.check_shared(&at, &symbol, &axes)?;
@@ -260,13 +260,13 @@ impl<B: Backend> Stepper<B> {
         });
         let mut arguments = chosen.collect::<Result<Vec<_>>>()?;
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
-            arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
+            arguments.extend([&self.current[index], &self.initial[index], &self.original[index]].map(Clone::clone));
         }
         let gather = self.gather.as_ref().expect("the program for this symbol was made above");
         let mut gathered = gather.program.call(&arguments)?.into_iter();
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
-            if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
-                (self.now[index], self.initial[index]) = (now, initial);
+            if let (Some(current), Some(initial)) = (gathered.next(), gathered.next()) {
+                (self.current[index], self.initial[index]) = (current, initial);
             }
         }
         self.origins.insert(symbol, origins);
@@ -278,7 +278,7 @@ impl<B: Backend> Stepper<B> {
 
     /// Returns two lists with an entry per position: the row among the current streams followed by the original ones,
     /// and the original stream that it began as.
-    fn rows(
+    fn rows_and_origins(
         &self,
         at: &Place,
         symbol: &Symbol,
@@ -288,23 +288,23 @@ impl<B: Backend> Stepper<B> {
         let count = |tensors: &[B::Tensor]| {
             let backend = self.step.backend();
             let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
-            counted.expect("checked by `axes`: a state has the axis of the streams")
+            counted.expect("checked by `stream_axes`: a state has the axis of the streams")
         };
-        let (there, made) = (count(&self.now), count(&self.made));
-        let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..made as i64).collect());
+        let (current, original) = (count(&self.current), count(&self.original));
+        let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..original as i64).collect());
         let (mut rows, mut origins) = (Vec::with_capacity(from.len()), Vec::with_capacity(from.len()));
         for (place, stream) in from.iter().enumerate() {
             let (row, origin) = match stream {
-                Some(stream) if *stream < there => (*stream, began[*stream]),
-                None if made > 0 => {
-                    let origin = if place < made { place } else { 0 };
-                    (there + origin, origin as i64)
+                Some(stream) if *stream < current => (*stream, began[*stream]),
+                None if original > 0 => {
+                    let origin = if place < original { place } else { 0 };
+                    (current + origin, origin as i64)
                 }
                 _ => {
                     let found =
                         stream.map_or("a stepper that was created without streams".into(), |it| format!("stream {it}"));
                     let fix = "use the index of a current stream, or `None` for a new one";
-                    let expected = format!("one of {there} streams");
+                    let expected = format!("one of {current} streams");
                     return Err(call_error(at, &format!("place {place}"), expected, found, fix));
                 }
             };
@@ -342,7 +342,7 @@ impl<B: Backend> Stepper<B> {
         self.stepped.step.input_type(self.kept_input(index))
     }
 
-    fn put(&mut self, at: &Place, states: &BTreeMap<String, HostTensor>) -> Result<()> {
+    fn replace_states(&mut self, at: &Place, states: &BTreeMap<String, HostTensor>) -> Result<()> {
         let graph = &self.stepped.step;
         let names: Vec<&str> = (0..self.stepped.states).map(|index| graph.input_name(index)).collect();
         if let Some(name) = states.keys().find(|name| !names.contains(&name.as_str())) {
@@ -352,7 +352,7 @@ impl<B: Backend> Stepper<B> {
         let mut tensors = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
             // The sizes must be those of the current state, because other states and shared values have them too.
-            let shape = self.step.backend().shape(&self.now[index]);
+            let shape = self.step.backend().shape(&self.current[index]);
             let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
             let found = states.get(*name);
             let Some(tensor) = found.filter(|tensor| tensor.ty() == ty) else {
@@ -362,16 +362,16 @@ impl<B: Backend> Stepper<B> {
             };
             tensors.push(upload(self.step.backend(), at, tensor)?);
         }
-        self.now.iter_mut().zip(tensors).for_each(|(state, tensor)| *state = tensor);
+        self.current.iter_mut().zip(tensors).for_each(|(state, tensor)| *state = tensor);
         self.is_at_start = false;
         Ok(())
     }
 
     /// Returns the axis of the streams for each state and each shared value.
-    fn axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
+    fn stream_axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
         let streams = Dim::symbol(symbol);
-        let mut axes = Vec::with_capacity(self.now.len());
-        for index in 0..self.now.len() {
+        let mut axes = Vec::with_capacity(self.current.len());
+        for index in 0..self.current.len() {
             let ty = self.kept_type(index);
             let mut counted = (0..ty.rank()).filter(|axis| ty.shape[*axis].symbols().contains(&symbol));
             let axis = counted.next();
@@ -394,14 +394,14 @@ impl<B: Backend> Stepper<B> {
 
     /// Builds the program that gathers all tensors with an axis of streams: rows of the current streams, then of the
     /// original ones. For the streams of `others`, the original tensors are taken at the current streams.
-    fn gathering(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
-        let axes = self.axes(at, symbol)?;
-        let other_axes = others.iter().map(|other| self.axes(at, other)).collect::<Result<Vec<_>>>()?;
+    fn gather_graph(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
+        let axes = self.stream_axes(at, symbol)?;
+        let other_axes = others.iter().map(|other| self.stream_axes(at, other)).collect::<Result<Vec<_>>>()?;
         let input = |name: String, ty: TensorType| tracer::input(&name, ty, false, at.site);
         tracer::build("streams", at.site, |_| {
             tracer::reserve_symbols(&self.stepped.step);
-            let [there, made_there, places] = [(); 3].map(|()| Dim::symbol(&tracer::fresh_symbol()));
-            let rows = input("rows".into(), TensorType::new(DType::I64, [places]));
+            let [current_count, original_count, new_count] = [(); 3].map(|()| Dim::symbol(&tracer::fresh_symbol()));
+            let rows = input("rows".into(), TensorType::new(DType::I64, [new_count]));
             let origins = others.iter().map(|other| {
                 let ty = TensorType::new(DType::I64, [Dim::symbol(other)]);
                 (input(format!("origins_{other}"), ty), Dim::symbol(&tracer::fresh_symbol()))
@@ -412,16 +412,18 @@ impl<B: Backend> Stepper<B> {
                 let Some(axis) = *axis else { continue };
                 let ty = self.kept_type(index);
                 let of = |streams: &Dim| ty.shape.with_dim(axis, streams.clone());
-                let now = input(format!("now_{index}"), ty.with_shape(of(&there)));
-                let initial = input(format!("initial_{index}"), ty.with_shape(of(&there)));
+                let current = input(format!("now_{index}"), ty.with_shape(of(&current_count)));
+                let initial = input(format!("initial_{index}"), ty.with_shape(of(&current_count)));
                 let chosen = origins.iter().zip(&other_axes).filter_map(|(of, axes)| Some((of, axes[index]?)));
                 let chosen: Vec<(&(Value, Dim), usize)> = chosen.collect();
-                let shape =
-                    chosen.iter().fold(of(&made_there), |shape, ((_, made), axis)| shape.with_dim(*axis, made.clone()));
-                let made = input(format!("made_{index}"), ty.with_shape(shape));
-                let made = chosen.iter().fold(made, |made, ((rows, _), axis)| made.take(*axis as i64, *rows));
-                let gathered = |kept: Value| concat(&[kept, made], axis as i64).take(axis as i64, rows);
-                outputs.push((format!("now_{index}"), gathered(now)));
+                let shape = chosen
+                    .iter()
+                    .fold(of(&original_count), |shape, ((_, count), axis)| shape.with_dim(*axis, count.clone()));
+                let original = input(format!("made_{index}"), ty.with_shape(shape));
+                let original =
+                    chosen.iter().fold(original, |tensor, ((rows, _), axis)| tensor.take(*axis as i64, *rows));
+                let gathered = |kept: Value| concat(&[kept, original], axis as i64).take(axis as i64, rows);
+                outputs.push((format!("now_{index}"), gathered(current)));
                 outputs.push((format!("initial_{index}"), gathered(initial)));
             }
             Ok(Named(outputs))

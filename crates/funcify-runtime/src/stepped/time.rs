@@ -28,18 +28,18 @@ impl Time {
     }
 
     /// Returns whether a size is the number of steps plus a constant.
-    pub(super) fn counts(&self, dim: &Dim) -> bool {
+    pub(super) fn counts_steps(&self, dim: &Dim) -> bool {
         (dim.clone() - Dim::symbol(&self.symbol)).constant().is_some()
     }
 
     /// Returns a size at one step.
-    pub(super) fn at_one(&self, dim: &Dim) -> Dim {
+    pub(super) fn at_one_step(&self, dim: &Dim) -> Dim {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
     /// Returns the number of rows that a step sees of a value with `rows` rows.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
-        self.at_one(rows).constant().and_then(|rows| usize::try_from(rows).ok())
+        self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())
     }
 
     pub(super) fn sizes(&self) -> Sizes {
@@ -58,7 +58,7 @@ pub(super) enum Label {
     /// one step.
     Rows(RowLayout),
     /// A value as it would be if the program ended with this step.
-    Now,
+    Latest,
 }
 
 /// The layout of a value's rows: in the order of its elements, it consists of `before` blocks of `rows` rows each.
@@ -81,7 +81,7 @@ impl RowLayout {
     }
 
     /// Returns the axis that contains the rows, possibly merged with dimensions before and after them.
-    pub(super) fn within(&self, time: &Time, shape: &Shape) -> Option<usize> {
+    pub(super) fn containing_axis(&self, time: &Time, shape: &Shape) -> Option<usize> {
         let mut axes = (0..shape.rank()).filter(|axis| time.is_in(&shape[*axis]));
         let axis = axes.next().filter(|_| axes.next().is_none())?;
         let outer = self.before.divided_by(&elements(&shape.dims()[..axis]))?;
@@ -90,7 +90,7 @@ impl RowLayout {
 
     /// Returns the layout after the axis that contains the rows has become an axis of another shape with the same
     /// elements.
-    pub(super) fn moved(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
+    pub(super) fn after_move(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
         let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
         Some(RowLayout { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })
     }

@@ -54,7 +54,7 @@ impl State {
 }
 
 /// A state that was removed from a loop, with its remaining uses.
-pub(super) struct Wanted {
+pub(super) struct RemovedState {
     state: State,
     /// The traces that consist of its rows: their indices, the rows that are returned, and whether they hold the
     /// value after a step.
@@ -63,19 +63,19 @@ pub(super) struct Wanted {
     reads_after: bool,
 }
 
-impl Wanted {
+impl RemovedState {
     /// Returns whether anything uses the value before a step.
-    pub(super) fn is_before(&self) -> bool {
+    pub(super) fn uses_before(&self) -> bool {
         self.reads_before || self.traces.iter().any(|(.., is_after)| !is_after)
     }
 }
 
 /// Removes states from a loop.
-pub(super) fn taken(parts: &mut Loop, states: &[State]) -> Vec<Wanted> {
-    let is_taken = |number: Option<usize>| states.iter().any(|state| number == Some(state.number));
-    parts.buffers.retain(|part| !is_taken(part.number));
-    parts.carries.retain(|part| !is_taken(part.number));
-    let mut wanted = Vec::new();
+pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedState> {
+    let is_removed = |number: Option<usize>| states.iter().any(|state| number == Some(state.number));
+    parts.buffers.retain(|part| !is_removed(part.number));
+    parts.carries.retain(|part| !is_removed(part.number));
+    let mut removed = Vec::new();
     for state in states {
         let mut traces = Vec::new();
         parts.buffers.retain(|part| {
@@ -84,14 +84,14 @@ pub(super) fn taken(parts: &mut Loop, states: &[State]) -> Vec<Wanted> {
             traces.extend(of.zip(part.number).map(|(of, number)| (number, part.buffer.returned, *of == state.after)));
             of.is_none()
         });
-        wanted.push((*state, traces));
+        removed.push((*state, traces));
     }
     let needed = parts.needed(&parts.outputs(), |value| states.iter().any(|state| state.after == value));
     let reads = |(state, traces): (State, Vec<_>)| {
         let (reads_before, reads_after) = (needed[state.before.index()], needed[state.after.index()]);
-        Wanted { state, traces, reads_before, reads_after }
+        RemovedState { state, traces, reads_before, reads_after }
     };
-    wanted.into_iter().map(reads).collect()
+    removed.into_iter().map(reads).collect()
 }
 
 /// The rows of a state.
@@ -115,11 +115,17 @@ impl StateRows {
 
 /// Lets a loop read the rows of a removed state as a sequence. Returns the results that consist of these rows, by
 /// their indices.
-pub(super) fn give(parts: &mut Loop, reverse: bool, steps: &Dim, wanted: Wanted, of: StateRows) -> Vec<(usize, Value)> {
-    let state = wanted.state;
+pub(super) fn read_as_sequence(
+    parts: &mut Loop,
+    reverse: bool,
+    steps: &Dim,
+    removed: RemovedState,
+    of: StateRows,
+) -> Vec<(usize, Value)> {
+    let state = removed.state;
     let mut reads = Vec::new();
     for (value, offset, is_read) in
-        [(state.before, of.before, wanted.reads_before), (state.after, of.after, wanted.reads_after)]
+        [(state.before, of.before, removed.reads_before), (state.after, of.after, removed.reads_after)]
     {
         if is_read {
             reads.push((offset, parts.param_for(value, "running")));
@@ -129,7 +135,7 @@ pub(super) fn give(parts: &mut Loop, reverse: bool, steps: &Dim, wanted: Wanted,
         parts.sequences.push(SequencePart { value: of.rows, reads });
     }
     let mut given = vec![(state.number, of.result)];
-    for (number, returned, is_after) in wanted.traces {
+    for (number, returned, is_after) in removed.traces {
         let offset = if is_after { of.after } else { of.before };
         given.push((number, returned_rows(rows(of.rows, offset, steps), returned, reverse)));
     }

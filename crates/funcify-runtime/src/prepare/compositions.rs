@@ -17,12 +17,12 @@ use funcify_core::tree::Named;
 use crate::backend::Declined;
 
 /// The largest nesting depth of compositions.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
-/// Replaces the custom ops selected by `chooses` that have a composition, also in bodies.
-pub(crate) fn composed<'g>(graph: &'g Graph, chooses: &dyn Fn(&Custom) -> bool) -> Result<Cow<'g, Graph>> {
-    match has_custom(graph, chooses) {
-        true => Composer { chooses, made: vec![Arc::new(graph.clone())], depth: 0 }.composed(graph),
+/// Replaces the custom ops selected by `is_selected` that have a composition, also in bodies.
+pub(crate) fn with_compositions<'g>(graph: &'g Graph, is_selected: &dyn Fn(&Custom) -> bool) -> Result<Cow<'g, Graph>> {
+    match has_custom(graph, is_selected) {
+        true => Composer { is_selected, reserved: vec![Arc::new(graph.clone())], depth: 0 }.with_compositions(graph),
         false => Ok(Cow::Borrowed(graph)),
     }
 }
@@ -33,7 +33,7 @@ pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result
 }
 
 /// Adds to the reason that the custom op which prevents compilation has no composition.
-pub(crate) fn explain(graph: &Graph, declined: Declined) -> Declined {
+pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(
             declined.op,
@@ -52,9 +52,9 @@ fn has_custom(graph: &Graph, is_one: &dyn Fn(&Custom) -> bool) -> bool {
 }
 
 struct Composer<'a> {
-    chooses: &'a dyn Fn(&Custom) -> bool,
+    is_selected: &'a dyn Fn(&Custom) -> bool,
     /// The graphs whose symbols no other part may bind again.
-    made: Vec<Arc<Graph>>,
+    reserved: Vec<Arc<Graph>>,
     /// The number of compositions around the current graph.
     depth: usize,
 }
@@ -68,8 +68,8 @@ enum Replacement {
 }
 
 impl Composer<'_> {
-    fn composed<'g>(&mut self, graph: &'g Graph) -> Result<Cow<'g, Graph>> {
-        if !has_custom(graph, self.chooses) {
+    fn with_compositions<'g>(&mut self, graph: &'g Graph) -> Result<Cow<'g, Graph>> {
+        if !has_custom(graph, self.is_selected) {
             return Ok(Cow::Borrowed(graph));
         }
         let replacements = graph.nodes().iter().zip(graph.live_nodes());
@@ -78,7 +78,7 @@ impl Composer<'_> {
         // The branches of a switch have no name.
         let name = if tracer::is_identifier(graph.name()) { graph.name() } else { "body" };
         let built = tracer::build(name, Site::Unknown, |_| {
-            self.made.iter().for_each(|made| tracer::reserve_symbols(made));
+            self.reserved.iter().for_each(|reserved| tracer::reserve_symbols(reserved));
             let input = |(index, input): (usize, &Input)| {
                 // Two parameters of a body may have the same name.
                 let (own, other) = (graph.input_name(index), format!("x{index}"));
@@ -96,24 +96,26 @@ impl Composer<'_> {
             })?;
             Ok::<_, Failed>(Named(graph.named_outputs(replayed.outputs()?)))
         })?;
-        self.made.push(Arc::new(built.clone()));
+        self.reserved.push(Arc::new(built.clone()));
         Ok(Cow::Owned(built))
     }
 
     fn replacement(&mut self, graph: &Graph, node: &Node) -> Result<Replacement> {
         let Op::Custom(custom) = &node.op else {
-            let bodies = node.op.bodies().into_iter().map(|body| Ok(Arc::new(self.composed(body)?.into_owned())));
+            let bodies =
+                node.op.bodies().into_iter().map(|body| Ok(Arc::new(self.with_compositions(body)?.into_owned())));
             let bodies = bodies.collect::<Result<Vec<_>>>()?;
             return Ok(Replacement::Op(node.op.with_bodies(bodies)));
         };
-        let composition = if (self.chooses)(custom) { composition(graph, node, custom)? } else { None };
+        let composition = if (self.is_selected)(custom) { composition(graph, node, custom)? } else { None };
         let Some(composition) = composition else { return Ok(Replacement::Op(node.op.clone())) };
-        if self.depth == DEPTH {
-            let (most, fix) = (format!("at most {DEPTH} nested compositions"), "express it with ops other than itself");
+        if self.depth == MAX_DEPTH {
+            let (most, fix) =
+                (format!("at most {MAX_DEPTH} nested compositions"), "express it with ops other than itself");
             return Err(node.place().mismatch("its composition", most, "more", fix));
         }
         self.depth += 1;
-        let inner = self.composed(&composition)?.into_owned();
+        let inner = self.with_compositions(&composition)?.into_owned();
         self.depth -= 1;
         Ok(Replacement::Composition(Arc::new(inner)))
     }

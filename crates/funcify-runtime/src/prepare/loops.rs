@@ -11,18 +11,18 @@ use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
 /// Replaces associative scans and running reductions by loops, except those without elements at these sizes.
-pub(crate) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
+pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
     if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));
     }
-    let with_loops = |op: &Op| -> Result<Op> {
-        let body = |body: &Arc<Graph>| Ok(Arc::new(stepwise(body, sizes)?.into_owned()));
+    let with_loop_bodies = |op: &Op| -> Result<Op> {
+        let body = |body: &Arc<Graph>| Ok(Arc::new(with_loops(body, sizes)?.into_owned()));
         if op.bodies().into_iter().any(|body| has_scans(body)) {
             return Ok(op.with_bodies(op.bodies().into_iter().map(body).collect::<Result<_>>()?));
         }
         Ok(op.clone())
     };
-    let ops = graph.nodes().iter().map(|node| with_loops(&node.op)).collect::<Result<Vec<Op>>>()?;
+    let ops = graph.nodes().iter().map(|node| with_loop_bodies(&node.op)).collect::<Result<Vec<Op>>>()?;
     let built = tracer::rebuild(graph, Site::Unknown, |_| {
         tracer::reserve_symbols(graph);
         // Two parameters of a body may have the same name.
@@ -61,7 +61,7 @@ fn has_elements(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::{has_scans, stepwise};
+    use super::{has_scans, with_loops};
     use funcify_core::graph::failing;
     use funcify_core::ops::{Op, ReduceKind};
     use funcify_core::types::{Sizes, Symbol};
@@ -84,7 +84,7 @@ mod tests {
             for count in [0usize, 1, 3] {
                 let mut sizes = Sizes::new();
                 sizes.set(&Symbol::new("T"), count);
-                let loops = stepwise(&graph, &sizes).unwrap();
+                let loops = with_loops(&graph, &sizes).unwrap();
                 let left = loops.nodes().iter().filter(|node| matches!(node.op, Op::Cumulative(_))).count();
                 assert_eq!(left, if count == 0 { 2 } else { 0 }, "{loops}");
                 let numbers = [3f32, -1.0, 0.5, 2.0, 0.0, 4.0][..2 * count].to_vec();
@@ -119,7 +119,7 @@ mod tests {
         for ty in ["f16", "bf16", "f32", "f64"] {
             for kind in [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min] {
                 let graph = in_bodies(ty, kind);
-                let loops = stepwise(&graph, &Sizes::new()).unwrap_or_else(|error| panic!("{ty}: {error}"));
+                let loops = with_loops(&graph, &Sizes::new()).unwrap_or_else(|error| panic!("{ty}: {error}"));
                 assert!(!has_scans(&loops), "{loops}");
                 assert!(loops.check().is_ok() && Graph::parse(&loops.to_string()).is_ok(), "{loops}");
                 for (n, p) in [(0i64, false), (1, true), (2, true)] {
@@ -136,12 +136,12 @@ mod tests {
     fn an_op_that_fails_in_a_loop_is_an_error() {
         for ty in ["f16", "f32"] {
             let graph = in_bodies(ty, ReduceKind::Sum);
-            failing::check_each_op_failing(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
+            failing::check_each_op_failing(|| with_loops(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
         }
         let graph = Graph::build("associative", |g| {
             associative_scan((g.input("a", "f32[3]"), g.input("b", "f32[3]")), |(a, b), (c, d)| (a * c, b * c + d))
         });
         let graph = graph.unwrap();
-        failing::check_each_op_failing(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
+        failing::check_each_op_failing(|| with_loops(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
     }
 }

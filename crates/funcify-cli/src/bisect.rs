@@ -29,7 +29,7 @@ fn search(arguments: &Arguments) -> Result<()> {
     let program = arguments.transforms.apply(Graph::read(&arguments.file)?)?;
     let inputs = program.inputs(&read_safetensors_needed(&arguments.inputs, &program.input_names())?)?;
     let all = program.graph.rewritten_with(&RewriteOptions::new())?.patches.len();
-    match culprit(&program.graph, &inputs, all, arguments.tolerance)? {
+    match find_wrong_patch(&program.graph, &inputs, all, arguments.tolerance)? {
         Some((number, patch)) => print!("patch {number} of {all} changes the results: {patch}"),
         None => println!("none of the {all} patches changes the results"),
     }
@@ -37,7 +37,7 @@ fn search(arguments: &Arguments) -> Result<()> {
 }
 
 /// Finds the first patch that changes the program's results, and returns it with its position.
-fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64) -> Result<Option<(usize, Patched)>> {
+fn find_wrong_patch(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64) -> Result<Option<(usize, Patched)>> {
     let expected = evaluate(graph, inputs);
     let rewritten = |count: usize| graph.rewritten_with(&RewriteOptions::new().stop_after(count).texts());
     let number = first_wrong(patches, |count| -> Result<bool> {
@@ -59,7 +59,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
                 name: output.name.clone(),
                 ty: values.ty(),
                 rtol: 0.0,
-                atol: tolerance * largest(values),
+                atol: tolerance * max_finite_magnitude(values),
                 values: values.clone(),
             });
             compare(graph, found, &expected.collect::<Vec<_>>()).is_ok()
@@ -70,7 +70,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
 }
 
 /// Returns the largest finite magnitude in a tensor, at least 1.
-fn largest(values: &HostTensor) -> f64 {
+fn max_finite_magnitude(values: &HostTensor) -> f64 {
     values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }
 
@@ -100,9 +100,9 @@ mod tests {
         let terms = (1..=1000).map(|number| 1.0 / number as f32).collect();
         let inputs = [HostTensor::from_vec(terms, [1000]).unwrap()];
         let all = graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.len();
-        let (number, patch) = culprit(&graph, &inputs, all, 0.0).unwrap().expect("a patch reorders the sum");
+        let (number, patch) = find_wrong_patch(&graph, &inputs, all, 0.0).unwrap().expect("a patch reorders the sum");
         assert_eq!((patch.rule, number <= all), ("sums_over_steps", true));
         assert!(patch.before.contains("scan") && patch.after.contains("reduce"), "{patch}");
-        assert_eq!(culprit(&graph, &inputs, all, 1e-4).unwrap(), None);
+        assert_eq!(find_wrong_patch(&graph, &inputs, all, 1e-4).unwrap(), None);
     }
 }

@@ -5,13 +5,13 @@ use std::iter;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use funcify_conformance::{Case, Report, Status, rewritten, run_modes, unmatched_gaps};
+use funcify_conformance::{Case, Report, Status, rewrite_case, run_modes, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::*;
 
 /// The environment variable that lists the backends that must be present, separated by commas.
-const REQUIRE: &str = "FUNCIFY_REQUIRE";
+const REQUIRED_BACKENDS_VAR: &str = "FUNCIFY_REQUIRE";
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let all = all_cases().map_err(|reason| anyhow!(reason))?;
     let is_selected = |name: &str| arguments.filter.as_deref().is_none_or(|filter| name.contains(filter));
     let cases = all.iter().filter(|case| is_selected(&case.name));
-    let cases: Vec<_> = cases.map(|case| (case, LazyLock::new(|| rewritten(case)))).collect();
+    let cases: Vec<_> = cases.map(|case| (case, LazyLock::new(|| rewrite_case(case)))).collect();
     if cases.is_empty() {
         return Err(anyhow!("no case name contains `{}`", arguments.filter.as_deref().unwrap_or("")));
     }
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         bar.set_message(format!("{}/{}", subject.name, case.name));
         run_modes(case, rewritten.as_ref(), subject, || bar.inc(1))
     };
-    let by_subject = side_by_side(&subjects, cases.len(), |subject, case| rows_of(subject, &cases[case]));
+    let by_subject = run_in_parallel(&subjects, cases.len(), |subject, case| rows_of(subject, &cases[case]));
     std::panic::set_hook(hook);
     for (subject, rows) in subjects.iter().zip(by_subject?) {
         if arguments.filter.is_none() {
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(path) = &arguments.json {
         std::fs::write(path, report.to_json()).with_context(|| path.display().to_string())?;
     }
-    Ok(!report.has_failures() && none_missing(&report))
+    Ok(!report.has_failures() && ran_required_backends(&report))
 }
 
 /// Calls `run` for every case of each subject in parallel, and returns the results in order.
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
 /// Each subject has one thread, which helps the other subjects once it is done; processors without a subject help
 /// from the start. A subject on a GPU takes as long as all the others together and gets no help, because it waits for
 /// the device.
-fn side_by_side<R: Send>(
+fn run_in_parallel<R: Send>(
     subjects: &[Subject],
     cases: usize,
     run: impl Fn(&Subject, usize) -> R + Sync,
@@ -113,14 +113,14 @@ fn side_by_side<R: Send>(
 }
 
 /// Returns whether every required backend ran.
-fn none_missing(report: &Report) -> bool {
-    let required = std::env::var(REQUIRE).unwrap_or_default();
+fn ran_required_backends(report: &Report) -> bool {
+    let required = std::env::var(REQUIRED_BACKENDS_VAR).unwrap_or_default();
     let ran: BTreeSet<&str> = report.rows.iter().map(|row| row.backend.as_str()).collect();
     let absent = report.absent();
     let missing = |name: &&str| absent.contains_key(name) || !ran.contains(name);
     let missing: Vec<&str> = required.split(',').filter(|name| !name.is_empty()).filter(missing).collect();
     if !missing.is_empty() {
-        println!("\n{REQUIRE} names backends that did not run: {}", missing.join(", "));
+        println!("\n{REQUIRED_BACKENDS_VAR} names backends that did not run: {}", missing.join(", "));
     }
     missing.is_empty()
 }

@@ -26,11 +26,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    print!("{}", in_program(&arguments.file, || text(arguments))?);
+    print!("{}", in_program(&arguments.file, || print_to_string(arguments))?);
     Ok(())
 }
 
-fn text(arguments: &Arguments) -> Result<String> {
+fn print_to_string(arguments: &Arguments) -> Result<String> {
     let graph = Graph::read(&arguments.file)?;
     let broken = |errors: Vec<funcify::Error>| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -39,7 +39,7 @@ fn text(arguments: &Arguments) -> Result<String> {
     graph.check().map_err(broken)?;
     let graph = arguments.transforms.apply(graph)?.graph;
     if !arguments.rewrite {
-        return Ok(shown(arguments, &graph));
+        return Ok(format_graph(arguments, &graph));
     }
     let options = arguments.with.iter().fold(RewriteOptions::from_environment(), |options, rule| options.with(rule));
     let rewritten = graph.rewritten_with(&if arguments.log { options.texts() } else { options })?;
@@ -51,10 +51,10 @@ fn text(arguments: &Arguments) -> Result<String> {
             .collect(),
         false => String::new(),
     };
-    Ok(log + &shown(arguments, &rewritten.graph))
+    Ok(log + &format_graph(arguments, &rewritten.graph))
 }
 
-fn shown(arguments: &Arguments, graph: &Graph) -> String {
+fn format_graph(arguments: &Arguments, graph: &Graph) -> String {
     if arguments.dot { to_dot(graph) } else { graph.to_string() }
 }
 
@@ -71,11 +71,11 @@ mod tests {
     }
 
     /// Writes the program to a file of this process, and returns the output of `print` with these options.
-    fn printed(name: &str, program: &str, options: &[&str]) -> Result<String> {
+    fn output_of(name: &str, program: &str, options: &[&str]) -> Result<String> {
         let file = std::env::temp_dir().join(format!("funcify-print-{name}-{}.fir", std::process::id()));
         std::fs::write(&file, program)?;
         let words = ["print", file.to_str().unwrap()].into_iter().chain(options.iter().copied());
-        let text = text(&Line::try_parse_from(words)?.arguments);
+        let text = print_to_string(&Line::try_parse_from(words)?.arguments);
         std::fs::remove_file(file)?;
         text
     }
@@ -94,22 +94,22 @@ mod tests {
   return y=%y
 }
 ";
-        let printed = |options: &[&str]| printed("with", program, options);
-        assert!(!printed(&["--rewrite"]).unwrap().contains("associative_scan"));
-        let with = printed(&["--rewrite", "--with", "affine_recurrence,identity"]).unwrap();
+        let output_of = |options: &[&str]| output_of("with", program, options);
+        assert!(!output_of(&["--rewrite"]).unwrap().contains("associative_scan"));
+        let with = output_of(&["--rewrite", "--with", "affine_recurrence,identity"]).unwrap();
         assert!(with.contains("associative_scan"), "{with}");
-        let error = printed(&["--rewrite", "--with", "affine"]).unwrap_err().to_string();
+        let error = output_of(&["--rewrite", "--with", "affine"]).unwrap_err().to_string();
         assert!(
             error.contains("`affine`") && error.contains("identity, ") && error.contains("affine_recurrence"),
             "{error}"
         );
-        assert!(printed(&["--with", "affine_recurrence"]).unwrap_err().to_string().contains("--rewrite"));
+        assert!(output_of(&["--with", "affine_recurrence"]).unwrap_err().to_string().contains("--rewrite"));
     }
 
     #[test]
     fn the_text_is_a_program_and_the_drawing_has_its_ops() {
         let program = "fn @f(%x: f64[]) {\n  %0: f64[] = sin %x\n  return y=%0\n}\n";
-        let printed = |options: &[&str]| printed("text", program, options).unwrap();
+        let output_of = |options: &[&str]| output_of("text", program, options).unwrap();
         let expected = "fn @f(%x: f64[]) {
   %0: f64[] = constant 1.0
   %1: f64[] = cos %x
@@ -117,13 +117,13 @@ mod tests {
   return grad_x=%2
 }
 ";
-        assert_eq!(printed(&["--grad"]), expected);
-        assert!(printed(&["--grad", "x", "--grad", "--vmap"]).contains("return grad_x="));
+        assert_eq!(output_of(&["--grad"]), expected);
+        assert!(output_of(&["--grad", "x", "--grad", "--vmap"]).contains("return grad_x="));
         let rewritten = "fn @f(%x: f64[]) {\n  %0: f64[] = cos %x\n  return grad_x=%0\n}\n";
-        assert_eq!(printed(&["--grad", "--rewrite"]), rewritten);
-        let logged = printed(&["--grad", "--rewrite", "--log"]);
+        assert_eq!(output_of(&["--grad", "--rewrite"]), rewritten);
+        let logged = output_of(&["--grad", "--rewrite", "--log"]);
         assert!(logged.starts_with("// identity (") && logged.ends_with(rewritten), "{logged}");
-        let drawing = printed(&["--grad", "--dot"]);
+        let drawing = output_of(&["--grad", "--dot"]);
         assert!(drawing.starts_with("digraph \"f\" {") && drawing.contains("label=\"cos\""), "{drawing}");
     }
 }

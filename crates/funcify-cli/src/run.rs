@@ -39,17 +39,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     profile: Option<PathBuf>,
     /// Stop after this many seconds. Ctrl-C also stops the run; a second Ctrl-C ends the process.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// Returns a handle that Ctrl-C cancels; a second Ctrl-C ends the process.
-fn at_interrupt() -> Result<Cancellation> {
+fn cancel_on_interrupt() -> Result<Cancellation> {
     let flag = Arc::default();
     // The order matters: the first Ctrl-C must find the flag unset.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
@@ -72,7 +72,7 @@ fn run_program(arguments: &Arguments) -> Result<()> {
     let options = CompileOptions { strategy, ..CompileOptions::default() };
     let function = open_backend(&arguments.backend)?.compile(&program.graph, options)?;
     let deadline = arguments.timeout.map_or_else(Cancellation::new, Cancellation::after);
-    let results = at_interrupt()?.scope(|| deadline.scope(|| function.call(&inputs)))?;
+    let results = cancel_on_interrupt()?.scope(|| deadline.scope(|| function.call(&inputs)))?;
     let names = program.graph.outputs().iter().map(|output| output.name.clone());
     let outputs: BTreeMap<String, HostTensor> = names.zip(results).collect();
     match &arguments.out {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// Runs a program from a file with the given options.
-    fn outcome(name: &str, program: &str, inputs: &Tensors, options: &str) -> Result<Tensors> {
+    fn run_file(name: &str, program: &str, inputs: &Tensors, options: &str) -> Result<Tensors> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("funcify-run-{name}-{}-{number}", std::process::id()));
@@ -177,8 +177,8 @@ mod tests {
         for backend in backend_names().into_iter().filter(|name| !is_absent(name)) {
             for strategy in ["--native", "--unroll", "--report"] {
                 let options = format!("--backend {backend} {strategy}");
-                assert_eq!(outcome(backend, SUMS, &inputs, &options).unwrap(), expected, "{options}");
-                let found = outcome(backend, SUMS, &along, &format!("{options} --grad")).unwrap();
+                assert_eq!(run_file(backend, SUMS, &inputs, &options).unwrap(), expected, "{options}");
+                let found = run_file(backend, SUMS, &along, &format!("{options} --grad")).unwrap();
                 assert_eq!(found, gradients, "{options}");
             }
         }
@@ -200,7 +200,7 @@ mod tests {
                     inputs.insert("n".into(), HostTensor::scalar(i32::MAX));
                 }
                 let program = program.as_ref().unwrap().to_string();
-                let error = outcome(backend, &program, &inputs, &format!("--backend {backend} --timeout 0.1"));
+                let error = run_file(backend, &program, &inputs, &format!("--backend {backend} --timeout 0.1"));
                 let error = error.expect_err("the timeout stops the run");
                 let stopped = matches!(
                     error.downcast_ref(),
@@ -222,7 +222,7 @@ mod tests {
         expected: [(&str, HostTensor); M],
     ) {
         let found =
-            outcome("check", DECAY, &tensors(inputs), options).unwrap_or_else(|error| panic!("{options}: {error:#}"));
+            run_file("check", DECAY, &tensors(inputs), options).unwrap_or_else(|error| panic!("{options}: {error:#}"));
         assert_eq!(found, tensors(expected), "{options}");
     }
 
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_missing_tensor_is_named_with_its_type() {
         let inputs = tensors([("xs", [1f32, 2.].into()), ("w", scalar(1.))]);
-        let error = outcome("missing", DECAY, &inputs, "--only ys --grad w").unwrap_err();
+        let error = run_file("missing", DECAY, &inputs, "--only ys --grad w").unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(funcify::Error::Call { .. })), "{error:#}");
         let text = error.to_string();
         for part in
@@ -270,7 +270,7 @@ mod tests {
         {
             assert!(text.contains(part), "{text}\ndoes not say: {part}");
         }
-        let error = outcome("unknown", DECAY, &inputs, "--grad y").unwrap_err();
+        let error = run_file("unknown", DECAY, &inputs, "--grad y").unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(funcify::Error::Type { .. })), "{error:#}");
     }
 
@@ -297,7 +297,7 @@ mod tests {
             (&inputs(), "--only ys --grad w"),
         ];
         for (inputs, options) in mistakes {
-            let error = outcome("mistake", DECAY, inputs, options).expect_err(options);
+            let error = run_file("mistake", DECAY, inputs, options).expect_err(options);
             let text = format!("{error:#}");
             assert!(!text.contains(".rs:"), "{options}: {text}");
             assert!(text.contains("f.fir"), "{options}: {text}");

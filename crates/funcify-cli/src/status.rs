@@ -3,7 +3,7 @@
 use funcify::DType;
 use funcify::dispatch::{Compiles, Executor};
 use funcify::ops::{CONTROL_FLOW, all_names};
-use funcify_conformance::support::{OpProgram, Support, op_programs, support};
+use funcify_conformance::support::{OpProgram, Support, op_programs, determine_support};
 
 use super::*;
 
@@ -20,13 +20,13 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     }
     let programs =
         op_programs(&all_cases().map_err(|error| anyhow!("{error}"))?).map_err(|error| anyhow!("{error}"))?;
-    let text = status(&present, &programs)?;
+    let text = status_text(&present, &programs)?;
     if !check {
         std::fs::write(&path, text).context("STATUS.md")?;
         println!("wrote STATUS.md");
         return Ok(true);
     }
-    let current = without(&std::fs::read_to_string(&path).unwrap_or_default(), &absent) == text;
+    let current = remove_backends(&std::fs::read_to_string(&path).unwrap_or_default(), &absent) == text;
     println!("STATUS.md is {}", if current { "current" } else { "not current: run `cargo xtask status`" });
     if !absent.is_empty() {
         println!("not compared, because they are absent: {}", absent.join(", "));
@@ -35,7 +35,7 @@ pub(crate) fn run(check: bool) -> Result<bool> {
 }
 
 /// Returns the text without the columns and the reasons of the absent backends.
-fn without(text: &str, absent: &[&str]) -> String {
+fn remove_backends(text: &str, absent: &[&str]) -> String {
     let mut dropped: Vec<usize> = Vec::new();
     let mut remaining = String::new();
     for line in text.lines() {
@@ -57,26 +57,26 @@ fn without(text: &str, absent: &[&str]) -> String {
         }
     }
     // If no reasons are left, their heading goes as well.
-    remaining.strip_suffix(WHY_NOT).map(str::to_string).unwrap_or(remaining)
+    remaining.strip_suffix(REASONS_HEADING).map(str::to_string).unwrap_or(remaining)
 }
 
 /// The heading of the reasons.
-const WHY_NOT: &str = "\nReasons for declared gaps:\n\n";
+const REASONS_HEADING: &str = "\nReasons for declared gaps:\n\n";
 
-fn status(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<String> {
+fn status_text(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<String> {
     let mut text =
         "# Status\n\nWritten by `cargo xtask status`; `cargo xtask test` checks that it is current.\n".to_string();
 
-    text.push_str(OPS);
-    text.push_str(&head("op", backends));
+    text.push_str(OPS_HEADING);
+    text.push_str(&table_head("op", backends));
     for name in all_names() {
         let cells =
-            backends.iter().map(|backend| of_op(backend.as_ref(), name, programs)).collect::<Result<Vec<_>>>()?;
-        text.push_str(&line(&format!("`{name}`"), cells.into_iter()));
+            backends.iter().map(|backend| describe_op(backend.as_ref(), name, programs)).collect::<Result<Vec<_>>>()?;
+        text.push_str(&table_row(&format!("`{name}`"), cells.into_iter()));
     }
 
     text.push_str("\n## Element types\n\n");
-    text.push_str(&head("dtype", backends));
+    text.push_str(&table_head("dtype", backends));
     let mut reasons = Vec::new();
     for dtype in DType::ALL {
         let cells = backends.iter().map(|backend| match backend.unsupported(dtype, 1) {
@@ -86,16 +86,16 @@ fn status(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<Stri
                 "declared".to_string()
             }
         });
-        text.push_str(&line(dtype.name(), cells));
+        text.push_str(&table_row(dtype.name(), cells));
     }
     if !reasons.is_empty() {
-        text.push_str(&format!("{WHY_NOT}{}\n", reasons.join("\n")));
+        text.push_str(&format!("{REASONS_HEADING}{}\n", reasons.join("\n")));
     }
     Ok(text)
 }
 
 /// The text above the table of ops.
-const OPS: &str = "
+const OPS_HEADING: &str = "
 ## Ops
 
 Determined by running each op, in a loop, on each element type of its domain that the backend supports:
@@ -109,7 +109,7 @@ Determined by running each op, in a loop, on each element type of its domain tha
 ";
 
 /// Describes how a backend runs an op: in one way on all dtypes, or by dtype.
-fn of_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<String> {
+fn describe_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<String> {
     if op == "scan" {
         let strategy = backend.loop_strategy().name();
         return Ok(if backend.compiles() == Compiles::Nothing {
@@ -125,7 +125,7 @@ fn of_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<Str
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for program in programs.iter().filter(|program| program.op == op && backend.unsupported(program.dtype, 1).is_none())
     {
-        let support = support(backend, program).map_err(|error| anyhow!("{op}, {}: {error}", program.dtype))?;
+        let support = determine_support(backend, program).map_err(|error| anyhow!("{op}, {}: {error}", program.dtype))?;
         let way = match support {
             Support::Native => "native",
             Support::Fallback => "fallback",
@@ -141,12 +141,12 @@ fn of_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<Str
     Ok(std::iter::once(most.to_string()).chain(rest).collect::<Vec<String>>().join("; "))
 }
 
-fn head(name: &str, backends: &[Arc<dyn Executor>]) -> String {
+fn table_head(name: &str, backends: &[Arc<dyn Executor>]) -> String {
     let rule = backends.iter().map(|_| "---".to_string());
-    line(name, backends.iter().map(|backend| backend.name().to_string())) + &line("---", rule)
+    table_row(name, backends.iter().map(|backend| backend.name().to_string())) + &table_row("---", rule)
 }
 
-fn line(name: &str, cells: impl Iterator<Item = String>) -> String {
+fn table_row(name: &str, cells: impl Iterator<Item = String>) -> String {
     format!("| {name} | {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
@@ -162,8 +162,8 @@ mod tests {
                          - b, f16: has none\n";
         let without_b = "# Status\n\n| op | reference | a |\n| --- | --- | --- |\n| `add` | yes | no |\n\n\
                          - a, f64: has none\n";
-        assert_eq!(without(text, &["a"]), without_a);
-        assert_eq!(without(text, &["b"]), without_b);
-        assert_eq!(without(text, &[]), text);
+        assert_eq!(remove_backends(text, &["a"]), without_a);
+        assert_eq!(remove_backends(text, &["b"]), without_b);
+        assert_eq!(remove_backends(text, &[]), text);
     }
 }

@@ -7,7 +7,7 @@ use funcify_conformance::templates::{Campaign, Subject, Summary, families, run_c
 use super::*;
 
 /// The number of programs between two progress lines.
-const AT_ONCE: u64 = 1000;
+const PROGRAMS_PER_BATCH: u64 = 1000;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     while seed < end {
         let campaign = Campaign {
             seed,
-            count: AT_ONCE.min(end - seed),
+            count: PROGRAMS_PER_BATCH.min(end - seed),
             jobs: arguments.jobs.unwrap_or_else(threads),
             shrink: arguments.shrink,
             family,
@@ -85,8 +85,8 @@ fn print_table(all: &BTreeMap<&'static str, Summary>) {
     );
     let (mut declined, mut skipped) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     for (family, summary) in all {
-        let Summary { programs, refused, runs, compiled, unsteady, wrong, .. } = summary;
-        println!("{family:<26}{programs:>9}{refused:>9}{runs:>9}{compiled:>9}{unsteady:>9}{:>7}", wrong.len());
+        let Summary { programs, refused, runs, compiled, explained_by_rounding, wrong, .. } = summary;
+        println!("{family:<26}{programs:>9}{refused:>9}{runs:>9}{compiled:>9}{explained_by_rounding:>9}{:>7}", wrong.len());
         summary.declined.iter().for_each(|(why, count)| *declined.entry(why).or_default() += count);
         summary.skipped.iter().for_each(|(why, count)| *skipped.entry(why).or_default() += count);
     }

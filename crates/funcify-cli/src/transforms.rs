@@ -61,7 +61,7 @@ enum Transform {
 pub(crate) struct Transforms(Vec<Transform>);
 
 /// A transformed program, with notes that explain the inputs that the transforms added.
-pub(crate) struct Derived {
+pub(crate) struct TransformedProgram {
     pub(crate) graph: Graph,
     notes: BTreeMap<String, String>,
 }
@@ -114,11 +114,11 @@ impl Transform {
             "hvp" => Transform::Hvp(names()),
             "jacobian" => Transform::Jacobian(names()),
             "hessian" => Transform::Hessian(names()),
-            _ => Transform::Vmap(parts().map(named_axis).collect::<Result<_, _>>()?),
+            _ => Transform::Vmap(parts().map(parse_batch_axis).collect::<Result<_, _>>()?),
         })
     }
 
-    fn apply(&self, program: &Derived) -> Result<Derived, Error> {
+    fn apply(&self, program: &TransformedProgram) -> Result<TransformedProgram, Error> {
         let graph = &program.graph;
         let derived = match self {
             Transform::Only(names) => graph.with_only_outputs(&names.iter().map(String::as_str).collect::<Vec<_>>())?,
@@ -139,11 +139,11 @@ impl Transform {
             let name = derived.input_name(index);
             notes.insert(name.to_string(), self.note(name));
         }
-        Ok(Derived { graph: derived, notes })
+        Ok(TransformedProgram { graph: derived, notes })
     }
 
     /// Replaces the error's fix with one that can be done on the command line.
-    fn of_the_command_line(&self, mut error: Error) -> Error {
+    fn with_command_line_fix(&self, mut error: Error) -> Error {
         if let Error::Disconnected { fix, .. } = &mut error {
             let advice = match self {
                 Transform::Grad(_) => {
@@ -190,17 +190,17 @@ impl std::fmt::Display for Transform {
 
 impl Transforms {
     /// Applies all transforms to the program.
-    pub(crate) fn apply(&self, graph: Graph) -> Result<Derived> {
-        let mut program = Derived { graph, notes: BTreeMap::new() };
+    pub(crate) fn apply(&self, graph: Graph) -> Result<TransformedProgram> {
+        let mut program = TransformedProgram { graph, notes: BTreeMap::new() };
         for transform in &self.0 {
-            let derived = transform.apply(&program).map_err(|error| transform.of_the_command_line(error));
+            let derived = transform.apply(&program).map_err(|error| transform.with_command_line_fix(error));
             program = derived.with_context(|| transform.to_string())?;
         }
         Ok(program)
     }
 }
 
-impl Derived {
+impl TransformedProgram {
     /// Returns the names of the program's inputs.
     pub(crate) fn input_names(&self) -> Vec<&str> {
         (0..self.graph.inputs().len()).map(|index| self.graph.input_name(index)).collect()
@@ -236,7 +236,7 @@ impl Derived {
 }
 
 /// Parses the name of an input and its batch axis, which is 0 by default.
-fn named_axis(part: &str) -> Result<(String, i64), String> {
+fn parse_batch_axis(part: &str) -> Result<(String, i64), String> {
     let Some((name, axis)) = part.split_once('=') else { return Ok((part.to_string(), 0)) };
     let axis = axis
         .parse()
@@ -302,7 +302,7 @@ mod tests {
         Arguments::try_parse_from(words).map(|arguments| arguments.transforms)
     }
 
-    fn apply(line: &str, program: &str) -> Result<Derived> {
+    fn apply(line: &str, program: &str) -> Result<TransformedProgram> {
         parse(line)?.apply(Graph::parse(program)?)
     }
 

@@ -25,12 +25,12 @@ fn compare_output(got: &HostTensor, expected: &ExpectedOutput) -> Result<(), Str
     }
     let pairs = got.scalars().zip(expected.values.scalars()).enumerate();
     for (flat, (got_element, expected_element)) in pairs {
-        if !same(got_element, expected_element, expected.rtol, expected.atol) {
+        if !is_close(got_element, expected_element, expected.rtol, expected.atol) {
             let index = multi_index(flat, got.shape());
             return Err(format!(
                 "output `{name}` at {index:?} is {}, not {} (rtol {:e}, atol {:e})",
-                show(got_element),
-                show(expected_element),
+                format_scalar(got_element),
+                format_scalar(expected_element),
                 expected.rtol,
                 expected.atol
             ));
@@ -39,7 +39,7 @@ fn compare_output(got: &HostTensor, expected: &ExpectedOutput) -> Result<(), Str
     Ok(())
 }
 
-fn same(got: Scalar, expected: Scalar, rtol: f64, atol: f64) -> bool {
+fn is_close(got: Scalar, expected: Scalar, rtol: f64, atol: f64) -> bool {
     match (got, expected) {
         (Scalar::Float(got), Scalar::Float(expected)) => {
             got == expected
@@ -50,7 +50,7 @@ fn same(got: Scalar, expected: Scalar, rtol: f64, atol: f64) -> bool {
     }
 }
 
-fn show(scalar: Scalar) -> String {
+fn format_scalar(scalar: Scalar) -> String {
     match scalar {
         Scalar::Bool(value) => value.to_string(),
         Scalar::Int(value) => value.to_string(),

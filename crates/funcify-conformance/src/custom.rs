@@ -4,9 +4,9 @@ use funcify::ops::Op;
 use funcify::{Error, Graph, HostTensor, Scalar, ScanOptions, Sizes, Value, apply, scan_with};
 
 use crate::case::Case;
-use crate::cases::ops::{Use, case_of};
+use crate::cases::ops::{OpUse, case_of};
 use crate::derivatives;
-use crate::lanes::{cases_on_lanes, stacked, varied};
+use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 
 /// Builds the cases of an op of another crate, named `custom/NAME`, which expect the results of the reference
 /// evaluator.
@@ -34,7 +34,7 @@ use crate::lanes::{cases_on_lanes, stacked, varied};
 /// Returns a description of the problem if the op does not accept the operands or one of its rules fails.
 pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>]) -> Result<Vec<Case>, String> {
     let op = op.into();
-    let uses: Vec<Use> = operands.iter().map(|operands| Use { op: op.clone(), operands: operands.clone() }).collect();
+    let uses: Vec<OpUse> = operands.iter().map(|operands| OpUse { op: op.clone(), operands: operands.clone() }).collect();
     let mut all = vec![case_of(CATEGORY, name, 1.0, &uses)?];
     for case in cases_on_lanes(&all[0])? {
         let name = case.name.replacen("vmap/", "custom/", 1);
@@ -43,15 +43,15 @@ pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>])
     for (number, operands) in operands.iter().enumerate() {
         let name = if number == 0 { name.to_string() } else { format!("{name}_{number}") };
         let alone = graph(&name, operands, |inputs| apply(op.clone(), inputs))?;
-        all.extend(of_derivatives(&name, &alone, operands)?);
-        let rows: Vec<HostTensor> = operands.iter().map(|x| stacked(&[x, &varied(x), x])).collect();
+        all.extend(derivative_cases(&name, &alone, operands)?);
+        let rows: Vec<HostTensor> = operands.iter().map(|x| stack_lanes(&[x, &vary_input(x), x])).collect();
         let looped = graph(&name, &rows, |inputs| {
             let options = ScanOptions::new().length(rows.first().map_or(3, |rows| rows.shape()[0]));
             scan_with(options, (), inputs.to_vec(), |(), row| ((), apply(op.clone(), &row))).1
         })?;
         let name = format!("{name}_in_a_loop");
         all.push(Case::from_reference(&name, CATEGORY, looped.clone(), rows.clone())?);
-        all.extend(of_derivatives(&name, &looped, &rows)?);
+        all.extend(derivative_cases(&name, &looped, &rows)?);
     }
     Ok(all)
 }
@@ -68,7 +68,7 @@ fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<V
 }
 
 /// Builds the cases of the derivatives for which the op has rules.
-fn of_derivatives(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
+fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
     if !inputs.iter().any(|input| input.dtype().is_float()) {
         return Ok(Vec::new());
     }

@@ -20,16 +20,16 @@ fn jvp(graph: &Graph) -> Result<Graph, Error> {
 
 /// Computes the derivatives of the gradients along `tan`, with fixed cotangents.
 fn hvp(graph: &Graph) -> Result<Graph, Error> {
-    of_outputs(&grad(graph)?, "grad_", &float_inputs(graph))
+    differentiate_outputs(&grad(graph)?, "grad_", &float_inputs(graph))
 }
 
 /// Computes the second derivatives of the gradients along `tan`.
 fn grad3(graph: &Graph) -> Result<Graph, Error> {
-    of_outputs(&hvp(graph)?, "tan_grad_", &float_inputs(graph))
+    differentiate_outputs(&hvp(graph)?, "tan_grad_", &float_inputs(graph))
 }
 
 /// Computes the derivatives of the outputs whose names start with `prefix`.
-fn of_outputs(graph: &Graph, prefix: &str, wrt: &[&str]) -> Result<Graph, Error> {
+fn differentiate_outputs(graph: &Graph, prefix: &str, wrt: &[&str]) -> Result<Graph, Error> {
     let names = graph.outputs().iter().map(|output| output.name.as_str());
     let names: Vec<&str> = names.filter(|name| name.starts_with(prefix)).collect();
     graph.with_only_outputs(&names)?.jvp(wrt)

@@ -4,11 +4,12 @@ use std::io::Write;
 
 /// The environment variable with the path of the file that records differences. `cargo xtask weights` sets it and
 /// builds the table.
-pub const DIFFERENCES: &str = "FUNCIFY_DIFFERENCES";
+pub const DIFFERENCES_VAR: &str = "FUNCIFY_DIFFERENCES";
 
-/// Records the difference `off` of one `kind` of result of a model, such as its gradients, if [`DIFFERENCES`] is set.
+/// Records the difference `off` of one `kind` of result of a model, such as its gradients, if [`DIFFERENCES_VAR`] is
+/// set.
 pub fn note_difference(model: &str, kind: &str, off: f64) {
-    let Some(file) = std::env::var_os(DIFFERENCES) else { return };
+    let Some(file) = std::env::var_os(DIFFERENCES_VAR) else { return };
     // The line is written in a single call, because tests run in parallel.
     let noted = std::fs::OpenOptions::new().create(true).append(true).open(&file);
     let noted = noted.and_then(|mut file| file.write_all(format!("{model}\t{kind}\t{off:e}\n").as_bytes()));

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::case::Case;
 use crate::expectations::Expectations;
-use crate::runner::{Status, Subject, lacks, rewritten, run_case, run_rewritten, unmatched_gaps};
+use crate::runner::{Status, Subject, missing_needs, rewrite_case, run_case, run_rewritten, unmatched_gaps};
 use crate::suite::all_cases;
 use crate::unlocks::{unlock_table, unlocks};
 
@@ -59,16 +59,16 @@ impl Suite {
         let (arguments, name) = (Arguments::from_args(), self.executor.name().to_string());
         let (cases, expectations) = match (all_cases(), Expectations::parse(&self.expectations)) {
             (Ok(cases), Ok(expectations)) => (cases, expectations),
-            (Err(reason), _) => libtest_mimic::run(&arguments, vec![failing("cases", reason)]).exit(),
-            (_, Err(reason)) => libtest_mimic::run(&arguments, vec![failing("expectations", reason)]).exit(),
+            (Err(reason), _) => libtest_mimic::run(&arguments, vec![failing_trial("cases", reason)]).exit(),
+            (_, Err(reason)) => libtest_mimic::run(&arguments, vec![failing_trial("expectations", reason)]).exit(),
         };
         let subject = Subject { name, executor: Ok(self.executor), expectations };
         let cases: Vec<Case> = cases.into_iter().chain(self.cases).collect();
-        let lacking = lacking(&cases, &subject);
-        let conclusion = libtest_mimic::run(&arguments, trials_with(cases, &subject, &lacking));
+        let missing_by_case = missing_by_case(&cases, &subject);
+        let conclusion = libtest_mimic::run(&arguments, trials_with(cases, &subject, &missing_by_case));
         let is_text = !matches!(arguments.format, Some(FormatSetting::Json));
-        if !lacking.is_empty() && is_text && !arguments.list {
-            println!("{}", summary(&subject.name, &lacking));
+        if !missing_by_case.is_empty() && is_text && !arguments.list {
+            println!("{}", summary(&subject.name, &missing_by_case));
         }
         conclusion.exit()
     }
@@ -79,7 +79,7 @@ impl Suite {
 pub fn trials(subject: &Subject) -> Vec<Trial> {
     match all_cases() {
         Ok(cases) => trials_of(cases, subject),
-        Err(reason) => vec![failing("cases", reason)],
+        Err(reason) => vec![failing_trial("cases", reason)],
     }
 }
 
@@ -88,20 +88,20 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
 /// Tests are ignored if their case needs an op or type that the backend is missing. One test then fails for each
 /// missing op or type, unless the backend is declared `partial`.
 pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
-    let lacking = lacking(&cases, subject);
-    trials_with(cases, subject, &lacking)
+    let missing_by_case = missing_by_case(&cases, subject);
+    trials_with(cases, subject, &missing_by_case)
 }
 
-fn trials_with(cases: Vec<Case>, subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
+fn trials_with(cases: Vec<Case>, subject: &Subject, missing_by_case: &MissingByCase) -> Vec<Trial> {
     let unmatched = unmatched_gaps(&cases, subject).into_iter();
-    let mut trials: Vec<Trial> = unmatched.map(|row| failing(&row.case, row.reason)).collect();
-    trials.extend(verdicts(subject, lacking));
+    let mut trials: Vec<Trial> = unmatched.map(|row| failing_trial(&row.case, row.reason)).collect();
+    trials.extend(missing_op_trials(subject, missing_by_case));
     for case in cases.into_iter().map(Arc::new) {
         let rewritten = Arc::new(LazyLock::new({
             let case = case.clone();
-            move || rewritten(&case)
+            move || rewrite_case(&case)
         }));
-        let needs = lacking.get(&case.name);
+        let needs = missing_by_case.get(&case.name);
         for &mode in subject.modes() {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
             // A case with a declared gap runs, to check that it fails as declared.
@@ -112,14 +112,14 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, lacking: &Lacking) -> Vec<Tr
                 continue;
             }
             let (case, rewritten, subject) = (case.clone(), rewritten.clone(), subject.clone());
-            trials.push(Trial::test(name, move || verdict(&case, (**rewritten).as_ref(), &subject, mode)));
+            trials.push(Trial::test(name, move || run_both_forms(&case, (**rewritten).as_ref(), &subject, mode)));
         }
     }
     trials
 }
 
 /// Runs a case's program both as written and rewritten.
-fn verdict(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: LoopStrategy) -> Result<(), Failed> {
+fn run_both_forms(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: LoopStrategy) -> Result<(), Failed> {
     let of_rewritten = rewritten.map(|graph| run_rewritten(case, graph, subject, mode));
     let rows = [Some(run_case(case, subject, mode)), of_rewritten];
     let failed = rows.into_iter().flatten().find(|row| matches!(row.status, Status::Fail | Status::Needs));
@@ -127,37 +127,37 @@ fn verdict(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: Loop
 }
 
 /// The missing ops and types of each case that the backend cannot run, by the case's name.
-type Lacking = BTreeMap<String, Vec<String>>;
+type MissingByCase = BTreeMap<String, Vec<String>>;
 
-fn lacking(cases: &[Case], subject: &Subject) -> Lacking {
-    let Ok(executor) = &subject.executor else { return Lacking::new() };
-    let of_case = |case: &Case| (case.name.clone(), lacks(executor.as_ref(), &case.graph));
+fn missing_by_case(cases: &[Case], subject: &Subject) -> MissingByCase {
+    let Ok(executor) = &subject.executor else { return MissingByCase::new() };
+    let of_case = |case: &Case| (case.name.clone(), missing_needs(executor.as_ref(), &case.graph));
     cases.par_iter().map(of_case).filter(|(_, needs)| !needs.is_empty()).collect()
 }
 
 /// Returns the tests that fail because the backend is missing something, or because it is declared partial and is
 /// not.
-fn verdicts(subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
+fn missing_op_trials(subject: &Subject, missing_by_case: &MissingByCase) -> Vec<Trial> {
     if subject.expectations.partial {
         let reason = "`partial = true` is declared, but nothing is missing: remove the declaration";
-        return if lacking.is_empty() { vec![failing("partial", reason.into())] } else { Vec::new() };
+        return if missing_by_case.is_empty() { vec![failing_trial("partial", reason.into())] } else { Vec::new() };
     }
-    let unlocks = unlocks(lacking.values().map(Vec::as_slice)).into_iter();
-    let of_one = unlocks.map(|unlock| {
+    let unlocks = unlocks(missing_by_case.values().map(Vec::as_slice)).into_iter();
+    let trials = unlocks.map(|unlock| {
         let name = format!("{}/needs/{}", subject.name, unlock.need);
-        let (cases, alone) = (unlock.cases, unlock.alone);
+        let (cases, only_need) = (unlock.cases, unlock.only_need);
         let fix = "write it with `funcify!`, declare gaps for the cases, or declare `partial = true` while the backend is under construction";
-        failing(&name, format!("{cases} cases need it, and {alone} of them need nothing else: {fix}"))
+        failing_trial(&name, format!("{cases} cases need it, and {only_need} of them need nothing else: {fix}"))
     });
-    of_one.collect()
+    trials.collect()
 }
 
 /// Describes what a backend is missing.
-fn summary(name: &str, lacking: &Lacking) -> String {
-    let table = unlock_table(&unlocks(lacking.values().map(Vec::as_slice)));
-    format!("{} cases need ops or types that `{name}` does not have yet:\n\n{table}", lacking.len())
+fn summary(name: &str, missing_by_case: &MissingByCase) -> String {
+    let table = unlock_table(&unlocks(missing_by_case.values().map(Vec::as_slice)));
+    format!("{} cases need ops or types that `{name}` does not have yet:\n\n{table}", missing_by_case.len())
 }
 
-fn failing(name: &str, reason: String) -> Trial {
+fn failing_trial(name: &str, reason: String) -> Trial {
     Trial::test(name.to_string(), move || Err(Failed::from(reason)))
 }

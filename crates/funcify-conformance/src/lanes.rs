@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::case::{Case, Expected, ExpectedOutput};
 
 /// Returns the input of another lane: the elements in reverse order, or a smaller scalar.
-pub fn varied(tensor: &HostTensor) -> HostTensor {
+pub fn vary_input(tensor: &HostTensor) -> HostTensor {
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
         let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
         match tensor.at(&mirrored) {
@@ -19,14 +19,14 @@ pub fn varied(tensor: &HostTensor) -> HostTensor {
 }
 
 /// Stacks tensors of one type along a new first axis.
-pub fn stacked(lanes: &[&HostTensor]) -> HostTensor {
+pub fn stack_lanes(lanes: &[&HostTensor]) -> HostTensor {
     let shape = [&[lanes.len()], lanes[0].shape()].concat();
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
 }
 
 /// Returns the arguments for all lanes at once: stacked for mapped inputs, those of the first lane for the others.
 pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
-    let all = |index: usize| stacked(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
+    let all = |index: usize| stack_lanes(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
     mapped
         .iter()
         .enumerate()
@@ -37,12 +37,12 @@ pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> 
 /// Evaluates the lanes one by one with the reference evaluator, and returns the stacked results with zero tolerance.
 ///
 /// Returns `None` if a lane fails, or if results differ in size because lanes run different numbers of steps.
-pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
+pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
     let results: Vec<Vec<HostTensor>> = lanes.iter().map(|lane| evaluate(graph, lane).ok()).collect::<Option<_>>()?;
     let output = |(index, output): (usize, &Output)| {
         let lanes: Vec<&HostTensor> = results.iter().map(|lane| &lane[index]).collect();
         let alike = lanes.iter().all(|lane| lane.shape() == lanes[0].shape());
-        let values = alike.then(|| stacked(&lanes))?;
+        let values = alike.then(|| stack_lanes(&lanes))?;
         Some(ExpectedOutput { name: output.name.clone(), ty: values.ty(), values, rtol: 0.0, atol: 0.0 })
     };
     graph.outputs().iter().enumerate().map(output).collect()
@@ -68,29 +68,29 @@ pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
 /// Builds the cases of an op on two lanes: mapped over all operands, and over the first only.
 pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     let operands = operands(case);
-    let mut both = Vec::from_iter(batched(case, "all", &vec![true; operands.len()])?);
+    let mut both = Vec::from_iter(batched_case(case, "all", &vec![true; operands.len()])?);
     if operands.iter().any(|operand| *operand > 0) {
         let first: Vec<bool> = operands.iter().map(|operand| *operand == 0).collect();
-        both.extend(batched(case, "first", &first)?);
+        both.extend(batched_case(case, "first", &first)?);
     }
     Ok(both)
 }
 
 /// Builds a case on two lanes of the mapped inputs, with the tolerance of the case. Returns `None` if no input is
 /// mapped.
-fn batched(case: &Case, suffix: &str, mapped: &[bool]) -> Result<Option<Case>, String> {
+fn batched_case(case: &Case, suffix: &str, mapped: &[bool]) -> Result<Option<Case>, String> {
     let Expected::Outputs(outputs) = &case.expected else { return Ok(None) };
     if !mapped.contains(&true) {
         return Ok(None);
     }
     let (_, op) = case.name.split_once('/').unwrap_or(("", &case.name));
     let name = format!("vmap/{op}_{suffix}");
-    let vary = |(input, mapped): (&HostTensor, &bool)| if *mapped { varied(input) } else { input.clone() };
+    let vary = |(input, mapped): (&HostTensor, &bool)| if *mapped { vary_input(input) } else { input.clone() };
     let lanes = [case.inputs.clone(), case.inputs.iter().zip(mapped).map(vary).collect()];
     let axes: Vec<Option<i64>> = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
     let graph = case.graph.vmap(lanes.len(), VmapOptions::new().in_axes(axes));
     let graph = graph.map_err(|error| format!("case `{name}`: {error}"))?;
-    let results = one_by_one(&case.graph, &lanes).ok_or_else(|| format!("case `{name}`: a lane has no results"))?;
+    let results = evaluate_lanes_one_by_one(&case.graph, &lanes).ok_or_else(|| format!("case `{name}`: a lane has no results"))?;
     let expected = results.into_iter().zip(outputs);
     let expected = expected.map(|(lanes, one)| ExpectedOutput { rtol: one.rtol, atol: one.atol, ..lanes }).collect();
     let (category, inputs) = ("vmap".to_string(), arguments(&lanes, mapped));

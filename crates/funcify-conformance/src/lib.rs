@@ -88,12 +88,12 @@ mod unlocks;
 pub use case::{Case, Expected, ExpectedOutput};
 pub use compare::compare;
 pub use custom::custom_cases;
-pub use differences::{DIFFERENCES, note_difference};
+pub use differences::{DIFFERENCES_VAR, note_difference};
 pub use expectations::Expectations;
 pub use harness::{Suite, run_as_tests, trials, trials_of};
 pub use report::Report;
 pub use runner::{
-    CaseResult, MODES, Status, Subject, modes_of, rewritten, run_case, run_modes, run_rewritten, unmatched_gaps,
+    CaseResult, MODES, Status, Subject, modes_of, rewrite_case, run_case, run_modes, run_rewritten, unmatched_gaps,
 };
 pub use suite::{all_cases, all_golden_cases};
 pub use unlocks::{Unlock, unlock_table, unlocks};

@@ -87,19 +87,19 @@ pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> CaseResul
 }
 
 /// Returns the program of a case rewritten by all rules, or `None` if no rule changes it.
-pub fn rewritten(case: &Case) -> Option<Graph> {
+pub fn rewrite_case(case: &Case) -> Option<Graph> {
     let rewritten = case.graph.rewritten_with(&RewriteOptions::new()).ok()?;
     (!rewritten.patches.is_empty()).then_some(rewritten.graph)
 }
 
-/// Runs one case in one mode on a backend, with its program [`rewritten`]. A rewrite may close a gap of the original
-/// program.
+/// Runs one case in one mode on a backend, with its program [rewritten](rewrite_case). A rewrite may close a gap of the
+/// original program.
 pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: LoopStrategy) -> CaseResult {
     Run::new(case, subject, Some(rewritten)).row(mode)
 }
 
-/// Runs one case in all modes of a backend, as written and [`rewritten`]. A program without loops and branches is the
-/// same unrolled and native: it runs once and has a row for each mode.
+/// Runs one case in all modes of a backend, as written and [rewritten](rewrite_case). A program without loops and
+/// branches is the same unrolled and native: it runs once and has a row for each mode.
 pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut done: impl FnMut()) -> Vec<CaseResult> {
     let mut runs = vec![Run::new(case, subject, None)];
     runs.extend(rewritten.map(|graph| Run::new(case, subject, Some(graph))));
@@ -113,7 +113,7 @@ pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut 
 
 /// Returns the names of the ops and types that a backend is missing to run a program; empty if that cannot be
 /// determined.
-pub(crate) fn lacks(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
+pub(crate) fn missing_needs(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
     let needs = needs(executor, graph).unwrap_or_else(|_| BTreeSet::new());
     needs.iter().map(Need::to_string).collect()
 }
@@ -124,19 +124,19 @@ struct Run<'a> {
     subject: &'a Subject,
     rewritten: Option<&'a Graph>,
     /// The outcome in both the unrolled and the native mode, if the two are the same.
-    either: Option<Execution>,
+    unrolled_or_native: Option<Execution>,
 }
 
 impl<'a> Run<'a> {
     fn new(case: &'a Case, subject: &'a Subject, rewritten: Option<&'a Graph>) -> Self {
-        Run { case, subject, rewritten, either: None }
+        Run { case, subject, rewritten, unrolled_or_native: None }
     }
 
     fn row(&mut self, mode: LoopStrategy) -> CaseResult {
         let kind = if self.rewritten.is_some() { "rewritten" } else { "raw" };
         let (status, reason, needs) = match &self.subject.executor {
             Err(reason) => (Status::Absent, reason.clone(), Vec::new()),
-            Ok(executor) => self.judged(executor.as_ref(), mode),
+            Ok(executor) => self.run_and_judge(executor.as_ref(), mode),
         };
         CaseResult {
             case: self.case.name.clone(),
@@ -149,12 +149,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn judged(&mut self, executor: &dyn Executor, mode: LoopStrategy) -> (Status, String, Vec<String>) {
+    fn run_and_judge(&mut self, executor: &dyn Executor, mode: LoopStrategy) -> (Status, String, Vec<String>) {
         let (case, subject) = (self.case, self.subject);
         let graph = self.rewritten.unwrap_or(&case.graph);
         let fresh;
         let execution = if mode != LoopStrategy::Compiled && !has_bodies(graph) {
-            self.either.get_or_insert_with(|| execute(case, executor, mode, graph))
+            self.unrolled_or_native.get_or_insert_with(|| execute(case, executor, mode, graph))
         } else {
             fresh = execute(case, executor, mode, graph);
             &fresh
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
         };
         let has_gap = subject.expectations.find(&case.name, mode.name()).is_some();
         let needs = match status == Status::Fail && execution.is_refused() && !has_gap {
-            true => lacks(executor, graph),
+            true => missing_needs(executor, graph),
             false => Vec::new(),
         };
         match needs.is_empty() {

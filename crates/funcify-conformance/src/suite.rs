@@ -123,7 +123,7 @@ fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
             dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$') || bounded.contains(*symbol))
         };
         let has_bound = match &node.op {
-            Op::Scan(scan) if scan.steps_operand => follows(graph, node.inputs[0], &|dim| is_known(dim, bounded)),
+            Op::Scan(scan) if scan.steps_operand => depends_on_known_sizes(graph, node.inputs[0], &|dim| is_known(dim, bounded)),
             Op::Scan(scan) => is_known(&scan.steps, bounded),
             Op::While(op) => op.bound.is_some(),
             _ => true,
@@ -137,12 +137,12 @@ fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
 }
 
 /// Returns whether a value is computed from constants and known sizes only.
-fn follows(graph: &Graph, value: ValueId, is_known: &dyn Fn(&Dim) -> bool) -> bool {
+fn depends_on_known_sizes(graph: &Graph, value: ValueId, is_known: &dyn Fn(&Dim) -> bool) -> bool {
     let node = graph.nodes().iter().find(|node| node.outputs.contains(&value));
     node.is_some_and(|node| match &node.op {
         Op::Constant(_) => true,
         Op::Size(size) => is_known(&size.dim),
-        Op::Unary(_) | Op::Binary(_) | Op::Cast(_) => node.inputs.iter().all(|input| follows(graph, *input, is_known)),
+        Op::Unary(_) | Op::Binary(_) | Op::Cast(_) => node.inputs.iter().all(|input| depends_on_known_sizes(graph, *input, is_known)),
         _ => false,
     })
 }

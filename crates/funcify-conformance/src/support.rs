@@ -6,7 +6,7 @@ use funcify::ops::{Op, OpRules};
 use funcify::{DType, Error, Graph, HostTensor, ScanOptions, Value, apply, scan_with};
 
 use crate::case::Case;
-use crate::lanes::stacked;
+use crate::lanes::stack_lanes;
 
 /// The way in which a backend runs an op on a dtype.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -43,8 +43,8 @@ pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
         if programs.iter().any(|known| known.op == op.name() && known.dtype == ty.dtype) {
             continue;
         }
-        let inputs: Vec<HostTensor> = operands.iter().map(|x| stacked(&[x, x, x])).collect();
-        let graph = in_loop(op, &inputs).map_err(|error| format!("{}: {error}", case.name))?;
+        let inputs: Vec<HostTensor> = operands.iter().map(|x| stack_lanes(&[x, x, x])).collect();
+        let graph = loop_program(op, &inputs).map_err(|error| format!("{}: {error}", case.name))?;
         programs.push(OpProgram { op: op.name(), dtype: ty.dtype, graph, inputs });
     }
     Ok(programs)
@@ -62,7 +62,7 @@ fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
 }
 
 /// Builds a loop whose steps apply an op to rows of these inputs.
-fn in_loop(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
+fn loop_program(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
     Graph::build("op", |g| {
         let rows = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
         let rows: Vec<Value> = rows.collect();
@@ -74,7 +74,7 @@ fn in_loop(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
 ///
 /// # Errors
 /// Returns errors that are not declared gaps.
-pub fn support(backend: &dyn Executor, program: &OpProgram) -> Result<Support, Error> {
+pub fn determine_support(backend: &dyn Executor, program: &OpProgram) -> Result<Support, Error> {
     if let Some(need) = needs(backend, &program.graph)?.into_iter().next() {
         return Ok(Support::Declared(need));
     }

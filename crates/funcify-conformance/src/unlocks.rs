@@ -12,9 +12,9 @@ pub struct Unlock {
     /// The number of cases that need it.
     pub cases: usize,
     /// The number of cases that need nothing else.
-    pub alone: usize,
+    pub only_need: usize,
     /// The number of further cases that run once the backend has it and everything before it in the list.
-    pub next: usize,
+    pub newly_unlocked: usize,
 }
 
 /// Counts the cases that each missing thing would unlock, given the needs of each case. The list is in the order that
@@ -23,27 +23,27 @@ pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock>
     let mut left: Vec<BTreeSet<&str>> =
         needs.into_iter().map(|needs| needs.iter().map(String::as_str).collect()).collect();
     left.retain(|needs: &BTreeSet<&str>| !needs.is_empty());
-    let all = counted(&left);
+    let all = count_needs(&left);
     let mut unlocks = Vec::new();
     loop {
-        let counts = counted(&left);
-        let most = counts.iter().max_by_key(|(need, (cases, alone))| (*alone, *cases, std::cmp::Reverse(**need)));
-        let Some((&need, &(_, next))) = most else { return unlocks };
-        let (cases, alone) = all[need];
-        unlocks.push(Unlock { need: need.to_string(), cases, alone, next });
+        let counts = count_needs(&left);
+        let most = counts.iter().max_by_key(|(need, (cases, only_need))| (*only_need, *cases, std::cmp::Reverse(**need)));
+        let Some((&need, &(_, newly_unlocked))) = most else { return unlocks };
+        let (cases, only_need) = all[need];
+        unlocks.push(Unlock { need: need.to_string(), cases, only_need, newly_unlocked });
         left.iter_mut().for_each(|needs| _ = needs.remove(need));
         left.retain(|needs| !needs.is_empty());
     }
 }
 
 /// Returns for each need the number of cases that have it, and the number that have no other.
-fn counted<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> {
+fn count_needs<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for needs in left {
         for need in needs {
-            let (cases, alone) = counts.entry(need).or_default();
+            let (cases, only_need) = counts.entry(need).or_default();
             *cases += 1;
-            *alone += usize::from(needs.len() == 1);
+            *only_need += usize::from(needs.len() == 1);
         }
     }
     counts
@@ -53,8 +53,8 @@ fn counted<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> 
 pub fn unlock_table(unlocks: &[Unlock]) -> String {
     let head = ["needs", "cases", "nothing else", "unlocked in this order"].map(str::to_string).to_vec();
     let line = |unlock: &Unlock| {
-        let Unlock { need, cases, alone, next } = unlock;
-        vec![need.clone(), cases.to_string(), alone.to_string(), format!("+{next}")]
+        let Unlock { need, cases, only_need, newly_unlocked } = unlock;
+        vec![need.clone(), cases.to_string(), only_need.to_string(), format!("+{newly_unlocked}")]
     };
     align(&[vec![head], unlocks.iter().map(line).collect()].concat())
 }
@@ -70,10 +70,10 @@ mod tests {
         let cases = cases.map(|needs| needs.into_iter().map(str::to_string).collect::<Vec<_>>());
         let unlocks = unlocks(cases.iter().map(Vec::as_slice));
         let counts: Vec<_> =
-            unlocks.iter().map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.alone, unlock.next)).collect();
+            unlocks.iter().map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.only_need, unlock.newly_unlocked)).collect();
         // After `sin`, `exp` and `sum` unlock one case each, and the name breaks the tie; the last unlocks the rest.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
-        let total: usize = unlocks.iter().map(|unlock| unlock.next).sum();
+        let total: usize = unlocks.iter().map(|unlock| unlock.newly_unlocked).sum();
         assert_eq!(total, 6);
         let table = unlock_table(&unlocks);
         assert!(table.contains("sin    3      2             +2"), "{table}");

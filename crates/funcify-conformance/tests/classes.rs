@@ -30,7 +30,7 @@ impl Applied {
 }
 
 /// The number of elements above which an operand takes too long.
-const MOST_ELEMENTS: usize = 5000;
+const MAX_ELEMENTS: usize = 5000;
 
 /// The distinct applications of ops without bodies in all cases, with known sizes.
 static APPLIED: LazyLock<Vec<Applied>> = LazyLock::new(|| {
@@ -46,7 +46,7 @@ fn add_nodes(graph: &Graph, seen: &mut BTreeSet<String>, found: &mut Vec<Applied
         bodies.iter().for_each(|body| add_nodes(body, seen, found));
         let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
         let are_small =
-            operands.iter().chain(&results).all(|ty| elements(ty).is_some_and(|count| count <= MOST_ELEMENTS));
+            operands.iter().chain(&results).all(|ty| elements(ty).is_some_and(|count| count <= MAX_ELEMENTS));
         let is_binding = matches!(node.op.class(), OpClass::Binding(_) | OpClass::Control(_));
         if is_binding || !are_small || !seen.insert(format!("{:?} {operands:?}", node.op)) {
             continue;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use funcify_conformance::arbitrary::features::{self, Features};
-use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged, smallest};
+use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged, shrink_tape};
 use funcify_conformance::properties::{self, Disagreement, Tally};
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -49,7 +49,7 @@ fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
         let (_, checked) = outcome(&mut Choices::replayed(tape.to_vec()));
         checked.is_err_and(|disagreement| disagreement.property == property)
     };
-    let tape = smallest(tape, setting("FUNCIFY_RANDOM_SHRINK", 1500) as usize, fails);
+    let tape = shrink_tape(tape, setting("FUNCIFY_RANDOM_SHRINK", 1500) as usize, fails);
     let (sample, checked) = outcome(&mut Choices::replayed(tape));
     let reason = checked.err().map(|disagreement| disagreement.reason).unwrap_or_default();
     let Some(sample) = sample else { return format!("seed {seed}: {property}: {reason}") };

@@ -42,7 +42,7 @@ impl<'a> Evaluated<'a> {
 
 /// The result of differences at a point, with steps of one size.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Said {
+enum Estimate {
     /// The derivative has this value, with this error.
     Is(f64, f64),
     /// The derivative does not exist: the sides disagree, or grow, or one is outside the domain.
@@ -68,7 +68,7 @@ const SIZES: [fn(f64, f64) -> f64; 7] = [
 ];
 
 /// Computes differences of a function along one operand, at each point, with steps of each size.
-fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Said; SIZES.len()]> {
+fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Estimate; SIZES.len()]> {
     let mut moved = Vec::new();
     for point in points {
         for size in SIZES {
@@ -88,24 +88,24 @@ fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Sa
     };
     let of_size = |number: usize, size: usize| {
         let samples = (0..=LEVELS).map(|level| [0, 1].map(|side| sample(number, size, level, side)));
-        said(&samples.collect::<Vec<_>>())
+        estimate_derivative(&samples.collect::<Vec<_>>())
     };
     (0..points.len()).map(|number| std::array::from_fn(|size| of_size(number, size))).collect()
 }
 
 /// Estimates the derivative at a point from samples on both sides that approach it.
-fn said(samples: &[[(f64, f64); 2]]) -> Said {
+fn estimate_derivative(samples: &[[(f64, f64); 2]]) -> Estimate {
     let on = |side: usize| samples.iter().map(move |sample| sample[side]);
     if samples.iter().flatten().any(|(step, _)| *step == 0.0) {
-        return Said::Nothing;
+        return Estimate::Nothing;
     }
     let is_out = [0, 1].map(|side| on(side).all(|(_, value)| !value.is_finite()));
     let is_in = [0, 1].map(|side| on(side).all(|(_, value)| value.is_finite()));
     match (is_out, is_in) {
-        ([true, true], _) => return Said::Outside,
-        ([true, false], [_, true]) | ([false, true], [true, _]) => return Said::None,
+        ([true, true], _) => return Estimate::Outside,
+        ([true, false], [_, true]) | ([false, true], [true, _]) => return Estimate::None,
         (_, [true, true]) => {}
-        _ => return Said::Nothing,
+        _ => return Estimate::Nothing,
     }
     let largest = |level: usize| samples[level][0].1.abs().max(samples[level][1].1.abs());
     let noise = |level: usize| 4.0 * f64::EPSILON * largest(level) / samples[level][0].0.abs();
@@ -122,11 +122,11 @@ fn said(samples: &[[(f64, f64); 2]]) -> Said {
     let count = samples.len();
     let whole = (0..count).map(largest).fold(0.0, f64::max) / samples[0][0].0.abs();
     if !whole.is_finite() || (0..count).any(|level| !middle(level).is_finite()) {
-        return Said::Outside;
+        return Estimate::Outside;
     }
     let certain = |(value, error): (f64, f64)| error <= 1e-3 * value.abs() || error <= 1e-6 * whole;
-    let central = extrapolated(4.0, count, noise, middle);
-    let sides = [0, 1].map(|side| extrapolated(2.0, count - 1, noise, beside(side)));
+    let central = extrapolate(4.0, count, noise, middle);
+    let sides = [0, 1].map(|side| extrapolate(2.0, count - 1, noise, beside(side)));
     let close = |a: (f64, f64), b: (f64, f64)| {
         (a.0 - b.0).abs() <= 1e-2 * a.0.abs().max(b.0.abs()) + 1e-5 * whole + 10.0 * (a.1 + b.1)
     };
@@ -135,18 +135,18 @@ fn said(samples: &[[(f64, f64); 2]]) -> Said {
             .all(|level| difference(level).abs() > 1.1 * difference(level - 1).abs() + 100.0 * noise(level))
     };
     if grows(&middle, count) || [0, 1].into_iter().any(|side| grows(&beside(side), count - 1)) {
-        return Said::None;
+        return Estimate::None;
     }
     match (certain(central), sides.map(certain)) {
-        (_, [true, true]) if !close(sides[0], sides[1]) => Said::None,
-        (true, _) => Said::Is(central.0, central.1),
-        _ => Said::Nothing,
+        (_, [true, true]) if !close(sides[0], sides[1]) => Estimate::None,
+        (true, _) => Estimate::Is(central.0, central.1),
+        _ => Estimate::Nothing,
     }
 }
 
 /// Extrapolates differences to a step of zero by Neville's method, if their errors shrink by `factor` and its powers
 /// when the step is halved: returns the best value of the table, with an estimate of its error.
-fn extrapolated(
+fn extrapolate(
     factor: f64,
     count: usize,
     noise: impl Fn(usize) -> f64,
@@ -178,22 +178,22 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 /// Judges a derivative by its differences, if no derivative is chosen.
-fn judged(found: f64, said: &[Said]) -> Verdict {
-    let agrees = |said: &Said| {
+fn judge(found: f64, estimates: &[Estimate]) -> Verdict {
+    let agrees = |estimate: &Estimate| {
         // The smallest floats have few digits.
         let close = |value: f64, error: f64| (value - found).abs() <= 1e-4 * value.abs() + 20.0 * error + 1e-300;
-        matches!(said, Said::Is(value, error) if close(*value, *error))
+        matches!(estimate, Estimate::Is(value, error) if close(*value, *error))
     };
-    if said.iter().any(agrees) {
+    if estimates.iter().any(agrees) {
         return Verdict::Right;
     }
-    if said.contains(&Said::Outside) {
+    if estimates.contains(&Estimate::Outside) {
         return Verdict::Open;
     }
-    if let Some(other) = said.iter().find(|said| matches!(said, Said::Is(..))) {
+    if let Some(other) = estimates.iter().find(|estimate| matches!(estimate, Estimate::Is(..))) {
         return Verdict::Wrong(format!("differences indicate {other:?}"));
     }
-    match said.contains(&Said::None) {
+    match estimates.contains(&Estimate::None) {
         true => Verdict::Wrong("the derivative does not exist, and none is chosen".to_string()),
         false => Verdict::Open,
     }
@@ -248,7 +248,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
         paths = paths.into_iter().flat_map(longer).collect();
         for by in &paths {
             let before = Evaluated::new(function, &in_mode(&by[..order - 1], |_| Mode::Reverse));
-            let said = differences(&before, by[order - 1], points);
+            let estimates = differences(&before, by[order - 1], points);
             let found: Vec<(String, Vec<f64>)> = modes(order)
                 .iter()
                 .map(|mode| Evaluated::new(function, &in_mode(by, *mode)))
@@ -265,7 +265,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
                         }
                         continue;
                     }
-                    match judged(found, &said[number]) {
+                    match judge(found, &estimates[number]) {
                         Verdict::Right => counts[0] += 1,
                         Verdict::Open if same(found, reverse) || !(found.is_finite() || reverse.is_finite()) => {
                             counts[1] += 1
@@ -285,8 +285,8 @@ fn check(functions: &[Elementwise], orders: usize) {
     let mut all = Vec::new();
     for function in functions {
         let points: Vec<Vec<f64>> = match function.operands {
-            1 => function.among.iter().map(|x| vec![*x]).collect(),
-            _ => function.among.iter().flat_map(|x| function.among.iter().map(|y| vec![*x, *y])).collect(),
+            1 => function.trial_operands.iter().map(|x| vec![*x]).collect(),
+            _ => function.trial_operands.iter().flat_map(|x| function.trial_operands.iter().map(|y| vec![*x, *y])).collect(),
         };
         let (faults, [decided, open]) = faults(function, &points, orders);
         println!("{}: {decided} decided, {open} open, {} faults", function.name, faults.len());
@@ -299,18 +299,18 @@ fn check(functions: &[Elementwise], orders: usize) {
     assert!(all.is_empty(), "{} faults\n{}", all.len(), all.join("\n"));
 }
 
-fn of_operands(operands: usize) -> Vec<Elementwise> {
+fn functions_with_operands(operands: usize) -> Vec<Elementwise> {
     functions().into_iter().filter(|function| function.operands == operands).collect()
 }
 
 #[test]
 fn functions_of_one_operand() {
-    check(&of_operands(1), 3);
+    check(&functions_with_operands(1), 3);
 }
 
 #[test]
 fn functions_of_two_operands() {
-    check(&of_operands(2), 2);
+    check(&functions_with_operands(2), 2);
 }
 
 /// Differences are too coarse for these derivatives.
@@ -355,7 +355,7 @@ fn chosen_derivatives() {
 /// At infinity, a first derivative is its limit or NaN, and never another number.
 #[test]
 fn derivatives_at_infinity() {
-    for function in of_operands(1) {
+    for function in functions_with_operands(1) {
         for mode in modes(1) {
             let derivative = Evaluated::new(&function, &in_mode(&[0], *mode));
             for sign in [1.0, -1.0] {
@@ -374,7 +374,7 @@ fn derivatives_at_infinity() {
 #[test]
 fn derivatives_at_nan() {
     let constant = ["neg", "sign", "pow_0", "pow_1"];
-    for function in of_operands(1).iter().filter(|function| !constant.contains(&function.name)) {
+    for function in functions_with_operands(1).iter().filter(|function| !constant.contains(&function.name)) {
         for mode in modes(1) {
             let derivative = Evaluated::new(function, &in_mode(&[0], *mode));
             let (found, value) = (derivative.at(&[vec![f64::NAN]])[0], chosen(function, &[f64::NAN], &[0]));

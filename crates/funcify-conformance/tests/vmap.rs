@@ -4,7 +4,7 @@
 //! inputs and variations of them.
 
 use funcify::{Dim, Error, Graph, HostTensor, VmapOptions, evaluate};
-use funcify_conformance::lanes::{arguments, one_by_one, operands, stacked, varied};
+use funcify_conformance::lanes::{arguments, evaluate_lanes_one_by_one, operands, stack_lanes, vary_input};
 use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
 
 /// The cases with a branch that is too large for any machine and is not taken.
@@ -26,17 +26,17 @@ enum Outcome {
 fn check(case: &Case, mapped: &[bool]) -> Outcome {
     let lane = |vary: bool| -> Vec<HostTensor> {
         let inputs = case.inputs.iter().zip(mapped);
-        inputs.map(|(input, mapped)| if *mapped && vary { varied(input) } else { input.clone() }).collect()
+        inputs.map(|(input, mapped)| if *mapped && vary { vary_input(input) } else { input.clone() }).collect()
     };
     let what = || {
         let names = (0..mapped.len()).filter(|index| mapped[*index]).map(|index| case.graph.input_name(index));
         format!("{} over {}", case.name, names.collect::<Vec<_>>().join(", "))
     };
     let mut lanes = vec![lane(false), lane(true), lane(false)];
-    let mut expected = one_by_one(&case.graph, &lanes);
+    let mut expected = evaluate_lanes_one_by_one(&case.graph, &lanes);
     if expected.is_none() {
         lanes = vec![lane(false), lane(false)];
-        expected = one_by_one(&case.graph, &lanes);
+        expected = evaluate_lanes_one_by_one(&case.graph, &lanes);
     }
     let expected = expected.unwrap_or_else(|| panic!("{}: one lane fails", what()));
     let axes: Vec<Option<i64>> = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
@@ -123,7 +123,7 @@ fn lanes_of_lanes() {
     let mut equal = 0;
     for case in programs() {
         let Ok(inner) = case.graph.vmap("INNER", VmapOptions::new()) else { continue };
-        let inputs: Vec<HostTensor> = case.inputs.iter().map(|input| stacked(&[input, input])).collect();
+        let inputs: Vec<HostTensor> = case.inputs.iter().map(|input| stack_lanes(&[input, input])).collect();
         let results = match evaluate(&inner, &inputs) {
             Err(Error::OverBudget { .. }) if HUGE.contains(&&*case.name) => continue,
             results => results.unwrap_or_else(|error| panic!("{}: the lanes fail: {error}", case.name)),

@@ -44,7 +44,7 @@ fn programs_drawn_from_the_rules_agree_with_the_reference_evaluation() {
             summary.runs,
             summary.compiled,
             summary.wrong.len(),
-            summary.unsteady,
+            summary.explained_by_rounding,
             summary.skipped
         );
         programs += summary.programs;

@@ -34,7 +34,7 @@ impl Choices {
             && self.at == self.words.len()
         {
             *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            self.words.push((mixed(*state) >> 32) as u32);
+            self.words.push((splitmix64(*state) >> 32) as u32);
         }
         self.at += 1;
         self.words.get(self.at - 1).copied().unwrap_or(0)
@@ -51,12 +51,12 @@ impl Choices {
     }
 
     /// Returns one of these items.
-    pub fn of<T: Clone>(&mut self, from: &[T]) -> T {
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
     /// Returns one of these items, with probabilities proportional to their weights.
-    pub fn weighted<T: Copy>(&mut self, from: &[(usize, T)]) -> T {
+    pub fn pick_weighted<T: Copy>(&mut self, from: &[(usize, T)]) -> T {
         let mut left = self.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, item) in from {
             if left < *weight {
@@ -69,14 +69,14 @@ impl Choices {
 }
 
 /// Computes the output function of SplitMix64 (Steele, Lea, Flood 2014).
-pub fn mixed(state: u64) -> u64 {
+pub fn splitmix64(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)
 }
 
 /// Shrinks a failing tape: returns the smallest tape found in at most `tries` runs for which `fails` returns `true`.
-pub fn smallest(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
+pub fn shrink_tape(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);
     let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {
         if *left == 0 || candidate == *best {
@@ -135,7 +135,7 @@ mod tests {
         let mut seeded = Choices::seeded(1);
         (0..200).for_each(|_| _ = seeded.below(10));
         let has_two_large = |tape: &[u32]| tape.iter().filter(|word| **word >= 1 << 30).count() >= 2;
-        let tape = smallest(seeded.tape().to_vec(), 5000, has_two_large);
+        let tape = shrink_tape(seeded.tape().to_vec(), 5000, has_two_large);
         assert_eq!(tape.len(), 2);
         assert!(tape.iter().all(|word| *word < 1 << 31), "{tape:?}");
     }

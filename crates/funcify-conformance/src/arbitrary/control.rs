@@ -5,75 +5,75 @@ use std::cell::RefCell;
 use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Shape, associative_scan_with, checkpoint, scan_until_with, while_loop_bounded};
 
-use super::maker::{Entry, Maker, STATE};
+use super::program_builder::{Entry, ProgramBuilder, MAX_CARRY};
 
 /// Adds a while loop that counts its steps, so that it ends.
-pub(super) fn while_loop_part(maker: &mut Maker<'_>) {
-    let states = maker.states();
-    let is_bounded = maker.choices.one_in(2);
-    let most = match maker.choices.below(3 + usize::from(is_bounded)) {
+pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
+    let states = builder.states();
+    let is_bounded = builder.choices.one_in(2);
+    let most = match builder.choices.below(3 + usize::from(is_bounded)) {
         0 => constant(2i64),
         1 => constant(3i64),
-        2 => maker.integer_to(3),
+        2 => builder.integer_to(3),
         _ => {
             // Larger than every bound, so the bound ends the loop.
-            maker.count("while_to_its_bound");
+            builder.count("while_to_its_bound");
             constant(9i64)
         }
     };
-    let bound = maker.choices.of(&[3, 2, 1]);
+    let bound = builder.choices.pick(&[3, 2, 1]);
     let init = [vec![constant(0i64)], states].concat();
-    let cell = RefCell::new(maker);
+    let cell = RefCell::new(builder);
     let condition = |carry: Vec<Value>| {
         let counted = carry[0].lt(most);
-        let maker = &mut **cell.borrow_mut();
-        if maker.choices.one_in(2) {
-            let params = Maker::state_entries(&carry[1..]);
-            let outside = maker.scope.len();
-            maker.scope.extend(params);
-            let holds = counted & maker.truth();
-            maker.scope.truncate(outside);
+        let builder = &mut **cell.borrow_mut();
+        if builder.choices.one_in(2) {
+            let params = ProgramBuilder::state_entries(&carry[1..]);
+            let outside = builder.scope.len();
+            builder.scope.extend(params);
+            let holds = counted & builder.boolean();
+            builder.scope.truncate(outside);
             return holds;
         }
         counted
     };
     let step = |carry: Vec<Value>| {
-        let maker = &mut **cell.borrow_mut();
-        let params = [vec![Maker::entry(carry[0], 4.0)], Maker::state_entries(&carry[1..])].concat();
-        let next = maker.within(params, |maker| maker.nexts(&carry[1..]));
+        let builder = &mut **cell.borrow_mut();
+        let params = [vec![ProgramBuilder::entry(carry[0], 4.0)], ProgramBuilder::state_entries(&carry[1..])].concat();
+        let next = builder.build_body(params, |builder| builder.next_carries(&carry[1..]));
         [vec![carry[0] + 1], next].concat()
     };
     let last = match is_bounded {
         true => while_loop_bounded(bound, init, condition, step),
         false => while_loop(init, condition, step),
     };
-    let maker = cell.into_inner();
-    maker.count(if is_bounded { "while_bounded" } else { "while" });
+    let builder = cell.into_inner();
+    builder.count(if is_bounded { "while_bounded" } else { "while" });
     for value in last {
-        maker.add(value, STATE);
+        builder.add(value, MAX_CARRY);
     }
 }
 
 /// Adds a cond or switch between several bodies, or a checkpoint with a single body.
-pub(super) fn choice(maker: &mut Maker<'_>) {
-    let first = maker.float();
-    let small = first.value.rank() <= 2 && maker.is_fixed(&first.value.ty());
+pub(super) fn branches(builder: &mut ProgramBuilder<'_>) {
+    let first = builder.float();
+    let small = first.value.rank() <= 2 && builder.has_known_sizes(&first.value.ty());
     let mut types: Vec<Shape> = vec![if small { first.value.shape() } else { Shape::scalar() }];
-    if maker.choices.one_in(3) {
+    if builder.choices.one_in(3) {
         types.push(Shape::scalar());
     }
-    let kind = maker.choices.below(5);
+    let kind = builder.choices.below(5);
     let [predicate, index] = match kind {
-        0 | 1 => [Some(maker.truth()), None],
-        2 | 3 => [None, Some(maker.integer())],
+        0 | 1 => [Some(builder.boolean()), None],
+        2 | 3 => [None, Some(builder.integer())],
         _ => [None, None],
     };
     let mut bounds = vec![0f64; types.len()];
-    let cell = RefCell::new((maker, &mut bounds));
+    let cell = RefCell::new((builder, &mut bounds));
     let branch = || {
-        let (maker, bounds) = &mut *cell.borrow_mut();
-        maker.within(vec![first], |maker| {
-            let results: Vec<Entry> = types.iter().map(|shape| maker.shaped(shape)).collect();
+        let (builder, bounds) = &mut *cell.borrow_mut();
+        builder.build_body(vec![first], |builder| {
+            let results: Vec<Entry> = types.iter().map(|shape| builder.float_of_shape(shape)).collect();
             bounds.iter_mut().zip(&results).for_each(|(bound, entry)| *bound = bound.max(entry.bound));
             results.iter().map(|entry| entry.value).collect::<Vec<_>>()
         })
@@ -84,25 +84,25 @@ pub(super) fn choice(maker: &mut Maker<'_>) {
         (_, Some(index)) => ("switch_3", switch(index, [&branch, &branch, &branch])),
         _ => ("checkpoint", checkpoint(branch)),
     };
-    let (maker, _) = cell.into_inner();
-    maker.count(name);
+    let (builder, _) = cell.into_inner();
+    builder.count(name);
     for (result, bound) in results.into_iter().zip(bounds) {
-        maker.add(result, bound);
+        builder.add(result, bound);
     }
 }
 
 /// Adds ops that run only where they are defined: on lanes, the other lanes must not become NaN.
-pub(super) fn partial(maker: &mut Maker<'_>) {
-    let x = maker.number().value.sin();
-    let (name, value) = match maker.choices.below(3) {
+pub(super) fn ops_where_defined(builder: &mut ProgramBuilder<'_>) {
+    let x = builder.number().value.sin();
+    let (name, value) = match builder.choices.below(3) {
         0 => ("cond_where_defined", cond(x.gt(0.1), || (x - 0.05).sqrt(), || x * 0.5)),
         1 => {
-            let k = maker.number().value.tanh();
+            let k = builder.number().value.tanh();
             let last = while_loop_bounded(4, x, |x| x.gt(0.3), |x| (x - 0.2).sqrt() * (k * 0.1 + 0.6));
             ("while_where_defined", last)
         }
         _ => {
-            let k = maker.number().value.tanh();
+            let k = builder.number().value.tanh();
             let options = ScanOptions::new().length(4);
             let start = x.square() + 0.35;
             let (last, ()) = scan_until_with(options, start, (), |x, ()| {
@@ -112,23 +112,23 @@ pub(super) fn partial(maker: &mut Maker<'_>) {
             ("until_where_defined", last)
         }
     };
-    maker.count(name);
-    maker.add(value, 1.5);
+    builder.count(name);
+    builder.add(value, 1.5);
 }
 
 /// Adds an associative scan.
-pub(super) fn associative(maker: &mut Maker<'_>) {
-    let Some(x) = maker.ranked(1) else { return };
-    let axis = maker.choices.below(x.value.rank());
+pub(super) fn associative(builder: &mut ProgramBuilder<'_>) {
+    let Some(x) = builder.float_of_rank(1) else { return };
+    let axis = builder.choices.below(x.value.rank());
     let shape = x.value.shape();
     let options = AssociativeScanOptions::new().axis(axis as i64);
-    let options = if maker.choices.one_in(3) { options.reverse() } else { options };
-    let rows = maker.size(&shape[axis]).unwrap_or(3) as f64;
+    let options = if builder.choices.one_in(3) { options.reverse() } else { options };
+    let rows = builder.size(&shape[axis]).unwrap_or(3) as f64;
     let (value, bound) = (x.value, x.bound);
-    let (name, results, bound): (&'static str, Vec<Value>, f64) = match maker.choices.below(9) {
+    let (name, results, bound): (&'static str, Vec<Value>, f64) = match builder.choices.below(9) {
         0 => ("associative_sum", vec![associative_scan_with(options, value, |a, b| a + b)], rows * bound),
         1 => {
-            let decay = maker.shaped(&shape).value.sigmoid();
+            let decay = builder.float_of_shape(&shape).value.sigmoid();
             let (a, b) = associative_scan_with(options, (decay, value), |(a1, b1), (a2, b2)| (a2 * a1, a2 * b1 + b2));
             ("associative_affine", vec![a, b], rows * bound)
         }
@@ -138,7 +138,7 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
         }
         3 => {
             // (1 + k a)(1 + k b) = 1 + k (a + b + k a b): associative for every captured k.
-            let k = maker.number().value.tanh() * 0.4;
+            let k = builder.number().value.tanh() * 0.4;
             let results = associative_scan_with(options, value.tanh(), |a, b| a + b + k * a * b);
             ("associative_captured", vec![results], 1.4f64.powf(rows) * 2.0)
         }
@@ -165,7 +165,7 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
             ("associative_max_plus", vec![products.sum([-1, -2])], 4.0 * rows * bound)
         }
         _ => {
-            let flags = maker.truths(&shape);
+            let flags = builder.booleans(&shape);
             let numbers = (value * 2.0).floor().cast(DType::I64);
             // Segmented sums, which restart where a flag is set.
             let (sums, ints, _) = associative_scan_with(options, (value, numbers, flags), |(a, i, f), (b, j, g)| {
@@ -174,8 +174,8 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
             ("associative_segments", vec![sums, ints], rows * bound)
         }
     };
-    maker.count(name);
+    builder.count(name);
     for result in results {
-        maker.add(result, bound);
+        builder.add(result, bound);
     }
 }

@@ -3,7 +3,7 @@
 
 use funcify::{DType, Value, select};
 
-use super::maker::{Entry, Maker};
+use super::program_builder::{Entry, ProgramBuilder};
 
 /// A function of elements up to a bound; it also returns the bound of its results.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
@@ -62,27 +62,27 @@ fn small(x: Value, bound: f64) -> Value {
 }
 
 /// Adds a function of one operand.
-pub(super) fn unary(maker: &mut Maker<'_>) {
-    let Entry { value, bound, .. } = maker.float();
-    let (name, function) = maker.choices.of(SMOOTH);
-    maker.count(name);
+pub(super) fn unary(builder: &mut ProgramBuilder<'_>) {
+    let Entry { value, bound, .. } = builder.float();
+    let (name, function) = builder.choices.pick(SMOOTH);
+    builder.count(name);
     let (value, bound) = function(value, bound);
-    maker.add(value, bound);
+    builder.add(value, bound);
 }
 
 /// Picks two operands whose shapes broadcast.
-fn pair(maker: &mut Maker<'_>) -> (Entry, Entry) {
-    let left = maker.float();
+fn pair(builder: &mut ProgramBuilder<'_>) -> (Entry, Entry) {
+    let left = builder.float();
     let shape = left.value.shape();
     let broadcasts = |other: &funcify::TensorType| {
         let rank = other.rank();
         other.dtype == DType::F64 && rank <= shape.rank() && shape.dims()[shape.rank() - rank..] == *other.shape.dims()
     };
-    let right = match maker.pick(broadcasts) {
+    let right = match builder.pick(broadcasts) {
         Some(right) => right,
-        None => maker.shaped(&shape),
+        None => builder.float_of_shape(&shape),
     };
-    if maker.choices.one_in(3) { (right, left) } else { (left, right) }
+    if builder.choices.one_in(3) { (right, left) } else { (left, right) }
 }
 
 /// A function of two elements; it also returns the bound of its results.
@@ -101,16 +101,16 @@ const BINARY: &[Smooth2] = &[
 ];
 
 /// Adds a smooth function of two operands.
-pub(super) fn binary(maker: &mut Maker<'_>) {
-    let (left, right) = pair(maker);
-    let (name, function) = maker.choices.of(BINARY);
-    maker.count(name);
+pub(super) fn binary(builder: &mut ProgramBuilder<'_>) {
+    let (left, right) = pair(builder);
+    let (name, function) = builder.choices.pick(BINARY);
+    builder.count(name);
     let (value, bound) = function(left.value, right.value, left.bound, right.bound);
-    maker.add(value, bound);
+    builder.add(value, bound);
 }
 
 /// A function of two elements with kinks or jumps; it also returns the bound of its results.
-type Kinked = (&'static str, fn(&mut Maker<'_>, Value, Value, f64, f64) -> (Value, f64));
+type Kinked = (&'static str, fn(&mut ProgramBuilder<'_>, Value, Value, f64, f64) -> (Value, f64));
 
 const KINKED: &[Kinked] = &[
     ("abs", |_, x, _, a, _| (x.abs(), a)),
@@ -126,8 +126,8 @@ const KINKED: &[Kinked] = &[
     ("rem", |_, x, y, a, _| (x % (y.square() + 0.8), a)),
     ("predicate", |_, x, y, a, b| (select(x.is_finite() & !y.is_nan(), x, y), a.max(b))),
     ("stop_gradient", |_, x, y, a, b| (x.stop_gradient() * y, a * b)),
-    ("narrow_float", |maker, x, _, a, _| {
-        let narrow = maker.choices.of(&[DType::F32, DType::F32, DType::BF16, DType::F16]);
+    ("narrow_float", |builder, x, _, a, _| {
+        let narrow = builder.choices.pick(&[DType::F32, DType::F32, DType::BF16, DType::F16]);
         ((x.cast(narrow) * 1.5).cast(DType::F64), 1.5 * a)
     }),
     ("copysign", |_, x, y, a, _| (x.copysign(y), a)),
@@ -138,9 +138,9 @@ const KINKED: &[Kinked] = &[
     SELECT,
 ];
 
-const SELECT: Kinked = ("select", |maker, x, y, a, b| {
+const SELECT: Kinked = ("select", |builder, x, y, a, b| {
     let shape = if x.rank() >= y.rank() { x.shape() } else { y.shape() };
-    let mask = maker.truths(&shape);
+    let mask = builder.booleans(&shape);
     (select(mask, x, y), a.max(b))
 });
 
@@ -149,15 +149,15 @@ const SELECT: Kinked = ("select", |maker, x, y, a, b| {
 const INEXACT: [&str; 2] = ["stop_gradient", "narrow_float"];
 
 /// Adds a function with kinks or jumps.
-pub(super) fn kinked(maker: &mut Maker<'_>) {
-    let (left, right) = pair(maker);
-    let (name, function) = match maker.choices.of(KINKED) {
-        (name, _) if INEXACT.contains(&name) && !maker.is_inexact => SELECT,
+pub(super) fn kinked(builder: &mut ProgramBuilder<'_>) {
+    let (left, right) = pair(builder);
+    let (name, function) = match builder.choices.pick(KINKED) {
+        (name, _) if INEXACT.contains(&name) && !builder.is_inexact => SELECT,
         row => row,
     };
-    maker.count(name);
-    let (value, bound) = function(maker, left.value, right.value, left.bound, right.bound);
-    maker.add(value, bound);
+    builder.count(name);
+    let (value, bound) = function(builder, left.value, right.value, left.bound, right.bound);
+    builder.add(value, bound);
 }
 
 #[cfg(test)]
@@ -169,15 +169,15 @@ mod tests {
     use funcify::{Builder, DType, Graph, Sizes, Symbol, TensorType, Value};
 
     use super::super::features::{self, Features};
-    use super::super::{Choices, Maker, Rules, integers};
+    use super::super::{Choices, ProgramBuilder, Rules, integers};
     use super::{BINARY, KINKED, SMOOTH};
 
-    /// Returns the ops that a draw of the maker adds.
-    fn ops_of(seed: u64, draw: impl FnOnce(&mut Maker<'_>, &Builder) -> Value) -> Features {
+    /// Returns the ops that a draw of the builder adds.
+    fn ops_of(seed: u64, draw: impl FnOnce(&mut ProgramBuilder<'_>, &Builder) -> Value) -> Features {
         let (mut choices, mut sizes, mut ops) = (Choices::seeded(seed), Sizes::new(), Features::new());
         ["T", "N"].iter().for_each(|symbol| sizes.set(&Symbol::new(symbol), 2));
-        let mut maker = Maker::new(&mut choices, &sizes, Rules::Derivatives);
-        features::count(&Graph::build("drawn", |g| draw(&mut maker, g)).unwrap(), &mut ops);
+        let mut builder = ProgramBuilder::new(&mut choices, &sizes, Rules::Derivatives);
+        features::count(&Graph::build("drawn", |g| draw(&mut builder, g)).unwrap(), &mut ops);
         ops
     }
 
@@ -187,17 +187,17 @@ mod tests {
         let y = |g: &Builder| g.input("y", "f64[N]");
         let smooth = SMOOTH.iter().map(|(row, f)| (*row, ops_of(0, |_, g| f(x(g), 1.0).0)));
         let binary = BINARY.iter().map(|(row, f)| (*row, ops_of(0, |_, g| f(x(g), y(g), 1.0, 1.0).0)));
-        let kinked = KINKED.iter().map(|(row, f)| (*row, ops_of(0, |maker, g| f(maker, x(g), y(g), 1.0, 1.0).0)));
+        let kinked = KINKED.iter().map(|(row, f)| (*row, ops_of(0, |builder, g| f(builder, x(g), y(g), 1.0, 1.0).0)));
         smooth.chain(binary).chain(kinked).collect()
     }
 
     /// Returns the ops that occur in many draws of [`integers::part`].
     fn ops_of_integers() -> Features {
         let draws = (0..500).map(|seed| {
-            ops_of(seed, |maker, g| {
-                maker.declare(g);
-                integers::part(maker);
-                maker.scope.last().expect("the inputs are in scope").value
+            ops_of(seed, |builder, g| {
+                builder.declare(g);
+                integers::part(builder);
+                builder.scope.last().expect("the inputs are in scope").value
             })
         });
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())

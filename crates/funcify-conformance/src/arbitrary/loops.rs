@@ -3,46 +3,46 @@
 use funcify::prelude::*;
 use funcify::{MapOptions, map_with, scan_until_with};
 
-use super::maker::{Entry, Maker, STATE};
+use super::program_builder::{Entry, ProgramBuilder, MAX_CARRY};
 
-impl Maker<'_> {
+impl ProgramBuilder<'_> {
     /// Picks the initial carries of a loop: one or two floats, and sometimes an integer and a boolean.
     pub(super) fn states(&mut self) -> Vec<Value> {
         let mut states = Vec::new();
         for _ in 0..1 + self.choices.below(2) {
             let Entry { value, bound, .. } = self.float();
-            let is_small = value.rank() <= 2 && self.is_fixed(&value.ty());
+            let is_small = value.rank() <= 2 && self.has_known_sizes(&value.ty());
             let (value, bound) = if is_small { (value, bound) } else { (value.sum(..), 9.0 * bound) };
-            states.push(self.tamed(value, bound, STATE).0);
+            states.push(self.limit_magnitude(value, bound, MAX_CARRY).0);
         }
         if self.choices.one_in(4) {
             let picked = self.pick(|ty| ty.dtype == DType::I64 && ty.rank() <= 1);
-            let picked = picked.filter(|entry| self.is_fixed(&entry.value.ty()));
+            let picked = picked.filter(|entry| self.has_known_sizes(&entry.value.ty()));
             states.push(picked.map_or_else(|| constant(0i64), |entry| entry.value));
         }
         if self.choices.one_in(6) {
-            states.push(self.truth());
+            states.push(self.boolean());
         }
         states
     }
 
     /// Returns the carries as parameters of a body.
     pub(super) fn state_entries(states: &[Value]) -> Vec<Entry> {
-        states.iter().map(|state| Maker::entry(*state, if state.dtype() == DType::F64 { STATE } else { 9.0 })).collect()
+        states.iter().map(|state| ProgramBuilder::entry(*state, if state.dtype() == DType::F64 { MAX_CARRY } else { 9.0 })).collect()
     }
 
     /// Computes the next value of a carry.
-    pub(super) fn next(&mut self, state: Value) -> Value {
+    pub(super) fn next_carry(&mut self, state: Value) -> Value {
         let ty = state.ty();
         match ty.dtype {
             DType::Bool => match self.choices.below(3) {
                 0 => !state,
-                1 => state | self.truths(&ty.shape),
-                _ => state ^ self.truths(&ty.shape),
+                1 => state | self.booleans(&ty.shape),
+                _ => state ^ self.booleans(&ty.shape),
             },
             DType::F64 => {
-                let new = self.shaped(&ty.shape);
-                let (new, bound) = self.tamed(new.value, new.bound, STATE);
+                let new = self.float_of_shape(&ty.shape);
+                let (new, bound) = self.limit_magnitude(new.value, new.bound, MAX_CARRY);
                 match self.choices.below(4) {
                     0 => state * 0.6 + new * (0.8 / bound.max(1.0)),
                     1 => new,
@@ -53,19 +53,19 @@ impl Maker<'_> {
             _ => match self.choices.below(3) {
                 0 => state + 1,
                 1 => (state * 3 + self.integers(&ty.shape)) % 5,
-                _ => state + self.truths(&ty.shape).cast(ty.dtype),
+                _ => state + self.booleans(&ty.shape).cast(ty.dtype),
             },
         }
     }
 
     /// Computes the next values of all carries.
-    pub(super) fn nexts(&mut self, states: &[Value]) -> Vec<Value> {
-        states.iter().map(|state| self.next(*state)).collect()
+    pub(super) fn next_carries(&mut self, states: &[Value]) -> Vec<Value> {
+        states.iter().map(|state| self.next_carry(*state)).collect()
     }
 
     /// Picks at most `most` ys of a body, of sizes that can be stacked.
-    pub(super) fn each_step(&mut self, most: usize) -> Vec<Entry> {
-        let fits = |ty: &TensorType| ty.rank() <= 2 && ty.shape.dims().iter().all(|dim| !is_own(dim));
+    pub(super) fn pick_ys(&mut self, most: usize) -> Vec<Entry> {
+        let fits = |ty: &TensorType| ty.rank() <= 2 && ty.shape.dims().iter().all(|dim| !is_bound_by_loop(dim));
         let count = self.choices.below(most + 1);
         let entries = (0..count).filter_map(|_| match self.choices.one_in(5) {
             true => self.pick(|ty| fits(ty) && ty.dtype != DType::F64),
@@ -87,128 +87,128 @@ impl Maker<'_> {
 
     /// Returns a number of steps, which may also be the number of rows of a sequence.
     pub(super) fn length(&mut self) -> Dim {
-        self.choices.of(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
+        self.choices.pick(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
     }
 
     fn options(&mut self) -> ScanOptions {
-        let options = ScanOptions::new().unroll(self.choices.of(&[1, 1, 2]));
+        let options = ScanOptions::new().unroll(self.choices.pick(&[1, 1, 2]));
         if self.choices.one_in(3) { options.reverse() } else { options }
     }
 }
 
 /// Returns whether a loop binds the dimension, which is then unknown outside the loop's body.
-pub(super) fn is_own(dim: &Dim) -> bool {
+pub(super) fn is_bound_by_loop(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }
 
 /// Returns the rows of sequences as parameters of a body.
 fn row_entries(rows: &[Entry], values: &[Value]) -> Vec<Entry> {
-    rows.iter().zip(values).map(|(row, value)| Maker::entry(*value, row.bound)).collect()
+    rows.iter().zip(values).map(|(row, value)| ProgramBuilder::entry(*value, row.bound)).collect()
 }
 
-fn add_all(maker: &mut Maker<'_>, states: Vec<Value>, ys: Vec<Value>, bounds: &[f64]) {
+fn add_all(builder: &mut ProgramBuilder<'_>, states: Vec<Value>, ys: Vec<Value>, bounds: &[f64]) {
     for state in states {
-        maker.add(state, STATE);
+        builder.add(state, MAX_CARRY);
     }
     for (y, bound) in ys.into_iter().zip(bounds) {
-        maker.add(y, *bound);
+        builder.add(y, *bound);
     }
 }
 
 /// Adds a scan with a carry.
-pub(super) fn scan(maker: &mut Maker<'_>) {
-    maker.count("scan");
-    let init = maker.states();
-    let rows = if maker.choices.below(4) < 3 { maker.rows() } else { Vec::new() };
+pub(super) fn scan(builder: &mut ProgramBuilder<'_>) {
+    builder.count("scan");
+    let init = builder.states();
+    let rows = if builder.choices.below(4) < 3 { builder.rows() } else { Vec::new() };
     let options = match rows.is_empty() {
-        true => maker.options().length(maker.length()),
-        false => maker.options(),
+        true => builder.options().length(builder.length()),
+        false => builder.options(),
     };
     let mut bounds = Vec::new();
     let xs: Vec<Value> = rows.iter().map(|row| row.value).collect();
     let (states, ys) = scan_with(options, init, xs, |states, xs| {
-        let params = [Maker::state_entries(&states), row_entries(&rows, &xs)].concat();
-        maker.within(params, |maker| {
-            let next = maker.nexts(&states);
-            let ys = maker.each_step(2);
+        let params = [ProgramBuilder::state_entries(&states), row_entries(&rows, &xs)].concat();
+        builder.build_body(params, |builder| {
+            let next = builder.next_carries(&states);
+            let ys = builder.pick_ys(2);
             bounds = ys.iter().map(|entry| entry.bound).collect();
             (next, ys.iter().map(|entry| entry.value).collect::<Vec<_>>())
         })
     });
-    add_all(maker, states, ys, &bounds);
+    add_all(builder, states, ys, &bounds);
 }
 
 /// Adds a loop that ends early.
-pub(super) fn scan_until(maker: &mut Maker<'_>) {
-    maker.count("scan_until");
-    let init = maker.states();
-    let rows = if maker.choices.below(3) < 2 { maker.rows() } else { Vec::new() };
+pub(super) fn scan_until(builder: &mut ProgramBuilder<'_>) {
+    builder.count("scan_until");
+    let init = builder.states();
+    let rows = if builder.choices.below(3) < 2 { builder.rows() } else { Vec::new() };
     let options = match rows.is_empty() {
-        true => maker.options().length(maker.length()),
-        false => maker.options(),
+        true => builder.options().length(builder.length()),
+        false => builder.options(),
     };
-    let options = if maker.choices.one_in(3) { options.reverse() } else { options };
+    let options = if builder.choices.one_in(3) { options.reverse() } else { options };
     let mut bounds = Vec::new();
     let xs: Vec<Value> = rows.iter().map(|row| row.value).collect();
     let (states, ys) = scan_until_with(options, init, xs, |states, xs| {
-        let params = [Maker::state_entries(&states), row_entries(&rows, &xs)].concat();
-        maker.within(params, |maker| {
-            let next = maker.nexts(&states);
-            let ys = maker.each_step(2);
+        let params = [ProgramBuilder::state_entries(&states), row_entries(&rows, &xs)].concat();
+        builder.build_body(params, |builder| {
+            let next = builder.next_carries(&states);
+            let ys = builder.pick_ys(2);
             bounds = ys.iter().map(|entry| entry.bound).collect();
-            let stop = maker.truth();
+            let stop = builder.boolean();
             (next, ys.iter().map(|entry| entry.value).collect::<Vec<_>>(), stop)
         })
     });
-    add_all(maker, states, ys, &bounds);
+    add_all(builder, states, ys, &bounds);
 }
 
 /// Adds a counted loop, whose bound may be computed.
-pub(super) fn counted(maker: &mut Maker<'_>) {
-    maker.count("fori_loop");
-    let init = maker.states();
-    let body = |maker: &mut Maker<'_>, i: Value, states: Vec<Value>| {
-        let params = [Maker::state_entries(&states), vec![Maker::entry(i, 4.0)]].concat();
-        maker.within(params, |maker| maker.nexts(&states))
+pub(super) fn counted_loop(builder: &mut ProgramBuilder<'_>) {
+    builder.count("fori_loop");
+    let init = builder.states();
+    let body = |builder: &mut ProgramBuilder<'_>, i: Value, states: Vec<Value>| {
+        let params = [ProgramBuilder::state_entries(&states), vec![ProgramBuilder::entry(i, 4.0)]].concat();
+        builder.build_body(params, |builder| builder.next_carries(&states))
     };
-    let states = match maker.choices.below(3) {
-        0 => fori_loop(0, 2, init, |i, states| body(maker, i, states)),
-        1 => fori_loop(1, Dim::from("N") + 1, init, |i, states| body(maker, i, states)),
+    let states = match builder.choices.below(3) {
+        0 => fori_loop(0, 2, init, |i, states| body(builder, i, states)),
+        1 => fori_loop(1, Dim::from("N") + 1, init, |i, states| body(builder, i, states)),
         _ => {
-            maker.count("fori_loop_computed");
-            let upper = maker.integer_to(3);
-            fori_loop(0, upper, init, |i, states| body(maker, i, states))
+            builder.count("fori_loop_computed");
+            let upper = builder.integer_to(3);
+            fori_loop(0, upper, init, |i, states| body(builder, i, states))
         }
     };
-    add_all(maker, states, Vec::new(), &[]);
+    add_all(builder, states, Vec::new(), &[]);
 }
 
 /// Adds a map over rows, one by one or in chunks.
-pub(super) fn map_rows(maker: &mut Maker<'_>) {
-    let rows = maker.rows();
+pub(super) fn map_rows(builder: &mut ProgramBuilder<'_>) {
+    let rows = builder.rows();
     if rows.is_empty() {
         return;
     }
     let mut bounds = Vec::new();
     let xs: Vec<Value> = rows.iter().map(|row| row.value).collect();
-    let body = |maker: &mut Maker<'_>, bounds: &mut Vec<f64>, xs: &[Value]| {
-        maker.within(row_entries(&rows, xs), |maker| {
-            let mut ys = maker.each_step(1);
-            ys.push(maker.number());
+    let body = |builder: &mut ProgramBuilder<'_>, bounds: &mut Vec<f64>, xs: &[Value]| {
+        builder.build_body(row_entries(&rows, xs), |builder| {
+            let mut ys = builder.pick_ys(1);
+            ys.push(builder.number());
             *bounds = ys.iter().map(|entry| entry.bound).collect();
             ys.iter().map(|entry| entry.value).collect::<Vec<_>>()
         })
     };
-    let ys = match maker.choices.below(2) {
+    let ys = match builder.choices.below(2) {
         0 => {
-            maker.count("map");
-            map(xs, |xs| body(maker, &mut bounds, &xs))
+            builder.count("map");
+            map(xs, |xs| body(builder, &mut bounds, &xs))
         }
         _ => {
-            maker.count("map_chunks");
-            let options = MapOptions::new().chunk(maker.choices.of(&[2, 1, 3]));
-            map_with(options, xs, |xs| body(maker, &mut bounds, &xs))
+            builder.count("map_chunks");
+            let options = MapOptions::new().chunk(builder.choices.pick(&[2, 1, 3]));
+            map_with(options, xs, |xs| body(builder, &mut bounds, &xs))
         }
     };
-    add_all(maker, Vec::new(), ys, &bounds);
+    add_all(builder, Vec::new(), ys, &bounds);
 }

@@ -10,7 +10,7 @@ mod elementwise;
 pub mod features;
 mod integers;
 mod loops;
-mod maker;
+mod program_builder;
 mod recurrences;
 mod rules;
 mod structure;
@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 
 use funcify::{Error, Graph, Sizes, Symbol};
 
-pub use choices::{Choices, mixed, smallest};
-use maker::Maker;
+pub use choices::{Choices, splitmix64, shrink_tape};
+use program_builder::ProgramBuilder;
 pub use rules::Rules;
 pub use test_program::{TestProgram, arguments};
 
@@ -52,22 +52,22 @@ impl Sample {
     /// differ between lanes.
     pub fn new(choices: &mut Choices) -> Result<Sample, Error> {
         let mut sizes = Sizes::new();
-        let rows = choices.of(&[3, 2, 4, 1, 3, 2, 4, 3, 3, 2, 4, 0]);
+        let rows = choices.pick(&[3, 2, 4, 1, 3, 2, 4, 3, 3, 2, 4, 0]);
         sizes.set(&Symbol::new("T"), rows);
-        sizes.set(&Symbol::new("N"), choices.of(&[2, 3, 1, 2]));
+        sizes.set(&Symbol::new("N"), choices.pick(&[2, 3, 1, 2]));
         let is_inexact = choices.one_in(10);
-        let rules = Rules::of(choices.below(8));
+        let rules = Rules::from_choice(choices.below(8));
         let fuel = [14, 8, 20][choices.below(3)];
         let seed = choices.below(1 << 30) as u64;
         let blocks = 2 + choices.below(8);
-        let mut maker = Maker { is_inexact, fuel, ..Maker::new(choices, &sizes, rules) };
+        let mut builder = ProgramBuilder { is_inexact, fuel, ..ProgramBuilder::new(choices, &sizes, rules) };
         let graph = Graph::build("random", |g| {
-            maker.declare(g);
-            maker.count(["axis of no rows", "axis of one row", "axis of several rows"][rows.min(2)]);
-            maker.block(blocks);
-            maker.outputs()
+            builder.declare(g);
+            builder.count(["axis of no rows", "axis of one row", "axis of several rows"][rows.min(2)]);
+            builder.block(blocks);
+            builder.outputs()
         });
-        let (parts, error) = (maker.parts, maker.error);
+        let (parts, error) = (builder.parts, builder.error);
         // A failure in the program also makes its bodies fail.
         let graph = graph?;
         match error {

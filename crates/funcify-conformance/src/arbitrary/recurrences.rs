@@ -8,7 +8,7 @@ use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::recurrence::{self, MitMot, State, Step};
 use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, apply, concat};
 
-use super::maker::{Entry, Maker, STATE};
+use super::program_builder::{Entry, ProgramBuilder, MAX_CARRY};
 
 /// A handle of a recurrence, by its kind and number of taps.
 enum Handle {
@@ -72,20 +72,20 @@ struct Part {
     bound: f64,
 }
 
-impl Maker<'_> {
+impl ProgramBuilder<'_> {
     /// Picks a value with rows; returns it with the number of rows.
-    fn with_rows(&mut self) -> Option<(Entry, usize)> {
-        let entry = self.ranked(1).filter(|entry| entry.value.rank() <= 3)?;
+    fn float_with_rows(&mut self) -> Option<(Entry, usize)> {
+        let entry = self.float_of_rank(1).filter(|entry| entry.value.rank() <= 3)?;
         let rows = self.size(&entry.value.shape()[0])?;
         Some((entry, rows))
     }
 
     /// Returns `count` initial rows of one type.
-    fn given(&mut self, row: &Shape, count: usize) -> Value {
+    fn initial_rows(&mut self, row: &Shape, count: usize) -> Value {
         let rows: Vec<Value> = (0..count)
             .map(|_| {
-                let entry = self.shaped(row);
-                self.tamed(entry.value, entry.bound, STATE).0.unsqueeze(0)
+                let entry = self.float_of_shape(row);
+                self.limit_magnitude(entry.value, entry.bound, MAX_CARRY).0.unsqueeze(0)
             })
             .collect();
         concat(&rows, 0)
@@ -102,90 +102,90 @@ impl Maker<'_> {
     fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
         if row.dtype != DType::F64 {
             return match old.filter(|old| old.ty() == *row) {
-                Some(old) => self.next(old),
+                Some(old) => self.next_carry(old),
                 None => self.integers(&row.shape),
             };
         }
         if let Some(old) = old.filter(|old| old.ty() == *row)
             && !self.choices.one_in(3)
         {
-            return self.next(old);
+            return self.next_carry(old);
         }
-        let entry = self.shaped(&row.shape);
-        self.tamed(entry.value, entry.bound, STATE).0
+        let entry = self.float_of_shape(&row.shape);
+        self.limit_magnitude(entry.value, entry.bound, MAX_CARRY).0
     }
 }
 
 /// Adds a loop built by a `Recurrence`.
-pub(super) fn recurrence(maker: &mut Maker<'_>) {
+pub(super) fn recurrence(builder: &mut ProgramBuilder<'_>) {
     let mut recurrence = Recurrence::new();
     let mut parts: Vec<Part> = Vec::new();
     let mut most = 3;
-    for _ in 0..maker.choices.below(3) {
-        if let Some((part, steps)) = sequence(maker, &mut recurrence) {
+    for _ in 0..builder.choices.below(3) {
+        if let Some((part, steps)) = sequence(builder, &mut recurrence) {
             parts.push(part);
             most = most.min(steps);
         }
     }
-    for _ in 0..maker.choices.below(2) {
-        if let Some((part, steps)) = full_buffer(maker, &mut recurrence) {
+    for _ in 0..builder.choices.below(2) {
+        if let Some((part, steps)) = full_buffer(builder, &mut recurrence) {
             parts.push(part);
             most = most.min(steps);
         }
     }
-    for _ in 0..maker.choices.below(3) {
-        parts.push(state(maker, &mut recurrence));
+    for _ in 0..builder.choices.below(3) {
+        parts.push(state(builder, &mut recurrence));
     }
-    let init = if maker.choices.one_in(2) { maker.states() } else { Vec::new() };
+    let init = if builder.choices.one_in(2) { builder.states() } else { Vec::new() };
     let carry = recurrence.carry(init.clone());
-    maker.count("recurrence");
-    match maker.choices.below(4) {
+    builder.count("recurrence");
+    match builder.choices.below(4) {
         0 | 1 => _ = recurrence.steps(most),
-        2 => _ = recurrence.steps(maker.choices.below(most + 1)),
+        2 => _ = recurrence.steps(builder.choices.below(most + 1)),
         _ => {
-            maker.count("recurrence_computed_steps");
-            let steps = maker.integer_to(most);
+            builder.count("recurrence_computed_steps");
+            let steps = builder.integer_to(most);
             recurrence.steps_value(steps);
         }
     }
-    if maker.choices.one_in(3) {
-        maker.count("backwards");
+    if builder.choices.one_in(3) {
+        builder.count("backwards");
         recurrence.backwards();
     }
-    let has_until = maker.choices.one_in(3);
+    let has_until = builder.choices.one_in(3);
     let mut bounds = Vec::new();
     let done = recurrence.run(|step| {
         let mut params = Vec::new();
         let mut read = Vec::new();
         for part in &parts {
             let rows = part.handle.read(step);
-            params.extend(rows.iter().map(|row| Maker::entry(*row, part.bound)));
+            params.extend(rows.iter().map(|row| ProgramBuilder::entry(*row, part.bound)));
             read.push(rows);
         }
         let states: Vec<Value> = step.read(&carry);
-        params.extend(Maker::state_entries(&states));
-        maker.within(params, |maker| {
+        params.extend(ProgramBuilder::state_entries(&states));
+        builder.build_body(params, |builder| {
             for (part, rows) in parts.iter().zip(&read) {
-                let write = |maker: &mut Maker<'_>, index: usize| {
-                    maker.row_to_write(&part.row, rows.get(index).or(rows.first()).copied())
+                let write = |builder: &mut ProgramBuilder<'_>, index: usize| {
+                    builder.row_to_write(&part.row, rows.get(index).or(rows.first()).copied())
                 };
-                let written: Vec<Value> = (0..part.handle.writes()).map(|index| write(maker, index)).collect();
+                let written: Vec<Value> = (0..part.handle.writes()).map(|index| write(builder, index)).collect();
                 part.handle.write(step, &written);
             }
-            let next = maker.nexts(&states);
+            let next = builder.next_carries(&states);
             step.write(&carry, next);
             if has_until {
-                maker.count("recurrence_until");
-                let stop = maker.truth();
+                builder.count("recurrence_until");
+                let stop = builder.boolean();
                 step.until(stop);
             }
-            let ys = maker.each_step(1);
+            let ys = builder.pick_ys(1);
             bounds = ys.iter().map(|entry| entry.bound).collect();
             ys.iter().map(|entry| entry.value).collect::<Vec<_>>()
         })
     });
     for part in &parts {
-        let with_init = maker.choices.one_in(2);
+        let with_init = builder.choices.one_in(2);
         let trace = match &part.handle {
             Handle::State1(state) if with_init => done.trace_with_init(state),
             Handle::State1(state) => done.trace(state),
@@ -202,29 +202,29 @@ pub(super) fn recurrence(maker: &mut Maker<'_>) {
         };
         let last_is_there =
             matches!(part.handle, Handle::State1(_) | Handle::State2(_) | Handle::State3(_)) && with_init;
-        if last_is_there && maker.choices.one_in(2) {
-            maker.count("last_row");
-            maker.add(trace.index(0, -1), STATE);
+        if last_is_there && builder.choices.one_in(2) {
+            builder.count("last_row");
+            builder.add(trace.index(0, -1), MAX_CARRY);
         } else {
-            maker.add(trace, STATE);
+            builder.add(trace, MAX_CARRY);
         }
     }
     for value in done.last(&carry) {
-        maker.add(value, STATE);
+        builder.add(value, MAX_CARRY);
     }
     for (y, bound) in done.ys.iter().zip(bounds) {
-        maker.add(*y, bound);
+        builder.add(*y, bound);
     }
-    if maker.choices.one_in(4) {
-        maker.count("steps_that_ran");
-        maker.add(done.steps(), 3.0);
+    if builder.choices.one_in(4) {
+        builder.count("steps_that_ran");
+        builder.add(done.steps(), 3.0);
     }
 }
 
-fn sequence(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Part, usize)> {
-    let (x, rows) = maker.with_rows()?;
+fn sequence(builder: &mut ProgramBuilder<'_>, recurrence: &mut Recurrence) -> Option<(Part, usize)> {
+    let (x, rows) = builder.float_with_rows()?;
     let (value, bound, row) = (x.value, x.bound, x.value.ty().row()?);
-    let (handle, span) = match maker.choices.below(10) {
+    let (handle, span) = match builder.choices.below(10) {
         0 => (Handle::Sequence1(recurrence.sequence(value, [0])), 0),
         1 if rows > 1 => (Handle::Sequence2(recurrence.sequence(value, [-1, 0])), 1),
         2 if rows > 1 => (Handle::Sequence2(recurrence.sequence(value, [0, 1])), 1),
@@ -240,13 +240,13 @@ fn sequence(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Part,
     Some((Part { handle, row, bound }, rows - span))
 }
 
-fn state(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Part {
-    let shape = maker.row_shape();
-    let kind = maker.choices.below(8);
+fn state(builder: &mut ProgramBuilder<'_>, recurrence: &mut Recurrence) -> Part {
+    let shape = builder.row_shape();
+    let kind = builder.choices.below(8);
     let given = [1, 2, 2, 3, 3, 2, 3, 1][kind];
     let mut row = TensorType::new(DType::F64, shape.clone());
-    let mut init = maker.given(&shape, given);
-    if maker.choices.one_in(7) {
+    let mut init = builder.initial_rows(&shape, given);
+    if builder.choices.one_in(7) {
         row.dtype = DType::I64;
         init = (init * 2.0).floor().cast(DType::I64);
     }
@@ -260,13 +260,13 @@ fn state(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Part {
         6 => Handle::State1(recurrence.mit_sot(init, [-3])),
         _ => Handle::State1(recurrence.mit_sot(init, [-1])),
     };
-    let bound = if row.dtype == DType::F64 { STATE } else { 9.0 };
+    let bound = if row.dtype == DType::F64 { MAX_CARRY } else { 9.0 };
     Part { handle, row, bound }
 }
 
-fn full_buffer(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Part, usize)> {
-    let (x, rows) = maker.with_rows()?;
-    let (mut value, _) = maker.tamed(x.value, x.bound, STATE);
+fn full_buffer(builder: &mut ProgramBuilder<'_>, recurrence: &mut Recurrence) -> Option<(Part, usize)> {
+    let (x, rows) = builder.float_with_rows()?;
+    let (mut value, _) = builder.limit_magnitude(x.value, x.bound, MAX_CARRY);
     let mut rows = rows;
     if rows < 3 {
         value = concat(&[value, value * 0.5, value * -0.8], 0);
@@ -275,7 +275,7 @@ fn full_buffer(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Pa
     if rows < 3 {
         return None;
     }
-    let (handle, span) = match maker.choices.below(12) {
+    let (handle, span) = match builder.choices.below(12) {
         0 => (Handle::Buffer11(recurrence.mit_mot(value, [0], [0])), 0),
         1 => (Handle::Buffer11(recurrence.mit_mot(value, [0], [1])), 1),
         2 => (Handle::Buffer11(recurrence.mit_mot(value, [1], [0])), 1),
@@ -289,18 +289,18 @@ fn full_buffer(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Pa
         10 => (Handle::Buffer01(recurrence.mit_mot(value, [], [1])), 0),
         _ => (Handle::Buffer22(recurrence.mit_mot(value, [0, 2], [1, 2])), 2),
     };
-    Some((Part { handle, row: value.ty().row()?, bound: STATE }, rows - span))
+    Some((Part { handle, row: value.ty().row()?, bound: MAX_CARRY }, rows - span))
 }
 
 /// Adds a loop that no entry point builds: downward with given rows, with arbitrary offsets, returning some of the
 /// last rows.
-pub(super) fn raw_loop(maker: &mut Maker<'_>) {
-    let reverse = maker.choices.one_in(2);
+pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
+    let reverse = builder.choices.one_in(2);
     let mut most = 3;
     let (mut sequences, mut sequence_values) = (Vec::new(), Vec::new());
-    for _ in 0..maker.choices.below(3) {
-        let Some((x, rows)) = maker.with_rows() else { continue };
-        let reads: Vec<usize> = maker.choices.of(&[
+    for _ in 0..builder.choices.below(3) {
+        let Some((x, rows)) = builder.float_with_rows() else { continue };
+        let reads: Vec<usize> = builder.choices.pick(&[
             vec![0],
             vec![1],
             vec![1, 0],
@@ -318,19 +318,19 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
         }
     }
     let (mut buffers, mut buffer_values) = (Vec::new(), Vec::new());
-    for _ in 0..1 + maker.choices.below(2) {
-        if maker.choices.one_in(3) {
-            let given = 1 + maker.choices.below(3);
-            let shape = maker.row_shape();
-            buffer_values.push(maker.given(&shape, given));
-            let mut reads: Vec<usize> = (0..given).filter(|_| !maker.choices.one_in(3)).collect();
-            if maker.choices.one_in(2) {
+    for _ in 0..1 + builder.choices.below(2) {
+        if builder.choices.one_in(3) {
+            let given = 1 + builder.choices.below(3);
+            let shape = builder.row_shape();
+            buffer_values.push(builder.initial_rows(&shape, given));
+            let mut reads: Vec<usize> = (0..initial_rows).filter(|_| !builder.choices.one_in(3)).collect();
+            if builder.choices.one_in(2) {
                 reads.reverse();
             }
             let reads = reads.into_iter().map(|offset| offset + usize::from(reverse)).collect();
             let write = if reverse { 0 } else { given };
             buffers.push((Start::Given(given), reads, vec![write], 0));
-        } else if let Some((x, rows)) = maker.with_rows() {
+        } else if let Some((x, rows)) = builder.float_with_rows() {
             const TAPS: [(&[usize], &[usize]); 9] = [
                 (&[0], &[0]),
                 (&[0], &[1]),
@@ -342,23 +342,23 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
                 (&[2, 0], &[0, 1, 2]),
                 (&[2], &[1]),
             ];
-            let (reads, writes) = maker.choices.of(&TAPS);
+            let (reads, writes) = builder.choices.pick(&TAPS);
             let reach = reads.iter().chain(writes).copied().max().expect("a buffer has at least one write tap");
             if rows >= reach {
                 most = most.min(rows - reach);
-                buffer_values.push(maker.tamed(x.value, x.bound, STATE).0);
+                buffer_values.push(builder.limit_magnitude(x.value, x.bound, MAX_CARRY).0);
                 buffers.push((Start::Full, reads.to_vec(), writes.to_vec(), rows));
             }
         }
     }
-    let steps = if maker.choices.one_in(5) { maker.choices.below(most + 1) } else { most };
-    let init = if maker.choices.one_in(2) { maker.states() } else { Vec::new() };
-    let captured: Vec<Entry> = (0..1 + maker.choices.below(2)).map(|_| maker.float()).collect();
-    if captured.iter().any(|entry| !maker.is_fixed(&entry.value.ty())) {
+    let steps = if builder.choices.one_in(5) { builder.choices.below(most + 1) } else { most };
+    let init = if builder.choices.one_in(2) { builder.states() } else { Vec::new() };
+    let captured: Vec<Entry> = (0..1 + builder.choices.below(2)).map(|_| builder.float()).collect();
+    if captured.iter().any(|entry| !builder.has_known_sizes(&entry.value.ty())) {
         return;
     }
     // A body that is a separate graph binds no symbols.
-    let ends = !maker.is_closed && maker.choices.one_in(3);
+    let ends = !builder.is_separate_graph && builder.choices.one_in(3);
     // The body is a separate graph whose inputs are all the values that it uses.
     let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
     let mut params: Vec<(TensorType, f64)> = Vec::new();
@@ -367,43 +367,43 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     }
     let buffer_rows: Vec<TensorType> = buffer_values.iter().map(row).collect();
     for ((_, reads, ..), row) in buffers.iter().zip(&buffer_rows) {
-        params.extend(reads.iter().map(|_: &usize| (row.clone(), STATE)));
+        params.extend(reads.iter().map(|_: &usize| (row.clone(), MAX_CARRY)));
     }
     let carries_at = params.len();
-    params.extend(init.iter().map(|value| (value.ty(), STATE)));
+    params.extend(init.iter().map(|value| (value.ty(), MAX_CARRY)));
     params.extend(captured.iter().map(|entry| (entry.value.ty(), entry.bound)));
-    let outside = std::mem::take(&mut maker.scope);
-    let is_closed = std::mem::replace(&mut maker.is_closed, true);
+    let outside = std::mem::take(&mut builder.scope);
+    let is_separate_graph = std::mem::replace(&mut builder.is_separate_graph, true);
     let mut bounds = Vec::new();
     let body = Graph::build("step", |g| {
         let inputs: Vec<Entry> = (params.iter().enumerate())
-            .map(|(index, (ty, bound))| Maker::entry(g.input(&format!("p{index}"), ty), *bound))
+            .map(|(index, (ty, bound))| ProgramBuilder::entry(g.input(&format!("p{index}"), ty), *bound))
             .collect();
         let states: Vec<Value> = inputs[carries_at..carries_at + init.len()].iter().map(|entry| entry.value).collect();
         let mut first = sequences.iter().map(|sequence| sequence.reads.len()).sum();
-        maker.within(inputs.clone(), |maker| {
+        builder.build_body(inputs.clone(), |builder| {
             let mut results = Vec::new();
             for ((_, reads, writes, _), row) in buffers.iter().zip(&buffer_rows) {
                 let old = inputs[first..first + reads.len()].to_vec();
                 first += reads.len();
                 for index in 0..writes.len() {
                     let old = old.get(index).or(old.first()).map(|entry| entry.value);
-                    results.push(maker.row_to_write(row, old));
+                    results.push(builder.row_to_write(row, old));
                 }
             }
-            let ys = maker.each_step(2);
+            let ys = builder.pick_ys(2);
             bounds = ys.iter().map(|entry| entry.bound).collect();
             results.extend(ys.iter().map(|entry| entry.value));
-            results.extend(maker.nexts(&states));
-            results.extend(ends.then(|| maker.truth()));
+            results.extend(builder.next_carries(&states));
+            results.extend(ends.then(|| builder.boolean()));
             results
         })
     });
-    maker.scope = outside;
-    maker.is_closed = is_closed;
+    builder.scope = outside;
+    builder.is_separate_graph = is_separate_graph;
     let body = match body {
         Ok(body) => body,
-        Err(error) => return maker.error = Some(error),
+        Err(error) => return builder.error = Some(error),
     };
     let mut all: Vec<Buffer> = Vec::new();
     let empty = bounds.iter().map(|_| (Start::Empty, Vec::new(), vec![0], 0));
@@ -416,28 +416,28 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
             Start::Empty => ran,
         };
         let mut returned = Returned::All;
-        if rows > 0 && maker.choices.one_in(3) {
-            maker.count("last_k");
-            returned = Returned::Last(1 + maker.choices.below(rows));
+        if rows > 0 && builder.choices.one_in(3) {
+            builder.count("last_k");
+            returned = Returned::Last(1 + builder.choices.below(rows));
         }
         all.push(Buffer { start, reads, writes, returned });
     }
-    maker.count(if reverse { "raw_loop_reverse" } else { "raw_loop" });
+    builder.count(if reverse { "raw_loop_reverse" } else { "raw_loop" });
     if ends {
-        maker.count("raw_loop_until");
+        builder.count("raw_loop_until");
     }
     let scan = Scan {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
-        until: ends.then(|| Symbol::new(&format!("$ran{}", maker.parts["raw_loop_until"]))),
+        until: ends.then(|| Symbol::new(&format!("$ran{}", builder.parts["raw_loop_until"]))),
         reverse,
         sequences,
         buffers: all,
         carries: init.len(),
         invariants: captured.len(),
         unroll: 1,
-        policy: maker.choices.one_in(6).then(|| super::transforms::policy(maker)),
+        policy: builder.choices.one_in(6).then(|| super::transforms::policy(builder)),
         truncate: None,
     };
     let operands: Vec<Value> = (sequence_values.iter().map(|entry| entry.value))
@@ -448,6 +448,6 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let results = apply(scan, &operands);
     for (index, result) in results.into_iter().enumerate() {
         let y = index.checked_sub(buffer_values.len()).and_then(|index| bounds.get(index));
-        maker.add(result, y.copied().unwrap_or(STATE));
+        builder.add(result, y.copied().unwrap_or(MAX_CARRY));
     }
 }

@@ -7,7 +7,7 @@
 use funcify::prelude::*;
 use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
 
-use super::maker::{Entry, LIMIT, Maker};
+use super::program_builder::{Entry, MAX_FLOAT, ProgramBuilder};
 
 /// The kind of derivative rules in a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,89 +22,89 @@ pub enum Rules {
 
 impl Rules {
     /// Returns the kind of rules for a choice of the program.
-    pub(super) fn of(number: usize) -> Self {
+    pub(super) fn from_choice(number: usize) -> Self {
         [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(5).min(2)]
     }
 }
 
 /// Adds the call of a function with a derivative rule.
-pub(super) fn function(maker: &mut Maker<'_>) {
-    match maker.choices.below(3) {
-        2 if maker.rules == Rules::Any && !maker.is_linear => clipped(maker),
-        2 => by_tangents(maker),
-        _ => by_cotangents(maker),
+pub(super) fn function(builder: &mut ProgramBuilder<'_>) {
+    match builder.choices.below(3) {
+        2 if builder.rules == Rules::Any && !builder.is_linear => nonlinear_vjp_part(builder),
+        2 => custom_jvp_part(builder),
+        _ => custom_vjp_part(builder),
     }
 }
 
 /// Adds an identity function whose rule clamps the cotangent or adds its square.
-fn clipped(maker: &mut Maker<'_>) {
-    maker.count("custom_vjp that is not linear");
-    let x = maker.float();
-    let limit = maker.choices.of(&[0.5, 0.1, 2.0]);
-    let value = match maker.choices.below(2) {
+fn nonlinear_vjp_part(builder: &mut ProgramBuilder<'_>) {
+    builder.count("custom_vjp that is not linear");
+    let x = builder.float();
+    let limit = builder.choices.pick(&[0.5, 0.1, 2.0]);
+    let value = match builder.choices.below(2) {
         0 => custom_vjp(x.value, |x| x, |x| (x, ()), |(), ct| ct.clamp(-limit, limit)),
         _ => custom_vjp(x.value, |x| x, |x| (x, x), |x, ct| (ct + ct * ct * limit * x).tanh()),
     };
-    maker.add(value, x.bound);
+    builder.add(value, x.bound);
 }
 
 /// Returns whether an argument of this type determines every symbol in it: `T` does, `T+1` does not.
-fn tells_its_sizes(ty: &TensorType) -> bool {
+fn determines_its_symbols(ty: &TensorType) -> bool {
     ty.shape.dims().iter().all(|dim| dim.constant().is_some() || dim.as_symbol().is_some())
 }
 
 /// Builds a random function of some floats as a separate graph; returns it with its arguments and the bounds of its
 /// results.
-fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
+fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     let mut arguments: Vec<Entry> = Vec::new();
-    for _ in 0..1 + maker.choices.below(2) {
-        arguments.extend(maker.ranked(0).filter(|entry| tells_its_sizes(&entry.value.ty())));
+    for _ in 0..1 + builder.choices.below(2) {
+        arguments.extend(builder.float_of_rank(0).filter(|entry| determines_its_symbols(&entry.value.ty())));
     }
     // An op of the function may use both sizes.
-    arguments.push(maker.shaped(&Shape::from([Dim::from("T"), Dim::from("N")])));
-    let outside = std::mem::take(&mut maker.scope);
-    let is_closed = std::mem::replace(&mut maker.is_closed, true);
-    let is_linear = std::mem::replace(&mut maker.is_linear, true);
+    arguments.push(builder.float_of_shape(&Shape::from([Dim::from("T"), Dim::from("N")])));
+    let outside = std::mem::take(&mut builder.scope);
+    let is_separate_graph = std::mem::replace(&mut builder.is_separate_graph, true);
+    let is_linear = std::mem::replace(&mut builder.is_linear, true);
     let declared: Vec<_> = arguments.iter().map(|entry| (entry.value.ty(), entry.bound)).collect();
     let mut bounds = Vec::new();
     let graph = Graph::build("function", |g| {
         let inputs = declared.into_iter().enumerate();
         let inputs: Vec<Entry> =
-            inputs.map(|(index, (ty, bound))| Maker::entry(g.input(&format!("a{index}"), ty), bound)).collect();
-        maker.within(inputs.clone(), |maker| {
+            inputs.map(|(index, (ty, bound))| ProgramBuilder::entry(g.input(&format!("a{index}"), ty), bound)).collect();
+        builder.build_body(inputs.clone(), |builder| {
             // The result depends on each argument.
-            let mut shares = maker.number();
+            let mut shares = builder.number();
             for input in &inputs {
-                shares = Maker::entry(shares.value + input.value.sin().sum(..), shares.bound + 3.0);
+                shares = ProgramBuilder::entry(shares.value + input.value.sin().sum(..), shares.bound + 3.0);
             }
-            let (sum, bound) = maker.tamed(shares.value, shares.bound, LIMIT);
-            let mut results = vec![Maker::entry(sum, bound)];
-            if maker.choices.one_in(2) {
-                results.extend(maker.ranked(1));
+            let (sum, bound) = builder.limit_magnitude(shares.value, shares.bound, MAX_FLOAT);
+            let mut results = vec![ProgramBuilder::entry(sum, bound)];
+            if builder.choices.one_in(2) {
+                results.extend(builder.float_of_rank(1));
             }
-            if maker.choices.one_in(4) {
-                results.push(Maker::entry(maker.integer(), 9.0));
+            if builder.choices.one_in(4) {
+                results.push(ProgramBuilder::entry(builder.integer(), 9.0));
             }
             bounds = results.iter().map(|entry| entry.bound).collect();
             results.iter().map(|entry| entry.value).collect::<Vec<_>>()
         })
     });
-    maker.scope = outside;
-    (maker.is_closed, maker.is_linear) = (is_closed, is_linear);
+    builder.scope = outside;
+    (builder.is_separate_graph, builder.is_linear) = (is_separate_graph, is_linear);
     match graph {
         Ok(graph) => Some((graph, arguments.iter().map(|entry| entry.value).collect(), bounds)),
         Err(error) => {
-            maker.error = Some(error);
+            builder.error = Some(error);
             None
         }
     }
 }
 
 /// Returns a function that multiplies a derivative by a factor, which may depend on the value of the result.
-fn factor(maker: &mut Maker<'_>) -> impl Fn(Value, Value) -> Value + use<> {
-    let (by, of_value) = match maker.rules {
+fn factor(builder: &mut ProgramBuilder<'_>) -> impl Fn(Value, Value) -> Value + use<> {
+    let (by, of_value) = match builder.rules {
         Rules::Derivatives => (1.0, 0.0),
-        _ => (maker.choices.of(&[2.0, 0.5, -1.0, 1.0]), maker.choices.of(&[0.0, 0.5, -0.3])),
+        _ => (builder.choices.pick(&[2.0, 0.5, -1.0, 1.0]), builder.choices.pick(&[0.0, 0.5, -0.3])),
     };
     move |derivative: Value, result: Value| match (derivative.dtype() == DType::F64, by, of_value) {
         (false, ..) | (true, 1.0, 0.0) => derivative,
@@ -112,23 +112,23 @@ fn factor(maker: &mut Maker<'_>) -> impl Fn(Value, Value) -> Value + use<> {
     }
 }
 
-fn by_cotangents(maker: &mut Maker<'_>) {
-    let Some((graph, xs, bounds)) = drawn(maker) else { return };
-    let is_recursive = maker.choices.one_in(3);
-    maker.count(match (maker.rules, is_recursive) {
+fn custom_vjp_part(builder: &mut ProgramBuilder<'_>) {
+    let Some((graph, xs, bounds)) = random_function(builder) else { return };
+    let is_recursive = builder.choices.one_in(3);
+    builder.count(match (builder.rules, is_recursive) {
         (Rules::Derivatives, false) => "custom_vjp",
         (Rules::Derivatives, true) => "custom_vjp that calls itself",
         (_, false) => "custom_vjp that is no derivative",
         (_, true) => "custom_vjp that calls itself and is no derivative",
     });
-    let factor = factor(maker);
-    let ys = with_cotangents(&graph, xs, &factor, is_recursive);
-    ys.into_iter().zip(bounds).for_each(|(y, bound)| maker.add(y, bound));
+    let factor = factor(builder);
+    let ys = call_with_vjp_rule(&graph, xs, &factor, is_recursive);
+    ys.into_iter().zip(bounds).for_each(|(y, bound)| builder.add(y, bound));
 }
 
 /// Builds a function with a rule whose `forward` computes the function, or calls it with the same rule if
 /// `is_recursive`.
-fn with_cotangents(
+fn call_with_vjp_rule(
     graph: &Graph,
     xs: Vec<Value>,
     factor: &impl Fn(Value, Value) -> Value,
@@ -136,7 +136,7 @@ fn with_cotangents(
 ) -> Vec<Value> {
     let f = |xs: Vec<Value>| graph.apply(&xs);
     let forward = |xs: Vec<Value>| {
-        let ys = if is_recursive { with_cotangents(graph, xs.clone(), factor, true) } else { f(xs.clone()) };
+        let ys = if is_recursive { call_with_vjp_rule(graph, xs.clone(), factor, true) } else { f(xs.clone()) };
         (ys.clone(), (xs, ys))
     };
     let backward = |(xs, ys): (Vec<Value>, Vec<Value>), cts: Vec<Value>| {
@@ -147,15 +147,15 @@ fn with_cotangents(
     custom_vjp(xs, f, forward, backward)
 }
 
-fn by_tangents(maker: &mut Maker<'_>) {
-    let Some((graph, xs, bounds)) = drawn(maker) else { return };
-    maker.count(if maker.rules == Rules::Derivatives { "custom_jvp" } else { "custom_jvp that is no derivative" });
-    let factor = factor(maker);
+fn custom_jvp_part(builder: &mut ProgramBuilder<'_>) {
+    let Some((graph, xs, bounds)) = random_function(builder) else { return };
+    builder.count(if builder.rules == Rules::Derivatives { "custom_jvp" } else { "custom_jvp that is no derivative" });
+    let factor = factor(builder);
     let f = |xs: Vec<Value>| graph.apply(&xs);
     let tangent = |xs: Vec<Value>, ys: Vec<Value>, tangents: Vec<Value>| {
         let pushed = jvp(xs, tangents, f).1;
         pushed.into_iter().zip(ys).map(|(tangent, y)| factor(tangent, y)).collect::<Vec<Value>>()
     };
     let ys = custom_jvp(xs, f, tangent);
-    ys.into_iter().zip(bounds).for_each(|(y, bound)| maker.add(y, bound));
+    ys.into_iter().zip(bounds).for_each(|(y, bound)| builder.add(y, bound));
 }

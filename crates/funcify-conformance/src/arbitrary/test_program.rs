@@ -2,7 +2,7 @@
 
 use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
-use super::{Rules, Sample, mixed};
+use super::{Rules, Sample, splitmix64};
 
 /// A program with the sizes and the seed that determine its arguments: the content of a `.fir` file in `tests/found`.
 #[derive(Clone, Debug)]
@@ -64,12 +64,12 @@ impl TestProgram {
 }
 
 /// The largest magnitude of the floats in arguments.
-pub(super) const LARGEST: f64 = 1.2;
+pub(super) const MAX_ARGUMENT: f64 = 1.2;
 
 /// Returns arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, booleans.
 pub fn arguments(types: &[TensorType], sizes: &Sizes, seed: u64) -> Result<Vec<HostTensor>, String> {
     let types = types.iter().enumerate();
-    types.map(|(index, ty)| tensor(ty, sizes, mixed(seed.wrapping_mul(64).wrapping_add(index as u64 + 1)))).collect()
+    types.map(|(index, ty)| tensor(ty, sizes, splitmix64(seed.wrapping_mul(64).wrapping_add(index as u64 + 1)))).collect()
 }
 
 fn tensor(ty: &TensorType, sizes: &Sizes, seed: u64) -> Result<HostTensor, String> {
@@ -77,11 +77,11 @@ fn tensor(ty: &TensorType, sizes: &Sizes, seed: u64) -> Result<HostTensor, Strin
     let mut state = seed;
     Ok(HostTensor::from_fn(ty.dtype, &shape, |_| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let bits = mixed(state);
+        let bits = splitmix64(state);
         match ty.dtype {
             DType::Bool => Scalar::Bool(bits & 1 == 1),
             dtype if dtype.is_int() => Scalar::Int((bits % 4) as i64),
-            _ => Scalar::Float((bits >> 11) as f64 / (1u64 << 53) as f64 * 2.0 * LARGEST - LARGEST),
+            _ => Scalar::Float((bits >> 11) as f64 / (1u64 << 53) as f64 * 2.0 * MAX_ARGUMENT - MAX_ARGUMENT),
         }
     }))
 }

@@ -3,143 +3,143 @@
 use funcify::prelude::*;
 use funcify::{CheckpointPolicy, Disconnected, VmapOptions, grad_with, jacobian, vjp_with, vmap_with};
 
-use super::maker::{Entry, LIMIT, Maker, Part};
+use super::program_builder::{Entry, MAX_FLOAT, ProgramBuilder, Part};
 
 /// Adds a gradient, a product with the Jacobian, or lanes.
-pub(super) fn transform(maker: &mut Maker<'_>) {
+pub(super) fn transform(builder: &mut ProgramBuilder<'_>) {
     const KINDS: [(usize, Part); 7] =
-        [(6, gradient), (8, lanes), (3, pulled), (3, pushed), (2, curvature), (2, matrix), (3, lanes_of_axes)];
-    maker.choices.weighted(&KINDS)(maker);
+        [(6, grad_part), (8, vmap_part), (3, vjp_part), (3, jvp_part), (2, hvp_part), (2, jacobian_part), (3, vmap_axes_part)];
+    builder.choices.pick_weighted(&KINDS)(builder);
 }
 
-fn options(maker: &mut Maker<'_>) -> GradOptions {
-    GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(maker))
+fn options(builder: &mut ProgramBuilder<'_>) -> GradOptions {
+    GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(builder))
 }
 
 /// Returns a checkpoint policy. Nested segments are left to the properties, because they make nested loops too large
 /// here.
-pub(super) fn policy(maker: &mut Maker<'_>) -> CheckpointPolicy {
-    let steps = 1 + maker.choices.below(3);
+pub(super) fn policy(builder: &mut ProgramBuilder<'_>) -> CheckpointPolicy {
+    let steps = 1 + builder.choices.below(3);
     let policies = [
         CheckpointPolicy::Recompute,
         CheckpointPolicy::SaveDots,
         CheckpointPolicy::SaveAll,
         CheckpointPolicy::Segments(steps),
     ];
-    maker.choices.of(&policies)
+    builder.choices.pick(&policies)
 }
 
 /// Picks a float with known sizes, as an input to differentiate.
-fn point(maker: &mut Maker<'_>) -> Entry {
-    maker.ranked(0).unwrap_or_else(|| maker.number())
+fn point(builder: &mut ProgramBuilder<'_>) -> Entry {
+    builder.float_of_rank(0).unwrap_or_else(|| builder.number())
 }
 
 /// Builds a body with this parameter, and returns a scalar of it.
-fn loss(maker: &mut Maker<'_>, x: Value, bound: f64) -> Value {
-    maker.within(vec![Maker::entry(x, bound)], |maker| {
-        let rest = maker.number();
+fn loss(builder: &mut ProgramBuilder<'_>, x: Value, bound: f64) -> Value {
+    builder.build_body(vec![ProgramBuilder::entry(x, bound)], |builder| {
+        let rest = builder.number();
         let value = rest.value * (x * x).sin().sum(..) + rest.value;
-        maker.tamed(value, rest.bound * 7.0, LIMIT).0
+        builder.limit_magnitude(value, rest.bound * 7.0, MAX_FLOAT).0
     })
 }
 
-fn gradient(maker: &mut Maker<'_>) {
-    maker.count("grad");
-    let x = point(maker);
-    let options = options(maker);
-    let gradient = grad_with(options, x.value, |value| loss(maker, value, x.bound));
-    maker.add(gradient, 12.0);
+fn grad_part(builder: &mut ProgramBuilder<'_>) {
+    builder.count("grad");
+    let x = point(builder);
+    let options = options(builder);
+    let gradient = grad_with(options, x.value, |value| loss(builder, value, x.bound));
+    builder.add(gradient, 12.0);
 }
 
-fn pulled(maker: &mut Maker<'_>) {
-    maker.count("vjp");
-    let x = point(maker);
-    let options = options(maker);
-    let cell = std::cell::RefCell::new(maker);
+fn vjp_part(builder: &mut ProgramBuilder<'_>) {
+    builder.count("vjp");
+    let x = point(builder);
+    let options = options(builder);
+    let cell = std::cell::RefCell::new(builder);
     let body = |value: Value| {
-        let maker = &mut **cell.borrow_mut();
-        maker.within(vec![Maker::entry(value, x.bound)], |maker| {
-            let shape = maker.float().value.shape();
-            maker.shaped(&shape).value
+        let builder = &mut **cell.borrow_mut();
+        builder.build_body(vec![ProgramBuilder::entry(value, x.bound)], |builder| {
+            let shape = builder.float().value.shape();
+            builder.float_of_shape(&shape).value
         })
     };
     let (y, gradient) = vjp_with(options, x.value, body, |y| {
-        let maker = &mut **cell.borrow_mut();
-        maker.shaped(&y.shape()).value
+        let builder = &mut **cell.borrow_mut();
+        builder.float_of_shape(&y.shape()).value
     });
-    let maker = cell.into_inner();
-    maker.add(y, LIMIT);
-    maker.add(gradient, 15.0);
+    let builder = cell.into_inner();
+    builder.add(y, MAX_FLOAT);
+    builder.add(gradient, 15.0);
 }
 
-fn pushed(maker: &mut Maker<'_>) {
-    maker.count("jvp");
-    let x = point(maker);
-    let tangent = maker.shaped(&x.value.shape());
+fn jvp_part(builder: &mut ProgramBuilder<'_>) {
+    builder.count("jvp");
+    let x = point(builder);
+    let tangent = builder.float_of_shape(&x.value.shape());
     let (y, tangent) = jvp(x.value, tangent.value, |value| {
-        maker.within_linear(vec![Maker::entry(value, x.bound)], |maker| {
-            let shape = maker.float().value.shape();
-            maker.shaped(&shape).value
+        builder.build_linear_body(vec![ProgramBuilder::entry(value, x.bound)], |builder| {
+            let shape = builder.float().value.shape();
+            builder.float_of_shape(&shape).value
         })
     });
-    maker.add(y, LIMIT);
-    maker.add(tangent, 15.0);
+    builder.add(y, MAX_FLOAT);
+    builder.add(tangent, 15.0);
 }
 
-fn curvature(maker: &mut Maker<'_>) {
-    maker.count("hvp");
-    let x = point(maker);
-    let direction = maker.shaped(&x.value.shape());
-    let product = hvp(x.value, direction.value, |value| loss(maker, value, x.bound));
-    maker.add(product, 25.0);
+fn hvp_part(builder: &mut ProgramBuilder<'_>) {
+    builder.count("hvp");
+    let x = point(builder);
+    let direction = builder.float_of_shape(&x.value.shape());
+    let product = hvp(x.value, direction.value, |value| loss(builder, value, x.bound));
+    builder.add(product, 25.0);
 }
 
-fn matrix(maker: &mut Maker<'_>) {
-    let x = point(maker);
+fn jacobian_part(builder: &mut ProgramBuilder<'_>) {
+    let x = point(builder);
     if x.value.rank() > 1 {
-        return gradient(maker);
+        return grad_part(builder);
     }
-    maker.count("jacobian");
+    builder.count("jacobian");
     let matrix = jacobian(x.value, |value| {
-        maker.within_linear(vec![Maker::entry(value, x.bound)], |maker| {
-            let near = maker.shaped(&x.value.shape());
+        builder.build_linear_body(vec![ProgramBuilder::entry(value, x.bound)], |builder| {
+            let near = builder.float_of_shape(&x.value.shape());
             near.value * value
         })
     });
-    maker.add(matrix, 12.0);
+    builder.add(matrix, 12.0);
 }
 
-fn lanes(maker: &mut Maker<'_>) {
-    let Some(first) = maker.ranked(1) else { return };
-    maker.count("vmap");
+fn vmap_part(builder: &mut ProgramBuilder<'_>) {
+    let Some(first) = builder.float_of_rank(1) else { return };
+    builder.count("vmap");
     let rows = first.value.dim(0);
     let mut all = vec![first];
-    if maker.choices.one_in(2) {
-        all.extend(maker.pick(|ty| ty.rank() >= 1 && ty.shape[0] == rows));
+    if builder.choices.one_in(2) {
+        all.extend(builder.pick(|ty| ty.rank() >= 1 && ty.shape[0] == rows));
     }
     let bounds: Vec<f64> = all.iter().map(|entry| entry.bound).collect();
     let xs: Vec<Value> = all.iter().map(|entry| entry.value).collect();
     let mut bound = 0f64;
-    let ys = vmap(xs, |xs| of_lane(maker, &xs, &bounds, &mut bound));
-    ys.into_iter().for_each(|y| maker.add(y, bound));
+    let ys = vmap(xs, |xs| lane_results(builder, &xs, &bounds, &mut bound));
+    ys.into_iter().for_each(|y| builder.add(y, bound));
 }
 
-fn lanes_of_axes(maker: &mut Maker<'_>) {
-    let Some((x, axis, _)) = maker.with_axis() else { return };
-    maker.count("vmap_axes");
-    let shared = maker.float();
+fn vmap_axes_part(builder: &mut ProgramBuilder<'_>) {
+    let Some((x, axis, _)) = builder.float_with_axis() else { return };
+    builder.count("vmap_axes");
+    let shared = builder.float();
     let options = VmapOptions::new().in_axes([Some(axis), None]).out_axis(0);
     let mut bound = 0f64;
     let xs = vec![x.value, shared.value];
-    let ys = vmap_with(options, xs, |xs| of_lane(maker, &xs, &[x.bound, shared.bound], &mut bound));
-    ys.into_iter().for_each(|y| maker.add(y, bound));
+    let ys = vmap_with(options, xs, |xs| lane_results(builder, &xs, &[x.bound, shared.bound], &mut bound));
+    ys.into_iter().for_each(|y| builder.add(y, bound));
 }
 
-fn of_lane(maker: &mut Maker<'_>, xs: &[Value], bounds: &[f64], bound: &mut f64) -> Vec<Value> {
-    let params = xs.iter().zip(bounds).map(|(x, bound)| Maker::entry(*x, *bound)).collect();
-    maker.within(params, |maker| {
-        let mut results = maker.each_step(1);
-        results.push(maker.number());
+fn lane_results(builder: &mut ProgramBuilder<'_>, xs: &[Value], bounds: &[f64], bound: &mut f64) -> Vec<Value> {
+    let params = xs.iter().zip(bounds).map(|(x, bound)| ProgramBuilder::entry(*x, *bound)).collect();
+    builder.build_body(params, |builder| {
+        let mut results = builder.pick_ys(1);
+        results.push(builder.number());
         *bound = results.iter().fold(0f64, |bound, entry| bound.max(entry.bound));
         results.iter().map(|entry| entry.value).collect()
     })

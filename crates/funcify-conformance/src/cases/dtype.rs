@@ -4,10 +4,10 @@ use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     // Prefix sums in i32.
-    &program(&["i32_cumsum"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c + x, c + x)))),
+    &program(&["i32_cumsum"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| (c + x, c + x)))),
     // Factorials up to 20!, which needs 64 bits.
     &program(&["i64_factorial"], ["one"], |[one]| {
-        let (_, ys) = scan(one, iota(20, DType::I64), |p, t| traced(p * (t + 1)));
+        let (_, ys) = scan(one, iota(20, DType::I64), |p, t| carry_as_output(p * (t + 1)));
         outputs! { ys }
     }),
     // A count in u8, with a flag for odd counts.
@@ -21,7 +21,7 @@ pub(super) const PROGRAMS: Programs = &[
     // Boolean carries: or, and, exclusive or.
     &program(&["bool_logic"], ["xs"], |[xs]| {
         let start = [constant(false), constant(true), constant(false)];
-        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| traced([any | x, all & x, parity ^ x]));
+        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| carry_as_output([any | x, all & x, parity ^ x]));
         outputs! { any, all, parity }
     }),
     // An integer sequence converted to float in the body.
@@ -35,7 +35,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // An f64 carry over an f32 sequence.
     &program(&["mixed_f32_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let c = c * w + x.cast(DType::F64);
             (c, (c * 2.0).cast(DType::F32))
         }))
@@ -47,7 +47,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // A map that amplifies rounding.
     &program(&["f64_chaotic_map"], ["x0", "r"], |[x0, r]| {
-        let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| traced(r * x * (1.0 - x)));
+        let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| carry_as_output(r * x * (1.0 - x)));
         outputs! { trace }
     }),
     // Boolean and integer results of comparisons.

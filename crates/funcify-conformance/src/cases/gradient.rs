@@ -3,7 +3,7 @@
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 
 use super::recurrences::stencil;
-use super::{Programs, outputs, program, scanned, traced};
+use super::{Programs, outputs, program, scan_outputs, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["tbptt_chunks"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -11,7 +11,7 @@ pub(super) const PROGRAMS: Programs = &[
         let mut parts = Vec::new();
         for (start, limit) in [(0, 3), (3, 6), (6, 8)] {
             let enters = if start > 0 { carry.stop_gradient() } else { carry };
-            let (last, ys) = scan(enters, xs.slice(0, start..limit), |c, x| traced((c.matmul(w) + x).tanh()));
+            let (last, ys) = scan(enters, xs.slice(0, start..limit), |c, x| carry_as_output((c.matmul(w) + x).tanh()));
             carry = last;
             parts.push(ys);
         }
@@ -24,7 +24,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { last }
     }),
     &program(&["stop_gradient_in_body"], ["init", "xs"], |[init, xs]| {
-        scanned(scan(init, xs, |c, x| traced(0.5 * c * c.stop_gradient() + x.sin())))
+        scan_outputs(scan(init, xs, |c, x| carry_as_output(0.5 * c * c.stop_gradient() + x.sin())))
     }),
     &program(&["disconnected_inputs"], ["init", "xs", "threshold", "offset"], |[init, xs, threshold, offset]| {
         let (carry, n) = scan(init, xs, |c, x| {
@@ -42,7 +42,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { k, ys }
     }),
     &program(&["double_where"], ["init", "w", "xs"], |[init, w, xs]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let ok = x.gt(0.0);
             let safe = select(ok, x, 1.0);
             let c = 0.5 * c + select(ok, safe.sqrt() * w, 0.0);
@@ -50,7 +50,7 @@ pub(super) const PROGRAMS: Programs = &[
         }))
     }),
     &program(&["masked_nonfinite_inputs"], ["init", "w", "xs"], |[init, w, xs]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let bad = x.ne(x) | x.abs().eq(f64::INFINITY);
             let c = (w * c + select(bad, x.zeros_like(), x)).tanh();
             (c, c)
@@ -62,7 +62,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys, count: bad.cast(DType::I64).sum(0), clean: select(bad, ys.zeros_like(), ys).square() }
     }),
     &program(&["one_input_in_all_roles", "one_input_in_all_roles_f64"], ["x"], |[x]| {
-        let (carry, ys) = scan(x, x, |c, v| traced((c * x).sin() + v));
+        let (carry, ys) = scan(x, x, |c, v| carry_as_output((c * x).sin() + v));
         outputs! { carry, total: ys.sum(..) }
     }),
     &program(&["shared_weights_two_scans"], ["init", "xs", "w"], |[init, xs, w]| {

@@ -3,7 +3,7 @@
 use funcify::{Recurrence, ScanOptions, Value, grad, hessian, jvp, scan, scan_with, while_loop};
 
 use super::recurrences::{driven, repeated, state};
-use super::{Programs, outputs, program, traced};
+use super::{Programs, outputs, program, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["square_recurrence", "square_recurrence_f64"], ["x0"], |[x0]| outputs! { trace: squares(x0, 2) }),
@@ -26,7 +26,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     &program(&["reverse_scan_third_derivative"], ["init", "xs", "w"], |[init, xs, w]| {
         let (_, ys) =
-            scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced((c * x).tanh() + 0.5 * w * c.square()));
+            scan_with(ScanOptions::new().reverse(), init, xs, |c, x| carry_as_output((c * x).tanh() + 0.5 * w * c.square()));
         outputs! { ys }
     }),
     &program(&["coupled_third_derivative"], ["a0", "b0", "u"], |[a0, b0, u]| {

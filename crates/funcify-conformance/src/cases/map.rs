@@ -26,7 +26,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["map_zero_rows"], ["xs", "w"], |[xs, w]| outputs! { ys: map(xs, |x| x * w) }),
     // A scan over each row.
     &program(&["map_of_scan"], ["xs", "a"], |[xs, a]| {
-        let (totals, ys) = map(xs, |x| scan(a.zeros_like(), x, |c, v| traced((a * c + v).tanh())));
+        let (totals, ys) = map(xs, |x| scan(a.zeros_like(), x, |c, v| carry_as_output((a * c + v).tanh())));
         outputs! { ys, totals }
     }),
     // A cond for each row.

@@ -68,13 +68,13 @@ pub trait ProgramFn: Sync {
 }
 
 /// A program whose inputs have these names.
-struct Of<const N: usize> {
+struct NamedInputsProgram<const N: usize> {
     cases: &'static [&'static str],
     inputs: [&'static str; N],
     outputs: fn([Value; N]) -> Outputs,
 }
 
-impl<const N: usize> ProgramFn for Of<N> {
+impl<const N: usize> ProgramFn for NamedInputsProgram<N> {
     fn cases(&self) -> &'static [&'static str] {
         self.cases
     }
@@ -89,8 +89,8 @@ const fn program<const N: usize>(
     cases: &'static [&'static str],
     inputs: [&'static str; N],
     outputs: fn([Value; N]) -> Outputs,
-) -> Of<N> {
-    Of { cases, inputs, outputs }
+) -> NamedInputsProgram<N> {
+    NamedInputsProgram { cases, inputs, outputs }
 }
 
 type Programs = &'static [&'static dyn ProgramFn];
@@ -106,12 +106,12 @@ macro_rules! outputs {
 use outputs;
 
 /// Returns the results of a body whose next carry is also its output.
-fn traced<T: Copy>(carry: T) -> (T, T) {
+fn carry_as_output<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }
 
 /// Returns the outputs of a program with a single scan: the last carry and the ys.
-fn scanned((carry, ys): (Value, Value)) -> Outputs {
+fn scan_outputs((carry, ys): (Value, Value)) -> Outputs {
     outputs! { carry, ys }
 }
 

@@ -3,13 +3,13 @@
 use funcify::prelude::*;
 
 use super::while_loops::{collatz_step, newton};
-use super::{Programs, outputs, program, scanned, traced};
+use super::{Programs, outputs, program, scan_outputs, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     // The inner loop depends only on the carry and a captured value.
     &program(&["scan_in_scan_fixed", "scan_in_scan_fixed_f64"], ["init", "w"], |[init, w]| {
         let times = |length: usize| ScanOptions::new().length(length);
-        scanned(scan_with(times(3), init, (), |c, ()| {
+        scan_outputs(scan_with(times(3), init, (), |c, ()| {
             let (c, ()) = scan_with(times(4), c, (), |d, ()| ((w * d).tanh() + 0.1 * d, ()));
             (c, c)
         }))
@@ -42,12 +42,12 @@ pub(super) const PROGRAMS: Programs = &[
     // A reverse scan over a captured sequence in a forward scan.
     &program(&["inner_reverse_scan"], ["init", "xs", "ws"], |[init, xs, ws]| {
         let (carry, es) =
-            scan(init, xs, |c, x| scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| traced(0.5 * d * v + x)));
+            scan(init, xs, |c, x| scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| carry_as_output(0.5 * d * v + x)));
         outputs! { carry, es }
     }),
     // A mit-sot inside a scan, initialised with the outer row.
     &program(&["inner_mit_sot"], ["start", "a", "b"], |[start, a, b]| {
-        scanned(scan(a.zeros_like(), start, |c, s| {
+        scan_outputs(scan(a.zeros_like(), start, |c, s| {
             let mut inner = Recurrence::new();
             let y = inner.mit_sot(s, [-2, -1]);
             let done = inner.steps(4).run(|step| {
@@ -68,7 +68,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // A scan over chunks of rows, which equals one flat scan over the rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        let step = |c: Value, x: Value| traced((c.matmul(w) + x).tanh());
+        let step = |c: Value, x: Value| carry_as_output((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));
         outputs! { carry, ys: ys.reshape([6, 2]) }
     }),
@@ -84,7 +84,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Prefix products in each step.
     &program(&["associative_scan_in_scan"], ["init", "xs"], |[init, xs]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let y = c * associative_scan(x, |a, b| a * b);
             (y.sum(0) / 4.0, y)
         }))
@@ -154,7 +154,7 @@ pub(super) const PROGRAMS: Programs = &[
         let big = gamma.full_like(1000.0);
         let (last, ()) = scan(stack(&[zero, big, big, big, big], 0), xs, |row, x| {
             let (_, rest) = scan(big, (row.slice(0, 1..5), row.slice(0, ..4), ys), |left, (up, diagonal, y)| {
-                traced((x - y).square().sum(..) + softmin(diagonal, up, left))
+                carry_as_output((x - y).square().sum(..) + softmin(diagonal, up, left))
             });
             (concat(&[big.unsqueeze(0), rest], 0), ())
         });

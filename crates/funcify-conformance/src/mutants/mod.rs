@@ -13,9 +13,9 @@ use std::path::Path;
 use arbitrary::Unstructured;
 use funcify::Graph;
 
-pub use probe::{MEMORY, Reached, probe, set_up};
+pub use probe::{MEMORY_BUDGET, Reached, probe, set_up};
 
-use crate::arbitrary::{Choices, Sample, mixed};
+use crate::arbitrary::{Choices, Sample, splitmix64};
 use crate::suite::all_cases;
 
 /// The texts to mutate, in two groups: with and without bodies.
@@ -24,7 +24,7 @@ pub struct Corpus {
 }
 
 /// The programs of earlier failures.
-const ONCE_WRONG: [&str; 12] = [
+const EARLIER_FAILURES: [&str; 12] = [
     include_str!("../../tests/mutants/bind-panic.fir"),
     include_str!("../../tests/mutants/huge-broadcast.fir"),
     include_str!("../../tests/mutants/huge-count.fir"),
@@ -40,19 +40,19 @@ const ONCE_WRONG: [&str; 12] = [
 ];
 
 /// The length limit of a text: longer ones show nothing that shorter ones do not.
-const LONGEST: usize = 4000;
+const MAX_TEXT_LENGTH: usize = 4000;
 
 /// The number of random programs in the corpus.
-const RANDOM: u64 = 150;
+const RANDOM_PROGRAMS: u64 = 150;
 
 impl Corpus {
     /// Collects the programs of the suite, those of earlier failures, and some random ones.
     pub fn new() -> Result<Corpus, String> {
         let cases = all_cases()?.into_iter().map(|case| case.graph.to_string());
-        let random = (0..RANDOM).filter_map(|seed| Sample::new(&mut Choices::seeded(mixed(seed))).ok());
+        let random = (0..RANDOM_PROGRAMS).filter_map(|seed| Sample::new(&mut Choices::seeded(splitmix64(seed))).ok());
         let random = random.map(|sample| sample.graph.to_string());
-        let all: BTreeSet<String> = cases.chain(random).chain(ONCE_WRONG.map(str::to_string)).collect();
-        let short = all.into_iter().filter(|text| text.len() <= LONGEST);
+        let all: BTreeSet<String> = cases.chain(random).chain(EARLIER_FAILURES.map(str::to_string)).collect();
+        let short = all.into_iter().filter(|text| text.len() <= MAX_TEXT_LENGTH);
         let (with, without) =
             short.partition(|text| text.lines().any(|line| line.starts_with("  ") && line.ends_with('{')));
         let groups: [Vec<String>; 2] = [with, without];
@@ -80,8 +80,8 @@ impl Corpus {
 
     /// Returns the mutant with this number.
     pub fn mutant(&self, seed: u64, number: u64) -> String {
-        let start = mixed(seed.wrapping_mul(1 << 32).wrapping_add(number));
-        let bytes: Vec<u8> = (0..128).flat_map(|word| mixed(start.wrapping_add(word)).to_le_bytes()).collect();
+        let start = splitmix64(seed.wrapping_mul(1 << 32).wrapping_add(number));
+        let bytes: Vec<u8> = (0..128).flat_map(|word| splitmix64(start.wrapping_add(word)).to_le_bytes()).collect();
         let group = usize::from(number % 3 == 2);
         mutate::mutant(&mut Unstructured::new(&bytes), &self.groups[group]).expect("zeros follow the last byte")
     }
@@ -93,7 +93,7 @@ impl Corpus {
 }
 
 /// Returns the number of ops of a graph and of its bodies.
-fn ops(graph: &Graph) -> usize {
+fn count_ops(graph: &Graph) -> usize {
     let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
-    graph.nodes().len() + bodies.map(|body| ops(body)).sum::<usize>()
+    graph.nodes().len() + bodies.map(|body| count_ops(body)).sum::<usize>()
 }

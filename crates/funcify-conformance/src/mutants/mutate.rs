@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 const WORDS: &str = include_str!("../../tests/mutants/words.dict");
 
 /// The largest number of characters; longer texts are truncated.
-const LONGEST: usize = 20_000;
+const MAX_MUTANT_LENGTH: usize = 20_000;
 
 /// Returns a mutant of one of the texts, after a few successive mutations.
 pub(super) fn mutant(choices: &mut Unstructured<'_>, corpus: &[String]) -> Result<String> {
@@ -14,12 +14,12 @@ pub(super) fn mutant(choices: &mut Unstructured<'_>, corpus: &[String]) -> Resul
     for _ in 0..*choices.choose(&[1, 1, 1, 2, 2, 4])? {
         let other = choices.choose(corpus)?;
         text = match choices.int_in_range(0..=11)? {
-            0 => characters(choices, &text)?,
-            1..=3 => lines(choices, &text, other)?,
-            4..=6 => tokens(choices, &text, other, false)?,
-            _ => tokens(choices, &text, other, true)?,
+            0 => mutate_characters(choices, &text)?,
+            1..=3 => mutate_lines(choices, &text, other)?,
+            4..=6 => mutate_tokens(choices, &text, other, false)?,
+            _ => mutate_tokens(choices, &text, other, true)?,
         };
-        if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        if let Some((end, _)) = text.char_indices().nth(MAX_MUTANT_LENGTH) {
             text.truncate(end);
         }
     }
@@ -27,7 +27,7 @@ pub(super) fn mutant(choices: &mut Unstructured<'_>, corpus: &[String]) -> Resul
 }
 
 /// Replaces, removes or inserts a character, or truncates the text.
-fn characters(choices: &mut Unstructured<'_>, text: &str) -> Result<String> {
+fn mutate_characters(choices: &mut Unstructured<'_>, text: &str) -> Result<String> {
     let mut all: Vec<char> = text.chars().collect();
     if all.is_empty() {
         return Ok("fn".into());
@@ -45,7 +45,7 @@ fn characters(choices: &mut Unstructured<'_>, text: &str) -> Result<String> {
 }
 
 /// Splits a text into words, numbers, and single characters.
-fn split(text: &str) -> Vec<String> {
+fn split_tokens(text: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut tokens: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -85,8 +85,8 @@ impl Kind {
 
 /// Replaces a token with one of its kind (from this text, another text or the language) or with the next number,
 /// removes it, or doubles it. With `everywhere`, changes all equal tokens alike, so that types still agree.
-fn tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: bool) -> Result<String> {
-    let mut tokens = split(text);
+fn mutate_tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: bool) -> Result<String> {
+    let mut tokens = split_tokens(text);
     let kind = *choices.choose(&[Kind::Size, Kind::Size, Kind::Value, Kind::Word, Kind::Sign])?;
     let places: Vec<usize> = (0..tokens.len()).filter(|index| Kind::of(&tokens[*index]) == kind).collect();
     if places.is_empty() {
@@ -95,7 +95,7 @@ fn tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: b
     let at = *choices.choose(&places)?;
     let old = tokens[at].clone();
     let source: Vec<String> = match choices.int_in_range(0..=3)? {
-        0 => split(other),
+        0 => split_tokens(other),
         1 => tokens.clone(),
         _ => WORDS.lines().filter_map(|line| line.strip_prefix('"')?.strip_suffix('"')).map(String::from).collect(),
     };
@@ -128,7 +128,7 @@ fn block_end(lines: &[&str], start: usize) -> usize {
 }
 
 /// Removes an equation with its body, copies it, inserts one from another text, or nests a line in itself many times.
-fn lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
+fn mutate_lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
     let mut all: Vec<&str> = text.lines().collect();
     let others: Vec<&str> = other.lines().collect();
     if all.is_empty() || others.is_empty() {

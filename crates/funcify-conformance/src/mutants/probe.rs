@@ -11,8 +11,8 @@ use funcify::prelude::*;
 use funcify::rewrite::{RULES, RewriteOptions};
 use funcify::{Cancellation, CheckpointPolicy, Disconnected, Sizes, VmapOptions, to_dot};
 
-use super::ops;
-use crate::arbitrary::{arguments, mixed};
+use super::count_ops;
+use crate::arbitrary::{arguments, splitmix64};
 use crate::runner::MODES;
 
 /// The last stage that a text reached.
@@ -31,23 +31,23 @@ pub enum Reached {
 }
 
 /// The memory budget of a run.
-pub const MEMORY: u64 = 64 << 20;
+pub const MEMORY_BUDGET: u64 = 64 << 20;
 
 /// The time limit of a run.
-const TIME: Duration = Duration::from_millis(100);
+const TIME_LIMIT: Duration = Duration::from_millis(100);
 
 /// The largest number of ops of a program that is differentiated.
-const MOST_OPS: usize = 150;
+const MAX_OPS: usize = 150;
 
 /// The largest number of elements in the arguments of a program that is run.
-const MOST_ELEMENTS: usize = 1 << 14;
+const MAX_ELEMENTS: usize = 1 << 14;
 
 /// The message and location of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
 /// Sets the memory budget of the process, and records panics instead of printing them.
 pub fn set_up() {
-    set_memory_budget(MEMORY);
+    set_memory_budget(MEMORY_BUDGET);
     std::panic::set_hook(Box::new(|info| {
         if let Ok(mut panic) = PANIC.lock() {
             *panic = info.to_string();
@@ -66,27 +66,27 @@ pub fn probe(text: &str, seed: u64) -> Result<Reached, String> {
 fn examine(text: &str, seed: u64) -> Result<Reached, String> {
     let graph = match Graph::parse(text) {
         Ok(graph) => graph,
-        Err(error) => return refused(&error).map(|()| Reached::Refused),
+        Err(error) => return check_parse_error(&error).map(|()| Reached::Refused),
     };
     let printed = graph.to_string();
     if let Err(errors) = graph.check() {
-        errors.iter().try_for_each(|error| told("check", error))?;
+        errors.iter().try_for_each(|error| check_message("check", error))?;
         return Ok(Reached::Unsound);
     }
-    round_trip(&graph, &printed)?;
+    check_round_trip(&graph, &printed)?;
     let _ = to_dot(&graph);
 
-    let Some(inputs) = inputs(&graph, seed) else { return Ok(Reached::Checked) };
-    let reached = runs(&graph, &inputs)?;
-    if ops(&graph) <= MOST_OPS {
-        derivatives(&graph, seed)?;
+    let Some(inputs) = small_arguments(&graph, seed) else { return Ok(Reached::Checked) };
+    let reached = check_runs(&graph, &inputs)?;
+    if count_ops(&graph) <= MAX_OPS {
+        check_transforms(&graph, seed)?;
     }
     Ok(reached)
 }
 
 /// Checks that a parse error has a message and a line.
-fn refused(error: &Error) -> Result<(), String> {
-    told("parse", error)?;
+fn check_parse_error(error: &Error) -> Result<(), String> {
+    check_message("parse", error)?;
     let shown = error.to_string();
     if !shown.contains("line ") {
         return Err(format!("the error names no line: {shown}"));
@@ -94,7 +94,7 @@ fn refused(error: &Error) -> Result<(), String> {
     Ok(())
 }
 
-fn told(step: &str, error: &Error) -> Result<(), String> {
+fn check_message(step: &str, error: &Error) -> Result<(), String> {
     let shown = error.to_string();
     if shown.trim().is_empty() || shown.len() > 100_000 {
         return Err(format!("{step}: an error of {} characters", shown.len()));
@@ -103,7 +103,7 @@ fn told(step: &str, error: &Error) -> Result<(), String> {
 }
 
 /// Checks that the printed text parses to the same graph and prints the same again.
-fn round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
+fn check_round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
     let parsed =
         Graph::parse(printed).map_err(|error| format!("the printed program does not parse: {error}\n{printed}"))?;
     if let Some(difference) = graph.difference(&parsed) {
@@ -114,13 +114,13 @@ fn round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
 }
 
 /// Returns small arguments for the program, or `None` if they would be too large.
-fn inputs(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
+fn small_arguments(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
     let mut sizes = Sizes::new();
     let symbols = types.iter().flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
     for (index, symbol) in symbols.enumerate() {
         if sizes.get(symbol).is_none() {
-            sizes.set(symbol, (mixed(seed.wrapping_add(index as u64)) % 5) as usize);
+            sizes.set(symbol, (splitmix64(seed.wrapping_add(index as u64)) % 5) as usize);
         }
     }
     let mut elements = 0usize;
@@ -129,7 +129,7 @@ fn inputs(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
         elements = elements
             .checked_add(shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)))?)?;
     }
-    if elements > MOST_ELEMENTS {
+    if elements > MAX_ELEMENTS {
         return None;
     }
     arguments(&types, &sizes, seed).ok()
@@ -141,10 +141,10 @@ fn is_stopped(error: &Error) -> bool {
 }
 
 /// Runs the program on the reference evaluator and on the reference backend in both modes, and compares the results.
-fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
-    let expected = Cancellation::after(TIME).scope(|| evaluate(graph, inputs));
+fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
+    let expected = Cancellation::after(TIME_LIMIT).scope(|| evaluate(graph, inputs));
     if let Err(error) = &expected {
-        told("evaluate", error)?;
+        check_message("evaluate", error)?;
     }
     if expected.as_ref().is_err_and(is_stopped) {
         return Ok(Reached::Stopped);
@@ -159,14 +159,14 @@ fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
         let rewrites = Some(exact_rules());
         let options = CompileOptions { strategy, max_kernels: 20_000, rewrites, ..CompileOptions::default() };
         let run = || Function::compile_with(graph, &Reference, options)?.call_host(inputs);
-        match (Cancellation::after(TIME).scope(run), &expected) {
+        match (Cancellation::after(TIME_LIMIT).scope(run), &expected) {
             (Ok(found), Ok(expected)) if shown(&found) != shown(expected) => {
                 return Err(format!("{} returns {found:?} instead of {expected:?}", strategy.name()));
             }
             (Err(error), Ok(_)) if !may_be_refused(&error, strategy) => {
                 return Err(format!("{} rejects a program that the reference evaluator runs: {error}", strategy.name()));
             }
-            (Err(error), _) => told(strategy.name(), &error)?,
+            (Err(error), _) => check_message(strategy.name(), &error)?,
             _ => {}
         }
     }
@@ -192,7 +192,7 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
 }
 
 /// Checks that each transformation returns either a sound program that can be printed, or a typed error.
-fn derivatives(graph: &Graph, seed: u64) -> Result<(), String> {
+fn check_transforms(graph: &Graph, seed: u64) -> Result<(), String> {
     let options = || {
         let policies = [
             CheckpointPolicy::Recompute,
@@ -212,18 +212,18 @@ fn derivatives(graph: &Graph, seed: u64) -> Result<(), String> {
         let derived = match derive() {
             Ok(derived) => derived,
             Err(error) => {
-                told(name, &error)?;
+                check_message(name, &error)?;
                 continue;
             }
         };
         if let Err(errors) = derived.check() {
             return Err(format!("{name} is unsound: {}\n{derived}", errors[0]));
         }
-        round_trip(&derived, &derived.to_string()).map_err(|wrong| format!("{name}: {wrong}"))?;
-        if let Some(inputs) = inputs(&derived, seed)
-            && let Err(error) = Cancellation::after(TIME).scope(|| evaluate(&derived, &inputs))
+        check_round_trip(&derived, &derived.to_string()).map_err(|wrong| format!("{name}: {wrong}"))?;
+        if let Some(inputs) = small_arguments(&derived, seed)
+            && let Err(error) = Cancellation::after(TIME_LIMIT).scope(|| evaluate(&derived, &inputs))
         {
-            told(name, &error)?;
+            check_message(name, &error)?;
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use funcify::{DType, Graph, HostTensor, Scalar};
 
-use super::{DIFFERENCES, Subject, sum, terms};
+use super::{DIFFERENCE_TOLERANCE, Subject, sum, terms};
 
 /// The result of comparing a derivative with finite differences.
 pub(super) enum Difference {
@@ -15,7 +15,7 @@ pub(super) enum Difference {
 impl Subject<'_> {
     /// Returns the sum of the outputs weighted by the cotangents, after moving the inputs by `step` along the
     /// tangents; `None` if the shapes of the outputs change.
-    fn weighed(
+    fn weighted_outputs_at(
         &self,
         graph: &Graph,
         wrt: &[String],
@@ -55,7 +55,7 @@ impl Subject<'_> {
         expected: f64,
         scale: f64,
     ) -> Difference {
-        let at = |step: f64| self.weighed(graph, wrt, tangents, cotangents, step);
+        let at = |step: f64| self.weighted_outputs_at(graph, wrt, tangents, cotangents, step);
         let Some(here) = at(0.0) else { return Difference::Is(f64::NAN) };
         let mut smooth = None;
         for step in [2e-3, 2.5e-4, 3e-5] {
@@ -64,7 +64,7 @@ impl Subject<'_> {
             let (whole, half) = ((up - down) / (2.0 * step), (half_up - half_down) / step);
             // Richardson extrapolation of central differences.
             let derivative = (4.0 * half - whole) / 3.0;
-            if (derivative - expected).abs() <= DIFFERENCES * (scale + derivative.abs()) {
+            if (derivative - expected).abs() <= DIFFERENCE_TOLERANCE * (scale + derivative.abs()) {
                 return Difference::Agrees;
             }
             let (bend, half_bend) = ((up - 2.0 * here + down) / step, (half_up - 2.0 * here + half_down) * 2.0 / step);

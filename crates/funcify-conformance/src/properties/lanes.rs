@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, Scalar, VmapOptions, evaluate};
 
-use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, failed, is_finite, options, same};
+use super::{Checked, Disagreement, REORDERING_TOLERANCE, Subject, Tally, check_derived, failure, is_finite, options, check_equal};
 use crate::arbitrary::is_ragged;
 
 /// Checks that `vmap` returns what the lanes return one by one.
-pub(super) fn lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Checked<Option<Lanes>> {
+pub(super) fn check_lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Checked<Option<Lanes>> {
     let mut subject = subject.clone();
     let graph = subject.graph.clone();
     let count = [2, 3, 1][subject.below(3) as usize];
@@ -28,25 +28,25 @@ pub(super) fn lanes(subject: &Subject<'_>, property: &'static str, tally: &mut T
             tally.count("ragged lanes");
             return Ok(None);
         }
-        batched => derived(property, &graph, batched)?,
+        batched => check_derived(property, &graph, batched)?,
     };
-    let mut of_lanes = vec![subject.inputs.clone(); count];
+    let mut lane_inputs = vec![subject.inputs.clone(); count];
     for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
         let name = graph.input_name(index);
-        for lane in of_lanes.iter_mut().skip(1) {
-            _ = lane.insert(name.to_string(), subject.another(&subject.inputs[name].clone()));
+        for lane in lane_inputs.iter_mut().skip(1) {
+            _ = lane.insert(name.to_string(), subject.another_like(&subject.inputs[name].clone()));
         }
     }
-    let lanes = Lanes { graph: batched, axes, of_lanes };
-    let expected = lanes.one_by_one(property, &subject, &graph)?;
-    let expected: Vec<HostTensor> = expected.iter().map(|results| stacked(results, 0)).collect();
+    let lanes = Lanes { graph: batched, axes, lane_inputs };
+    let expected = lanes.evaluate_one_by_one(property, &subject, &graph)?;
+    let expected: Vec<HostTensor> = expected.iter().map(|results| stack_along(results, 0)).collect();
     if !expected.iter().all(is_finite) {
         tally.count("lanes not finite");
         return Ok(None);
     }
     let found =
-        evaluate(&lanes.graph, &lanes.arguments(&graph)).map_err(|error| failed(property, &lanes.graph, &error))?;
-    same(property, &lanes.graph, &found, &expected, REORDERED)?;
+        evaluate(&lanes.graph, &lanes.arguments(&graph)).map_err(|error| failure(property, &lanes.graph, &error))?;
+    check_equal(property, &lanes.graph, &found, &expected, REORDERING_TOLERANCE)?;
     tally.count(property);
     Ok(Some(lanes))
 }
@@ -56,19 +56,19 @@ pub(super) struct Lanes {
     graph: Graph,
     /// The batch axis of each input, if it has one.
     axes: Vec<Option<usize>>,
-    of_lanes: Vec<BTreeMap<String, HostTensor>>,
+    lane_inputs: Vec<BTreeMap<String, HostTensor>>,
 }
 
 impl Lanes {
     /// Evaluates the lanes one by one, and returns for each output the results of the lanes.
-    fn one_by_one(
+    fn evaluate_one_by_one(
         &self,
         property: &'static str,
         subject: &Subject<'_>,
         graph: &Graph,
     ) -> Checked<Vec<Vec<HostTensor>>> {
         let mut all = vec![Vec::new(); graph.outputs().len()];
-        for inputs in &self.of_lanes {
+        for inputs in &self.lane_inputs {
             let lane = Subject { inputs: inputs.clone(), ..subject.clone() };
             for (results, result) in all.iter_mut().zip(lane.run(property, graph)?) {
                 results.push(result);
@@ -85,15 +85,15 @@ impl Lanes {
     fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
         let argument = |(index, axis): (usize, &Option<usize>)| {
             let name = graph.input_name(index);
-            let values: Vec<HostTensor> = self.of_lanes.iter().map(|lane| lane[name].clone()).collect();
-            axis.map_or_else(|| values[0].clone(), |axis| stacked(&values, axis))
+            let values: Vec<HostTensor> = self.lane_inputs.iter().map(|lane| lane[name].clone()).collect();
+            axis.map_or_else(|| values[0].clone(), |axis| stack_along(&values, axis))
         };
         self.axes.iter().enumerate().map(argument).collect()
     }
 }
 
 /// Stacks tensors of one type along a new axis.
-fn stacked(lanes: &[HostTensor], axis: usize) -> HostTensor {
+fn stack_along(lanes: &[HostTensor], axis: usize) -> HostTensor {
     let mut shape = lanes[0].shape().to_vec();
     shape.insert(axis, lanes.len());
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| {
@@ -104,44 +104,44 @@ fn stacked(lanes: &[HostTensor], axis: usize) -> HostTensor {
 }
 
 /// Checks that the gradient of a batched program is the gradient of its lanes, summed where they share an input.
-pub(super) fn gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &Graph, tally: &mut Tally) -> Checked {
+pub(super) fn check_gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &Graph, tally: &mut Tally) -> Checked {
     let property = "gradient of lanes";
-    let Some(mut lanes) = lanes(subject, "lanes", tally)? else { return Ok(()) };
-    let batched = derived(property, &lanes.graph, lanes.graph.vjp(.., options(&CheckpointPolicy::Recompute)))?;
+    let Some(mut lanes) = check_lanes(subject, "lanes", tally)? else { return Ok(()) };
+    let batched = check_derived(property, &lanes.graph, lanes.graph.vjp(.., options(&CheckpointPolicy::Recompute)))?;
     let cotangents = graph.outputs().iter().map(|output| format!("ct_{}", output.name));
     let cotangents: Vec<String> = cotangents.filter(|name| subject.inputs.contains_key(name)).collect();
     for name in &cotangents {
         let like = subject.inputs[name].clone();
-        for lane in &mut lanes.of_lanes {
+        for lane in &mut lanes.lane_inputs {
             // If a loop that ends early has other numbers of rows in other lanes, the check below skips the program.
-            let cotangent = subject.another(&like);
+            let cotangent = subject.another_like(&like);
             lane.insert(name.clone(), cotangent);
         }
     }
-    let outputs = lanes.one_by_one("evaluation", subject, graph)?;
+    let outputs = lanes.evaluate_one_by_one("evaluation", subject, graph)?;
     let fits = graph.outputs().iter().zip(&outputs).all(|(output, values)| {
-        let given = lanes.of_lanes[0].get(&format!("ct_{}", output.name));
+        let given = lanes.lane_inputs[0].get(&format!("ct_{}", output.name));
         given.is_none_or(|given| given.shape() == values[0].shape())
     });
     if !fits {
         tally.count("other rows in the lanes");
         return Ok(());
     }
-    let results = lanes.one_by_one(property, subject, vjp)?;
+    let results = lanes.evaluate_one_by_one(property, subject, vjp)?;
     let mut inputs: Vec<HostTensor> = lanes.arguments(graph);
     for name in &cotangents {
-        let values: Vec<HostTensor> = lanes.of_lanes.iter().map(|lane| lane[name].clone()).collect();
-        inputs.push(stacked(&values, 0));
+        let values: Vec<HostTensor> = lanes.lane_inputs.iter().map(|lane| lane[name].clone()).collect();
+        inputs.push(stack_along(&values, 0));
     }
-    let found = evaluate(&batched, &inputs).map_err(|error| failed(property, &batched, &error))?;
+    let found = evaluate(&batched, &inputs).map_err(|error| failure(property, &batched, &error))?;
     let floats = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
     let axes: Vec<Option<usize>> = floats.map(|index| lanes.axes[index]).collect();
     let count = graph.outputs().len();
     let expected = results.iter().enumerate().map(|(index, results)| match index.checked_sub(count) {
-        None => stacked(results, 0),
+        None => stack_along(results, 0),
         Some(input) => match axes[input] {
-            Some(axis) => stacked(results, axis),
-            None => summed(results),
+            Some(axis) => stack_along(results, axis),
+            None => sum_lanes(results),
         },
     });
     let expected: Vec<HostTensor> = expected.collect();
@@ -149,12 +149,12 @@ pub(super) fn gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &
         tally.count("lanes not finite");
         return Ok(());
     }
-    same(property, &batched, &found, &expected, if subject.program.is_exact { REORDERED } else { 1e-2 })?;
+    check_equal(property, &batched, &found, &expected, if subject.program.is_exact { REORDERING_TOLERANCE } else { 1e-2 })?;
     tally.count(property);
     Ok(())
 }
 
-fn summed(lanes: &[HostTensor]) -> HostTensor {
+fn sum_lanes(lanes: &[HostTensor]) -> HostTensor {
     HostTensor::from_fn(lanes[0].dtype(), lanes[0].shape(), |index| {
         Scalar::Float(lanes.iter().map(|lane| lane.at(index).as_f64()).sum())
     })

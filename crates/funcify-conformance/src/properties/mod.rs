@@ -15,11 +15,11 @@ use funcify::dispatch::{CompileOptions, Executor, LoopStrategy, Reference};
 use funcify::rewrite::RewriteOptions;
 use funcify::{CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Sizes, TensorType, evaluate};
 
-use crate::arbitrary::{Rules, TestProgram, arguments, mixed};
+use crate::arbitrary::{Rules, TestProgram, arguments, splitmix64};
 use crate::runner::modes_of;
 use differences::Difference;
-use lanes::{gradient_of_lanes, lanes};
-use straight::straight;
+use lanes::{check_gradient_of_lanes, check_lanes};
+use straight::check_straight_line;
 
 /// A property that does not hold for a program or one of its derivatives.
 #[derive(Clone, Debug)]
@@ -62,11 +62,11 @@ fn policies() -> [CheckpointPolicy; 7] {
 }
 
 /// The tolerance between values computed in different orders, relative to the largest value.
-const REORDERED: f64 = 1e-10;
+const REORDERING_TOLERANCE: f64 = 1e-10;
 /// The tolerance of values computed on a device, with its own functions and orders.
-const ON_DEVICE: f64 = 1e-8;
+const DEVICE_TOLERANCE: f64 = 1e-8;
 /// The tolerance between a derivative and a finite difference, relative to the terms of the sum.
-const DIFFERENCES: f64 = 1e-5;
+const DIFFERENCE_TOLERANCE: f64 = 1e-5;
 
 /// Checks all properties.
 pub fn check(program: &TestProgram) -> Checked<Tally> {
@@ -88,14 +88,14 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
         tally.count("not finite");
         return Ok(tally);
     }
-    text(&subject, &subject.graph)?;
-    applied(&subject, &results)?;
-    modes(&subject, &Reference, &subject.graph, &results, REORDERED, &mut tally)?;
-    lanes(&subject, "lanes", &mut tally)?;
-    straight(&subject, &mut tally)?;
+    check_text(&subject, &subject.graph)?;
+    check_apply_twice(&subject, &results)?;
+    check_modes(&subject, &Reference, &subject.graph, &results, REORDERING_TOLERANCE, &mut tally)?;
+    check_lanes(&subject, "lanes", &mut tally)?;
+    check_straight_line(&subject, &mut tally)?;
     match subject.program.rules {
-        Rules::Any => gradient(subject, &mut tally)?,
-        _ => derivatives(subject, 1, &mut tally)?,
+        Rules::Any => check_gradient(subject, &mut tally)?,
+        _ => check_derivatives(subject, 1, &mut tally)?,
     }
     Ok(tally)
 }
@@ -129,42 +129,42 @@ impl<'a> Subject<'a> {
     }
 
     fn run(&self, property: &'static str, graph: &Graph) -> Checked<Vec<HostTensor>> {
-        evaluate(graph, &self.arguments(graph)).map_err(|error| failed(property, graph, &error))
+        evaluate(graph, &self.arguments(graph)).map_err(|error| failure(property, graph, &error))
     }
 
     /// Returns the next choice, in `0..count`.
     fn below(&mut self, count: u64) -> u64 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.seed) % count
+        splitmix64(self.seed) % count
     }
 
     /// Returns another tensor of the same type.
-    fn another(&mut self, like: &HostTensor) -> HostTensor {
+    fn another_like(&mut self, like: &HostTensor) -> HostTensor {
         let seed = self.below(1 << 40);
         let made = arguments(&[like.ty()], &Sizes::new(), seed);
         made.ok().and_then(|mut made| made.pop()).unwrap_or_else(|| like.clone())
     }
 
     /// Sets the inputs that a derivative has in addition to those of the graph.
-    fn give<'t>(&mut self, derivative: &Graph, graph: &Graph, values: impl Iterator<Item = &'t HostTensor>) {
+    fn set_added_inputs<'t>(&mut self, derivative: &Graph, graph: &Graph, values: impl Iterator<Item = &'t HostTensor>) {
         for (index, value) in (graph.inputs().len()..).zip(values) {
             self.inputs.insert(derivative.input_name(index).to_string(), value.clone());
         }
     }
 
-    fn floats(&self) -> Vec<String> {
-        floats_of(&self.graph)
+    fn float_inputs(&self) -> Vec<String> {
+        float_inputs(&self.graph)
     }
 
     /// Returns whether the graph has float inputs and float outputs.
     fn is_differentiable(&self) -> bool {
         let graph = &self.graph;
-        !self.floats().is_empty() && graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float())
+        !self.float_inputs().is_empty() && graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float())
     }
 }
 
 /// Returns the names of the inputs being differentiated.
-fn floats_of(graph: &Graph) -> Vec<String> {
+fn float_inputs(graph: &Graph) -> Vec<String> {
     let indices = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
     indices.map(|index| graph.input_name(index).to_string()).collect()
 }
@@ -173,7 +173,7 @@ fn options(policy: &CheckpointPolicy) -> GradOptions {
     GradOptions::new().disconnected(Disconnected::Zeros).policy(policy.clone())
 }
 
-fn failed(property: &'static str, graph: &Graph, error: &Error) -> Disagreement {
+fn failure(property: &'static str, graph: &Graph, error: &Error) -> Disagreement {
     Disagreement { property, reason: format!("{error}\nin\n{graph}") }
 }
 
@@ -182,8 +182,8 @@ fn is_finite(tensor: &HostTensor) -> bool {
 }
 
 /// Returns the result of a transformation, after checking that the graph is sound and that its text round-trips.
-fn derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) -> Checked<Graph> {
-    let derived = of.map_err(|error| failed(property, graph, &error))?;
+fn check_derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) -> Checked<Graph> {
+    let derived = of.map_err(|error| failure(property, graph, &error))?;
     check_graph(property, &derived)?;
     Ok(derived)
 }
@@ -191,7 +191,7 @@ fn derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) ->
 fn check_graph(property: &'static str, graph: &Graph) -> Checked {
     graph.check().map_err(|errors| Disagreement { property, reason: format!("{}\nin\n{graph}", errors[0]) })?;
     let text = graph.to_string();
-    let parsed = Graph::parse(&text).map_err(|error| failed("text", graph, &error))?;
+    let parsed = Graph::parse(&text).map_err(|error| failure("text", graph, &error))?;
     let again = parsed.to_string();
     if again != text {
         return Err(Disagreement { property: "text", reason: format!("{text}\nparses as\n{again}") });
@@ -205,10 +205,10 @@ fn check_graph(property: &'static str, graph: &Graph) -> Checked {
 }
 
 /// Checks that the graph parsed from the text returns the same values.
-fn text(subject: &Subject<'_>, graph: &Graph) -> Checked {
-    let parsed = Graph::parse(&graph.to_string()).map_err(|error| failed("text", graph, &error))?;
+fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
+    let parsed = Graph::parse(&graph.to_string()).map_err(|error| failure("text", graph, &error))?;
     let (expected, found) = (subject.run("text", graph)?, subject.run("text", &parsed)?);
-    same("text", graph, &found, &expected, 0.0)
+    check_equal("text", graph, &found, &expected, 0.0)
 }
 
 /// Checks that the program returns the same values when it is applied twice inside another program, at the sizes of
@@ -216,7 +216,7 @@ fn text(subject: &Subject<'_>, graph: &Graph) -> Checked {
 ///
 /// If an argument is empty, the sizes stay symbols: with fixed sizes, a step that never runs could be rejected for an
 /// index out of range.
-fn applied(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
+fn check_apply_twice(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
     let (graph, arguments) = (&subject.graph, subject.arguments(&subject.graph));
     let is_empty = arguments.iter().any(|argument| argument.shape().contains(&0));
     let twice = Graph::build("twice", |g| {
@@ -227,11 +227,11 @@ fn applied(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
         let inputs: Vec<_> = arguments.iter().enumerate().map(input).collect();
         (graph.apply(&inputs), graph.apply(&inputs))
     });
-    let twice = derived("applied", graph, twice)?;
-    let results = evaluate(&twice, &arguments).map_err(|error| failed("applied", &twice, &error))?;
+    let twice = check_derived("applied", graph, twice)?;
+    let results = evaluate(&twice, &arguments).map_err(|error| failure("applied", &twice, &error))?;
     let (first, second) = results.split_at(expected.len());
-    same("applied", graph, first, expected, 0.0)?;
-    same("applied", graph, second, expected, 0.0)
+    check_equal("applied", graph, first, expected, 0.0)?;
+    check_equal("applied", graph, second, expected, 0.0)
 }
 
 /// Checks that a backend returns what the reference evaluator returns, for the program and for its gradient, with
@@ -245,17 +245,17 @@ pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<
         return Ok(tally);
     }
     let graph = subject.graph.clone();
-    modes(&subject, executor, &graph, &results, ON_DEVICE, &mut tally)?;
-    let vjp = derived("vjp", &graph, graph.vjp(.., options(&CheckpointPolicy::Recompute)))?;
-    let cotangents: Vec<HostTensor> = results.iter().map(|value| subject.another(value)).collect();
-    subject.give(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
+    check_modes(&subject, executor, &graph, &results, DEVICE_TOLERANCE, &mut tally)?;
+    let vjp = check_derived("vjp", &graph, graph.vjp(.., options(&CheckpointPolicy::Recompute)))?;
+    let cotangents: Vec<HostTensor> = results.iter().map(|value| subject.another_like(value)).collect();
+    subject.set_added_inputs(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
     let expected = subject.run("vjp", &vjp)?;
-    modes(&subject, executor, &vjp, &expected, ON_DEVICE, &mut tally)?;
+    check_modes(&subject, executor, &vjp, &expected, DEVICE_TOLERANCE, &mut tally)?;
     Ok(tally)
 }
 
 /// Checks that a program returns the same values with loops unrolled and native as on the reference evaluator.
-fn modes(
+fn check_modes(
     subject: &Subject<'_>,
     executor: &dyn Executor,
     graph: &Graph,
@@ -276,9 +276,9 @@ fn modes(
         match results {
             Err(error) if property == "unrolled" && error.kind() == "StepCountNotStatic" => tally.count("not unrolled"),
             Err(error) if error.kind() == "Unsupported" => tally.count("not held by the device"),
-            Err(error) => return Err(failed(property, graph, &error)),
+            Err(error) => return Err(failure(property, graph, &error)),
             Ok(results) => {
-                same(property, graph, &results, expected, tolerance)?;
+                check_equal(property, graph, &results, expected, tolerance)?;
                 tally.count(property);
             }
         }
@@ -287,7 +287,7 @@ fn modes(
 }
 
 /// Checks that outputs agree, relative to the largest element of each.
-fn same(
+fn check_equal(
     property: &'static str,
     graph: &Graph,
     found: &[HostTensor],
@@ -308,9 +308,9 @@ fn same(
 }
 
 /// Checks the derivatives of a program, and then the derivatives of those.
-fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
+fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
-    let wrt = subject.floats();
+    let wrt = subject.float_inputs();
     if !subject.is_differentiable() {
         return Ok(());
     }
@@ -322,18 +322,18 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
     let values = subject.run("evaluation", &graph)?;
     // Nested segments, differentiated repeatedly, make large programs, so higher levels use other policies.
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
-    let jvp = derived(forward, &graph, graph.jvp(..))?;
-    let vjp = derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
-    let tangents: Vec<HostTensor> = wrt.iter().map(|name| subject.another(&subject.inputs[name].clone())).collect();
-    let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another(value)).collect();
+    let jvp = check_derived(forward, &graph, graph.jvp(..))?;
+    let vjp = check_derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
+    let tangents: Vec<HostTensor> = wrt.iter().map(|name| subject.another_like(&subject.inputs[name].clone())).collect();
+    let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another_like(value)).collect();
     let of_outputs = || cotangents.iter().filter(|value| value.dtype().is_float());
-    subject.give(&jvp, &graph, tangents.iter());
-    subject.give(&vjp, &graph, of_outputs());
+    subject.set_added_inputs(&jvp, &graph, tangents.iter());
+    subject.set_added_inputs(&vjp, &graph, of_outputs());
     let pushed = subject.run(forward, &jvp)?;
     let pulled = subject.run(reverse, &vjp)?;
     let count = values.len();
-    same(forward, &graph, &pushed[..count], &values, REORDERED)?;
-    same(reverse, &graph, &pulled[..count], &values, REORDERED)?;
+    check_equal(forward, &graph, &pushed[..count], &values, REORDERING_TOLERANCE)?;
+    check_equal(reverse, &graph, &pulled[..count], &values, REORDERING_TOLERANCE)?;
 
     let forward_terms = terms(of_outputs(), &pushed[count..]);
     let reverse_terms = terms(tangents.iter(), &pulled[count..]);
@@ -361,7 +361,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         }
     }
     if level == 1 {
-        others(&mut subject, &graph, &vjp, &pulled, &policy, tally)?;
+        check_gradient_properties(&mut subject, &graph, &vjp, &pulled, &policy, tally)?;
     }
     let goes_on = match level {
         1 => !subject.is_sampled || subject.below(3) == 0,
@@ -372,36 +372,36 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         let (of, outputs) = if subject.below(4) > 0 { (&vjp, "grad_") } else { (&jvp, "tan_") };
         let names: Vec<&str> = of.outputs().iter().map(|output| output.name.as_str()).skip(count).collect();
         assert!(names.iter().all(|name| name.starts_with(outputs)));
-        let next = derived("only", &graph, of.with_only_outputs(&names))?;
-        derivatives(Subject { graph: next, ..subject }, level + 1, tally)?;
+        let next = check_derived("only", &graph, of.with_only_outputs(&names))?;
+        check_derivatives(Subject { graph: next, ..subject }, level + 1, tally)?;
     }
     Ok(())
 }
 
 /// Checks the gradient of a program with rules that are not linear, for which forward mode does not exist: the other
 /// properties of gradients, and all properties of the gradient's derivatives.
-fn gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
+fn check_gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     if !subject.is_differentiable() {
         return Ok(());
     }
     let graph = subject.graph.clone();
     let policy = policies()[subject.below(6) as usize].clone();
-    let vjp = derived("vjp", &graph, graph.vjp(.., options(&policy)))?;
+    let vjp = check_derived("vjp", &graph, graph.vjp(.., options(&policy)))?;
     let values = subject.run("evaluation", &graph)?;
-    let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another(value)).collect();
-    subject.give(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
+    let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another_like(value)).collect();
+    subject.set_added_inputs(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
     let pulled = subject.run("vjp", &vjp)?;
-    same("vjp", &graph, &pulled[..values.len()], &values, REORDERED)?;
+    check_equal("vjp", &graph, &pulled[..values.len()], &values, REORDERING_TOLERANCE)?;
     tally.count("vjp that is not linear");
-    others(&mut subject, &graph, &vjp, &pulled, &policy, tally)?;
+    check_gradient_properties(&mut subject, &graph, &vjp, &pulled, &policy, tally)?;
     let names: Vec<&str> = vjp.outputs()[values.len()..].iter().map(|output| output.name.as_str()).collect();
-    let next = derived("only", &graph, vjp.with_only_outputs(&names))?;
-    derivatives(Subject { graph: next, ..subject }, 2, tally)
+    let next = check_derived("only", &graph, vjp.with_only_outputs(&names))?;
+    check_derivatives(Subject { graph: next, ..subject }, 2, tally)
 }
 
 /// Checks the other properties of a gradient: in every mode, with every checkpoint policy, on lanes, and of a batched
 /// program.
-fn others(
+fn check_gradient_properties(
     subject: &mut Subject<'_>,
     graph: &Graph,
     vjp: &Graph,
@@ -409,28 +409,28 @@ fn others(
     used: &CheckpointPolicy,
     tally: &mut Tally,
 ) -> Checked {
-    modes(subject, &Reference, vjp, pulled, REORDERED, tally)?;
-    let has_loops = !used_by_loops(graph).is_empty();
+    check_modes(subject, &Reference, vjp, pulled, REORDERING_TOLERANCE, tally)?;
+    let has_loops = has_bodies(graph);
     let others = policies().into_iter().filter(|other| has_loops && other != used);
     let (skipped, count) = if subject.is_sampled { (subject.below(5) as usize, 1) } else { (0, 6) };
     for policy in &others.skip(skipped).take(count).collect::<Vec<_>>() {
-        let other = derived("policies", graph, graph.vjp(.., options(policy)))?;
+        let other = check_derived("policies", graph, graph.vjp(.., options(policy)))?;
         let results = subject.run("policies", &other)?;
-        same("policies", &other, &results, pulled, if subject.program.is_exact { REORDERED } else { 1e-2 })?;
+        check_equal("policies", &other, &results, pulled, if subject.program.is_exact { REORDERING_TOLERANCE } else { 1e-2 })?;
         tally.count("policies");
     }
     // If lanes share the result of a rule that is not linear, the rule receives the sum of their cotangents.
     match subject.below(3) {
         number if number == 0 || subject.program.rules == Rules::Any => {
-            lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;
+            check_lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;
         }
-        _ => gradient_of_lanes(subject, graph, vjp, tally)?,
+        _ => check_gradient_of_lanes(subject, graph, vjp, tally)?,
     }
     Ok(())
 }
 
-fn used_by_loops(graph: &Graph) -> Vec<&str> {
-    graph.nodes().iter().filter(|node| !node.op.bodies().is_empty()).map(|_| "loop").collect()
+fn has_bodies(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| !node.op.bodies().is_empty())
 }
 
 /// Returns the products of weights and values, element by element.

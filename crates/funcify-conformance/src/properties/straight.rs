@@ -5,20 +5,20 @@ use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
 use funcify::{Error, Graph};
 
-use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, floats_of, options, policies, same};
+use super::{Checked, Disagreement, REORDERING_TOLERANCE, Subject, Tally, check_derived, float_inputs, options, policies, check_equal};
 use crate::arbitrary::Rules;
 
 /// The largest number of ops of a straight-line program: its third derivatives have a hundred times as many.
-const MOST_OPS: usize = 150;
+const MAX_OPS: usize = 150;
 
 /// Compares a program's derivatives with those of its straight-line form.
-pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
+pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     let (mut subject, arguments) = (subject.clone(), subject.arguments(&subject.graph));
     if arguments.iter().any(|argument| argument.shape().contains(&0)) {
         return Ok(());
     }
     let graph = subject.graph.clone();
-    let straight = derived("straight", &graph, graph.straight(&arguments))?;
+    let straight = check_derived("straight", &graph, graph.straight(&arguments))?;
     // A call is kept for its derivative rule.
     let stays = |node: &&Node| !node.op.bodies().is_empty() && !matches!(node.op, Op::Call(_));
     if let Some(node) = straight.nodes().iter().find(stays) {
@@ -26,16 +26,16 @@ pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
         return Err(Disagreement { property: "straight", reason });
     }
     let (found, expected) = (subject.run("straight", &straight)?, subject.run("straight", &graph)?);
-    same("straight", &graph, &found, &expected, REORDERED)?;
+    check_equal("straight", &graph, &found, &expected, REORDERING_TOLERANCE)?;
     tally.count("straight");
-    if straight.nodes().len() > MOST_OPS || !subject.is_differentiable() {
+    if straight.nodes().len() > MAX_OPS || !subject.is_differentiable() {
         return Ok(());
     }
-    derivatives(&mut subject, &graph, &straight, 1, tally)
+    check_derivatives(&mut subject, &graph, &straight, 1, tally)
 }
 
 /// Compares the derivatives of two forms of one program.
-fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level: usize, tally: &mut Tally) -> Checked {
+fn check_derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level: usize, tally: &mut Tally) -> Checked {
     let property = ["straight derivative", "second straight derivative", "third straight derivative"][level - 1];
     let is_forward = subject.below(3) == 0;
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
@@ -57,26 +57,26 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
             return Err(Disagreement { property, reason });
         }
     };
-    let of_graph = derived(property, graph, Ok(of_graph))?;
-    let of_straight = derived(property, straight, Ok(of_straight))?;
+    let of_graph = check_derived(property, graph, Ok(of_graph))?;
+    let of_straight = check_derived(property, straight, Ok(of_straight))?;
     let values = subject.run(property, graph)?;
     let names: Vec<String> = match is_forward {
-        true => floats_of(graph),
+        true => float_inputs(graph),
         false => Vec::new(),
     };
     let like: Vec<_> = match is_forward {
         true => names.iter().map(|name| subject.inputs[name].clone()).collect(),
         false => values.iter().filter(|value| value.dtype().is_float()).cloned().collect(),
     };
-    let directions: Vec<_> = like.iter().map(|like| subject.another(like)).collect();
-    subject.give(&of_graph, graph, directions.iter());
+    let directions: Vec<_> = like.iter().map(|like| subject.another_like(like)).collect();
+    subject.set_added_inputs(&of_graph, graph, directions.iter());
     let (found, expected) = (subject.run(property, &of_graph)?, subject.run(property, &of_straight)?);
     if !expected.iter().all(super::is_finite) {
         tally.count("straight derivative not finite");
         return Ok(());
     }
-    let tolerance = if subject.program.is_exact { 10.0 * REORDERED } else { 1e-2 };
-    same(property, &of_graph, &found, &expected, tolerance)?;
+    let tolerance = if subject.program.is_exact { 10.0 * REORDERING_TOLERANCE } else { 1e-2 };
+    check_equal(property, &of_graph, &found, &expected, tolerance)?;
     tally.count(property);
     // If the rules do not compute derivatives, no other check covers the second derivatives.
     let has_rules = subject.program.rules != Rules::Derivatives;
@@ -87,9 +87,9 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
     };
     if is_next {
         let outputs: Vec<&str> = of_graph.outputs()[values.len()..].iter().map(|output| output.name.as_str()).collect();
-        let next = derived(property, &of_graph, of_graph.with_only_outputs(&outputs))?;
-        let next_straight = derived(property, &of_straight, of_straight.with_only_outputs(&outputs))?;
-        derivatives(subject, &next, &next_straight, level + 1, tally)?;
+        let next = check_derived(property, &of_graph, of_graph.with_only_outputs(&outputs))?;
+        let next_straight = check_derived(property, &of_straight, of_straight.with_only_outputs(&outputs))?;
+        check_derivatives(subject, &next, &next_straight, level + 1, tally)?;
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ const RANGE_OF_F32: &[DType] = &[DType::BF16, DType::F32];
 const HALF: &[DType] = &[DType::F16];
 const PRECISE: &[DType] = &[DType::F32, DType::F64];
 /// 1 / (2 * sqrt(2)).
-const BENT: f64 = 0.353_553_390_593_273_8;
+const HYPOT_SECOND_DERIVATIVE: f64 = 0.353_553_390_593_273_8;
 
 const fn defined(
     function: &'static str,
@@ -184,9 +184,9 @@ pub const DEFINED: &[Defined] = &[
         "hypot",
         &[0, 0],
         &FLOATS,
-        &[(&[1.0, 1.0], BENT), (&[-1.0, 1.0], BENT), (&[1.0, 0.0], 0.0), (&[0.0, 2.0], 0.5)],
+        &[(&[1.0, 1.0], HYPOT_SECOND_DERIVATIVE), (&[-1.0, 1.0], HYPOT_SECOND_DERIVATIVE), (&[1.0, 0.0], 0.0), (&[0.0, 2.0], 0.5)],
     ),
-    defined("hypot", &[0, 1], &FLOATS, &[(&[1.0, 1.0], -BENT), (&[-1.0, 1.0], BENT), (&[1.0, 0.0], 0.0)]),
+    defined("hypot", &[0, 1], &FLOATS, &[(&[1.0, 1.0], -HYPOT_SECOND_DERIVATIVE), (&[-1.0, 1.0], HYPOT_SECOND_DERIVATIVE), (&[1.0, 0.0], 0.0)]),
     defined("pow", &[0, 1], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
     defined("pow", &[1, 0], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
     defined("pow", &[0], &FLOATS, &[(&[0.0, 1.0], 1.0), (&[0.0, 2.0], 0.0), (&[3.0, 0.0], 0.0)]),

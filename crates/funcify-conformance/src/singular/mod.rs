@@ -20,7 +20,7 @@ pub struct Elementwise {
     /// The number of operands.
     pub operands: usize,
     /// The operands to try: those in the domain of the formula.
-    pub among: &'static [f64],
+    pub trial_operands: &'static [f64],
     formula: Formula,
 }
 
@@ -75,13 +75,13 @@ pub fn functions() -> Vec<Elementwise> {
     let unary = unary.map(|op| Elementwise {
         name: op.name(),
         operands: 1,
-        among: among_numbers(*op),
+        trial_operands: unary_trial_operands(*op),
         formula: Formula::Unary(*op),
     });
     let binary = Binary::ALL.iter().filter(|op| takes_floats(*op, 2)).map(|op| Elementwise {
         name: op.name(),
         operands: 2,
-        among: among_pairs(*op),
+        trial_operands: binary_trial_operands(*op),
         formula: Formula::Binary(*op),
     });
     unary.chain(binary).chain(COMPOSITIONS.iter().copied()).collect()
@@ -97,7 +97,7 @@ fn takes_floats(op: &impl OpRules, operands: usize) -> bool {
 }
 
 /// Returns the operands to try for an op of one operand.
-fn among_numbers(op: Unary) -> &'static [f64] {
+fn unary_trial_operands(op: Unary) -> &'static [f64] {
     match op {
         Unary::Sin | Unary::Cos | Unary::Tan => &MODERATE,
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => &JUMPS,
@@ -106,7 +106,7 @@ fn among_numbers(op: Unary) -> &'static [f64] {
 }
 
 /// Returns the operands to try for an op of two operands, in all pairs.
-fn among_pairs(op: Binary) -> &'static [f64] {
+fn binary_trial_operands(op: Binary) -> &'static [f64] {
     match op {
         Binary::Rem => &UNRELATED,
         Binary::Pow => &SQUARES,
@@ -115,52 +115,52 @@ fn among_pairs(op: Binary) -> &'static [f64] {
     }
 }
 
-const fn one(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwise {
-    Elementwise { name, operands: 1, among: &REALS, formula: Formula::Composition(formula) }
+const fn unary(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwise {
+    Elementwise { name, operands: 1, trial_operands: &REALS, formula: Formula::Composition(formula) }
 }
 
-const fn two(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwise {
-    Elementwise { name, operands: 2, among: &PAIRS, formula: Formula::Composition(formula) }
+const fn binary(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwise {
+    Elementwise { name, operands: 2, trial_operands: &PAIRS, formula: Formula::Composition(formula) }
 }
 
 /// The elementwise compositions, elementwise ops with attributes, and functions of rows of two.
 const COMPOSITIONS: &[Elementwise] = &[
-    one("polygamma", |x| x[0].polygamma(1)),
-    one("clamp", |x| x[0].clamp(-1.0, 2.0)),
-    one("relu", |x| x[0].relu()),
-    one("gelu", |x| x[0].gelu()).among(&SMALL),
-    one("silu", |x| x[0].silu()),
-    one("softplus", |x| x[0].softplus()),
-    one("log_sigmoid", |x| x[0].log_sigmoid()),
-    one("pow_0", |x| x[0].pow(0.0)).among(&POWERS),
-    one("pow_1", |x| x[0].pow(1.0)).among(&POWERS),
-    one("pow_2", |x| x[0].pow(2.0)).among(&POWERS),
-    one("pow_3", |x| x[0].pow(3.0)).among(&POWERS),
-    one("pow_half", |x| x[0].pow(0.5)).among(&POWERS),
-    one("pow_minus_1", |x| x[0].pow(-1.0)).among(&POWERS),
-    one("of_base_0", |x| x[0].zeros_like().pow(x[0])),
-    one("of_base_2", |x| (x[0].zeros_like() + 2.0).pow(x[0])),
-    two("hypot", |x| x[0].hypot(x[1])).among(&LENGTHS),
-    two("logaddexp", |x| x[0].logaddexp(x[1])).among(&SQUARES),
-    two("logsumexp", |x| stack(x, 0).logsumexp(0)).among(&SQUARES),
-    two("softmax", |x| stack(x, 0).softmax(0).index(0, 0)).among(&SQUARES),
-    two("log_softmax", |x| stack(x, 0).log_softmax(0).index(0, 0)).among(&SQUARES),
-    two("norm", |x| stack(x, 0).norm(0)).among(&SQUARES),
-    two("var", |x| stack(x, 0).var(0)).among(&SQUARES),
-    two("std", |x| stack(x, 0).std(0)).among(&SQUARES),
-    two("reduce_max", |x| stack(x, 0).max(0)),
-    two("reduce_min", |x| stack(x, 0).min(0)),
-    two("reduce_prod", |x| stack(x, 0).prod(0)),
-    two("cumulative_max", |x| stack(x, 0).cummax(0, false).index(0, 1)),
-    two("cumulative_min", |x| stack(x, 0).cummin(0, false).index(0, 1)),
-    two("cumulative_prod", |x| stack(x, 0).cumprod(0, false).index(0, 1)),
-    two("scatter_max", |x| scattered(x, ScatterMode::Max)),
-    two("scatter_min", |x| scattered(x, ScatterMode::Min)),
-    two("scatter_mul", |x| scattered(x, ScatterMode::Mul)),
+    unary("polygamma", |x| x[0].polygamma(1)),
+    unary("clamp", |x| x[0].clamp(-1.0, 2.0)),
+    unary("relu", |x| x[0].relu()),
+    unary("gelu", |x| x[0].gelu()).with_trial_operands(&SMALL),
+    unary("silu", |x| x[0].silu()),
+    unary("softplus", |x| x[0].softplus()),
+    unary("log_sigmoid", |x| x[0].log_sigmoid()),
+    unary("pow_0", |x| x[0].pow(0.0)).with_trial_operands(&POWERS),
+    unary("pow_1", |x| x[0].pow(1.0)).with_trial_operands(&POWERS),
+    unary("pow_2", |x| x[0].pow(2.0)).with_trial_operands(&POWERS),
+    unary("pow_3", |x| x[0].pow(3.0)).with_trial_operands(&POWERS),
+    unary("pow_half", |x| x[0].pow(0.5)).with_trial_operands(&POWERS),
+    unary("pow_minus_1", |x| x[0].pow(-1.0)).with_trial_operands(&POWERS),
+    unary("of_base_0", |x| x[0].zeros_like().pow(x[0])),
+    unary("of_base_2", |x| (x[0].zeros_like() + 2.0).pow(x[0])),
+    binary("hypot", |x| x[0].hypot(x[1])).with_trial_operands(&LENGTHS),
+    binary("logaddexp", |x| x[0].logaddexp(x[1])).with_trial_operands(&SQUARES),
+    binary("logsumexp", |x| stack(x, 0).logsumexp(0)).with_trial_operands(&SQUARES),
+    binary("softmax", |x| stack(x, 0).softmax(0).index(0, 0)).with_trial_operands(&SQUARES),
+    binary("log_softmax", |x| stack(x, 0).log_softmax(0).index(0, 0)).with_trial_operands(&SQUARES),
+    binary("norm", |x| stack(x, 0).norm(0)).with_trial_operands(&SQUARES),
+    binary("var", |x| stack(x, 0).var(0)).with_trial_operands(&SQUARES),
+    binary("std", |x| stack(x, 0).std(0)).with_trial_operands(&SQUARES),
+    binary("reduce_max", |x| stack(x, 0).max(0)),
+    binary("reduce_min", |x| stack(x, 0).min(0)),
+    binary("reduce_prod", |x| stack(x, 0).prod(0)),
+    binary("cumulative_max", |x| stack(x, 0).cummax(0, false).index(0, 1)),
+    binary("cumulative_min", |x| stack(x, 0).cummin(0, false).index(0, 1)),
+    binary("cumulative_prod", |x| stack(x, 0).cumprod(0, false).index(0, 1)),
+    binary("scatter_max", |x| scatter_second(x, ScatterMode::Max)),
+    binary("scatter_min", |x| scatter_second(x, ScatterMode::Min)),
+    binary("scatter_mul", |x| scatter_second(x, ScatterMode::Mul)),
 ];
 
 /// Scatters the second operand as an update of each element of the first.
-fn scattered(x: &[Value], mode: ScatterMode) -> Value {
+fn scatter_second(x: &[Value], mode: ScatterMode) -> Value {
     let rows = x[0].unsqueeze(0);
     let indices = constant(HostTensor::from([0i64])).unsqueeze(1).broadcast_to(rows.shape());
     rows.scatter(0, indices, x[1].unsqueeze(0), mode).index(0, 0)
@@ -176,8 +176,8 @@ pub enum Mode {
 }
 
 impl Elementwise {
-    const fn among(self, among: &'static [f64]) -> Elementwise {
-        Elementwise { among, ..self }
+    const fn with_trial_operands(self, trial_operands: &'static [f64]) -> Elementwise {
+        Elementwise { trial_operands, ..self }
     }
 
     fn apply(&self, operands: &[Value]) -> Value {

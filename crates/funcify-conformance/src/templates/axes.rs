@@ -9,34 +9,34 @@ use funcify::{Value, concat, scan_with, select};
 use super::draft::{Draft, shape_of};
 
 pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let long = draft.weighted(&[
+    let long = draft.pick_weighted(&[
         (4, [true, true, false, false]),
         (1, [true, false, true, false]),
         (1, [false, true, false, true]),
     ]);
     let sizes =
         long.map(
-            |is_long| if is_long { draft.of(&[33, 34, 35, 33, 36, 34, 32, 4]) } else { draft.of(&[2, 3, 2, 3, 1, 5]) },
+            |is_long| if is_long { draft.pick(&[33, 34, 35, 33, 36, 34, 32, 4]) } else { draft.pick(&[2, 3, 2, 3, 1, 5]) },
         );
     let value = draft.input(&sizes);
-    let moved = transposed(draft, value);
+    let moved = permute_axes(draft, value);
     // An earlier op may have rejected the program already.
     let Some(shape) = shape_of(moved).filter(|shape| shape.len() == 4) else { return vec![moved] };
-    let other = if draft.one_in(2) { draft.input(&shape) } else { part(draft, &shape) };
-    let both = combined(draft, moved, other);
-    let mut results = vec![both, of_axes(draft, both)];
+    let other = if draft.one_in(2) { draft.input(&shape) } else { broadcast_input(draft, &shape) };
+    let both = combine(draft, moved, other);
+    let mut results = vec![both, op_on_axes(draft, both)];
     if draft.one_in(3) {
-        results.push(transposed(draft, both));
+        results.push(permute_axes(draft, both));
     }
     // A step reads the axes in another order than the carry has them.
     if draft.one_in(2) {
-        let steps = draft.of(&[2, 1, 3]);
+        let steps = draft.pick(&[2, 1, 3]);
         let rows = draft.input(&[steps, shape[3]]);
         let (last, ys) = scan_with(draft.direction(), both, rows, |state, row| {
-            let name = if draft.one_in(3) { draft.second_name(state) } else { state };
-            let next = (name * 0.5 + combined(draft, moved, row.broadcast_to(moved.shape()))).tanh();
-            let y = draft.of(&[state, next]);
-            (next, transposed(draft, y).sum([0, 1]))
+            let name = if draft.one_in(3) { draft.alias(state) } else { state };
+            let next = (name * 0.5 + combine(draft, moved, row.broadcast_to(moved.shape()))).tanh();
+            let y = draft.pick(&[state, next]);
+            (next, permute_axes(draft, y).sum([0, 1]))
         });
         results.extend([last, ys]);
     }
@@ -44,7 +44,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
 }
 
 /// Permutes the axes into one of the 24 orders, and sometimes reverses one. In `[1, 0, 3, 2]`, no axes stay adjacent.
-fn transposed(draft: &Draft<'_, '_>, value: Value) -> Value {
+fn permute_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     let mut left = vec![3, 2, 1, 0];
     let order: Vec<usize> = match draft.below(4) {
         0..=2 => vec![1, 0, 3, 2],
@@ -55,13 +55,13 @@ fn transposed(draft: &Draft<'_, '_>, value: Value) -> Value {
 }
 
 /// Returns an input that has some of the axes and is broadcast along the others.
-fn part(draft: &Draft<'_, '_>, shape: &[usize]) -> Value {
+fn broadcast_input(draft: &Draft<'_, '_>, shape: &[usize]) -> Value {
     let kept = draft.below(1 << 4);
     let sizes: Vec<usize> = (0..4).map(|axis| if kept >> axis & 1 == 1 { shape[axis] } else { 1 }).collect();
-    draft.input(&sizes).broadcast_to(super::draft::sized(shape))
+    draft.input(&sizes).broadcast_to(super::draft::shape_from(shape))
 }
 
-fn combined(draft: &Draft<'_, '_>, one: Value, other: Value) -> Value {
+fn combine(draft: &Draft<'_, '_>, one: Value, other: Value) -> Value {
     match draft.below(6) {
         0 => one * other,
         1 => one - other,
@@ -73,7 +73,7 @@ fn combined(draft: &Draft<'_, '_>, one: Value, other: Value) -> Value {
 }
 
 /// Applies an op to some of the axes.
-fn of_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
+fn op_on_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     let axis = draft.below(4) as i64;
     let other = (axis + 1 + draft.below(3) as i64) % 4;
     match draft.below(8) {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::check::{Fault, Outcome, Stage, Subject, check, text_of};
+use super::check::{Fault, Outcome, Stage, Subject, check, panic_message};
 use super::*;
-use crate::arbitrary::smallest;
+use crate::arbitrary::shrink_tape;
 
 /// The settings of a campaign.
 pub struct Campaign {
@@ -47,7 +47,7 @@ pub struct Summary {
     /// The wrong programs.
     pub wrong: Vec<Wrong>,
     /// The number of programs with differences that rounding alone may explain.
-    pub unsteady: usize,
+    pub explained_by_rounding: usize,
 }
 
 impl Summary {
@@ -57,7 +57,7 @@ impl Summary {
         self.refused += other.refused;
         self.runs += other.runs;
         self.compiled += other.compiled;
-        self.unsteady += other.unsteady;
+        self.explained_by_rounding += other.explained_by_rounding;
         other.fired.into_iter().for_each(|(name, count)| *self.fired.entry(name).or_default() += count);
         other.skipped.into_iter().for_each(|(why, count)| *self.skipped.entry(why).or_default() += count);
         other.declined.into_iter().for_each(|(why, count)| *self.declined.entry(why).or_default() += count);
@@ -90,7 +90,7 @@ pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'sta
                     if seed >= campaign.seed + campaign.count {
                         return;
                     }
-                    one(campaign, subjects, seed, &all);
+                    run_seed(campaign, subjects, seed, &all);
                 }
             });
         }
@@ -99,27 +99,27 @@ pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'sta
     all.into_inner().expect("no thread of the campaign panics")
 }
 
-fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
-    let family = campaign.family.unwrap_or((mixed(seed) % FAMILIES.len() as u64) as usize);
-    let mut choices = Choices::seeded(mixed(seed ^ 0x7e3a));
+fn run_seed(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
+    let family = campaign.family.unwrap_or((splitmix64(seed) % FAMILIES.len() as u64) as usize);
+    let mut choices = Choices::seeded(splitmix64(seed ^ 0x7e3a));
     let program = catch_unwind(AssertUnwindSafe(|| TemplateProgram::new(family, &mut choices)));
     let outcome = match &program {
         Ok(program) => program.as_ref().ok().map(|program| check(program, subjects, seed)),
-        Err(panic) => Some(Outcome { faults: vec![not_made(&text_of(&**panic))], ..Outcome::default() }),
+        Err(panic) => Some(Outcome { faults: vec![construction_panic(&panic_message(&**panic))], ..Outcome::default() }),
     };
     let fired = campaign.take_fired.map_or_else(Vec::new, |take_fired| take_fired());
     let wrong = outcome.as_ref().filter(|outcome| !outcome.faults.is_empty()).map(|outcome| {
         let by = outcome.faults.iter().map(|fault| format!("{}: {}", fault.subject, fault.stage.name())).collect();
         let fault = match &program {
-            Ok(_) => shrunk(campaign, subjects, (family, seed), choices.tape().to_vec(), &outcome.faults[0]),
+            Ok(_) => shrink_program(campaign, subjects, (family, seed), choices.tape().to_vec(), &outcome.faults[0]),
             Err(_) => outcome.faults[0].clone(),
         };
         Wrong { seed, by, fault }
     });
-    let unsteady = outcome.as_ref().and_then(|outcome| outcome.unsteady.first()).cloned();
+    let explained_by_rounding = outcome.as_ref().and_then(|outcome| outcome.explained_by_rounding.first()).cloned();
     if let Some(folder) = &campaign.folder {
         wrong.iter().for_each(|wrong| write(folder, FAMILIES[family].0, wrong));
-        if let Some(fault) = &unsteady {
+        if let Some(fault) = &explained_by_rounding {
             let wrong = Wrong { seed, by: vec!["perhaps by rounding".into()], fault: fault.clone() };
             write(&folder.join("unsteady"), FAMILIES[family].0, &wrong);
         }
@@ -129,7 +129,7 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
     match outcome {
         None => summary.refused += 1,
         Some(Outcome { runs, compiled, skipped, declined, .. }) => {
-            summary.unsteady += usize::from(unsteady.is_some());
+            summary.explained_by_rounding += usize::from(explained_by_rounding.is_some());
             summary.programs += 1;
             fired.into_iter().for_each(|name| *summary.fired.entry(name).or_default() += 1);
             summary.runs += runs;
@@ -142,14 +142,14 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
 }
 
 /// Returns the fault of a program whose construction panicked.
-fn not_made(reason: &str) -> Fault {
+fn construction_panic(reason: &str) -> Fault {
     let graph = Graph::build("not_made", |builder| builder.input("x", "f32[]")).expect("the graph is valid");
     let reason = format!("panic while the program was built: {reason}");
     Fault { stage: Stage::Forward, subject: "generator".into(), reason, graph, inputs: BTreeMap::new() }
 }
 
 /// Shrinks a program: returns the fault of the smallest program found that fails in the same way on the same subject.
-fn shrunk(
+fn shrink_program(
     campaign: &Campaign,
     subjects: &[Subject],
     (family, seed): (usize, u64),
@@ -165,7 +165,7 @@ fn shrunk(
             && found.reason.starts_with("error") == fault.reason.starts_with("error"))
         .then_some(found)
     };
-    let tape = smallest(tape, campaign.shrink, |tape| same(tape).is_some());
+    let tape = shrink_tape(tape, campaign.shrink, |tape| same(tape).is_some());
     same(&tape).unwrap_or_else(|| fault.clone())
 }
 
@@ -174,7 +174,7 @@ fn write(folder: &std::path::Path, family: &str, wrong: &Wrong) {
     let Wrong { seed, by, fault } = wrong;
     let name = format!("{}_{seed}", family.replace(' ', "-"));
     let lines = |text: &str| text.lines().map(|line| format!("// {line}\n")).collect::<String>();
-    let told = format!(
+    let header = format!(
         "{family}, seed {seed}\n{}\n{}: {}\n{}",
         by.join("; "),
         fault.subject,
@@ -182,7 +182,7 @@ fn write(folder: &std::path::Path, family: &str, wrong: &Wrong) {
         fault.reason
     );
     let written = std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(folder.join(format!("{name}.fir")), format!("{}{}", lines(&told), fault.graph)))
+        .and_then(|()| std::fs::write(folder.join(format!("{name}.fir")), format!("{}{}", lines(&header), fault.graph)))
         .map_err(|error| error.to_string())
         .and_then(|()| {
             funcify::files::write_safetensors(folder.join(format!("{name}.safetensors")), &fault.inputs)

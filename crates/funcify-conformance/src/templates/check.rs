@@ -87,7 +87,7 @@ pub struct Outcome {
     pub faults: Vec<Fault>,
     /// The differences that rounding may explain: other inputs do not show them, or they are within the error of
     /// rounding.
-    pub unsteady: Vec<Fault>,
+    pub explained_by_rounding: Vec<Fault>,
 }
 
 /// A graph to run, with its inputs and expected results.
@@ -111,15 +111,15 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
 
 /// The number of other inputs used to confirm a difference, which a decision that depends on rounding may have
 /// caused.
-const OTHERS: u64 = 3;
+const CONFIRMING_INPUTS: u64 = 3;
 
 /// Checks a program. `seed` determines the inputs and the derivatives to check.
 pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
-    let runs = match catch_unwind(AssertUnwindSafe(|| runs_of(program, seed, seed, &mut outcome.skipped))) {
+    let runs = match catch_unwind(AssertUnwindSafe(|| build_runs(program, seed, seed, &mut outcome.skipped))) {
         Ok(runs) => runs,
         Err(panic) => {
-            let reason = format!("panic: {}", text_of(&*panic));
+            let reason = format!("panic: {}", panic_message(&*panic));
             let (graph, inputs) = (program.graph.clone(), BTreeMap::new());
             outcome.faults.push(Fault { stage: Stage::Forward, subject: "reference".into(), reason, graph, inputs });
             return outcome;
@@ -127,7 +127,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
     };
     for subject in subjects {
         for run in &runs {
-            let ways: &[bool] = match (subject.runs_both, mixed(seed).is_multiple_of(2)) {
+            let ways: &[bool] = match (subject.runs_both, splitmix64(seed).is_multiple_of(2)) {
                 (true, _) => &[false, true],
                 (false, true) => &[true],
                 (false, false) => &[false],
@@ -141,10 +141,10 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
             let Some((is_rewritten, reason)) = wrong else { continue };
             // In f64, rounding changes no decision. In narrower floats it may have, if other inputs show no
             // difference.
-            let is_exact = tolerance(&run.graph, DType::F64) <= EXACT;
-            let is_steady = !is_rounding(run, subject, is_rewritten)
+            let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
+            let is_fault = !is_rounding(run, subject, is_rewritten)
                 && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));
-            let faults = if is_steady { &mut outcome.faults } else { &mut outcome.unsteady };
+            let faults = if is_fault { &mut outcome.faults } else { &mut outcome.explained_by_rounding };
             faults.push(Fault {
                 stage: run.stage,
                 subject: format!("{}{}", subject.name, if is_rewritten { ", rewritten" } else { "" }),
@@ -161,11 +161,11 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
 /// Returns whether a program is also wrong with other inputs.
 fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_rewritten: bool, seed: u64) -> bool {
     let is_wrong = |other: u64| {
-        let other = runs_of(program, seed, mixed(seed.wrapping_add(other)), &mut BTreeMap::new());
+        let other = build_runs(program, seed, splitmix64(seed.wrapping_add(other)), &mut BTreeMap::new());
         let run = other.into_iter().find(|run| run.stage == stage);
         run.is_some_and(|run| attempt(&run, subject, is_rewritten, None, &mut BTreeMap::new()).is_err())
     };
-    (1..=OTHERS).any(is_wrong)
+    (1..=CONFIRMING_INPUTS).any(is_wrong)
 }
 
 /// Returns whether rounding alone may explain the difference of a result.
@@ -174,7 +174,7 @@ fn is_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
         let run = Run { expected, graph: run.graph.clone(), inputs: run.inputs.clone(), ..*run };
         attempt(&run, subject, is_rewritten, None, &mut BTreeMap::new()).is_ok()
     };
-    rounding::allowed(&run.graph, &run.inputs, &run.expected).into_iter().any(is_near)
+    rounding::results_explained_by_rounding(&run.graph, &run.inputs, &run.expected).into_iter().any(is_near)
 }
 
 /// Runs a graph on a subject and compares the results.
@@ -193,7 +193,7 @@ fn attempt(
         Ok::<_, Error>((results, function.report()))
     };
     let (results, report) = match catch_unwind(AssertUnwindSafe(call)) {
-        Err(panic) => return Err(format!("panic: {}", text_of(&*panic))),
+        Err(panic) => return Err(format!("panic: {}", panic_message(&*panic))),
         Ok(Err(error)) if is_allowed(&error, subject) => return Ok(()),
         Ok(Err(error)) => return Err(format!("error: {error}")),
         Ok(Ok(results)) => results,
@@ -216,7 +216,7 @@ fn is_allowed(error: &Error, subject: &Subject) -> bool {
 }
 
 /// Returns the message of a panic.
-pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
         .unwrap_or_else(|| "a panic without a message".into())
@@ -224,28 +224,28 @@ pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Returns the graphs to run for a program and its derivatives, except those without finite results on the reference
 /// evaluator.
-fn runs_of(program: &TemplateProgram, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
-    let drawn = Drawn { program, seed, inputs };
+fn build_runs(program: &TemplateProgram, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
+    let seeded = SeededProgram { program, seed, inputs };
     let mut all = Vec::new();
     let mut keep = |run: Result<Run, &'static str>| match run {
         Ok(run) => all.push(run),
         Err(why) => *skipped.entry(why).or_default() += 1,
     };
-    let forward = match drawn.forward() {
+    let forward = match seeded.forward() {
         Ok(forward) => forward,
         Err(why) => {
             keep(Err(why));
             return all;
         }
     };
-    let gradient = drawn.is_differentiable(&forward).then(|| drawn.derivative(&forward, Stage::Gradient));
-    let number = mixed(seed ^ 0x5ec0);
+    let gradient = seeded.is_differentiable(&forward).then(|| seeded.derivative(&forward, Stage::Gradient));
+    let number = splitmix64(seed ^ 0x5ec0);
     if let (Some(Ok(gradient)), true) = (&gradient, number.is_multiple_of(10)) {
-        keep(drawn.second(&forward, gradient));
+        keep(seeded.second_derivative(&forward, gradient));
     }
     if number % 10 == 1 {
         let gradient = gradient.as_ref().and_then(|gradient| gradient.as_ref().ok());
-        keep(drawn.lanes(gradient.filter(|_| number.is_multiple_of(3)).unwrap_or(&forward)));
+        keep(seeded.lanes(gradient.filter(|_| number.is_multiple_of(3)).unwrap_or(&forward)));
     }
     gradient.into_iter().for_each(&mut keep);
     keep(Ok(forward));
@@ -254,13 +254,13 @@ fn runs_of(program: &TemplateProgram, seed: u64, inputs: u64, skipped: &mut BTre
 }
 
 /// A program with two seeds: one chooses the derivatives to check, the other determines the inputs.
-struct Drawn<'p> {
+struct SeededProgram<'p> {
     program: &'p TemplateProgram,
     seed: u64,
     inputs: u64,
 }
 
-impl Drawn<'_> {
+impl SeededProgram<'_> {
     fn input(&self, graph: &Graph, index: usize, shape: &[usize]) -> (String, HostTensor) {
         let name = graph.input_name(index).to_string();
         let tensor = self.program.tensor(&name, graph.input_type(index).dtype, shape, self.inputs);
@@ -271,7 +271,7 @@ impl Drawn<'_> {
         let graph = &self.program.graph;
         let shape = |index: usize| graph.input_type(index).shape.constant().expect("inputs have constant sizes");
         let inputs = (0..graph.inputs().len()).map(|index| self.input(graph, index, &shape(index))).collect();
-        evaluated(Stage::Forward, graph, &inputs)
+        evaluate_run(Stage::Forward, graph, &inputs)
     }
 
     fn is_differentiable(&self, forward: &Run) -> bool {
@@ -283,7 +283,7 @@ impl Drawn<'_> {
     /// Differentiates a run. The inputs are those of the run, and cotangents of its float results.
     fn derivative(&self, of: &Run, stage: Stage) -> Result<Run, &'static str> {
         let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
-        let policy = policies[(mixed(self.seed ^ 0xabc) % 3) as usize].clone();
+        let policy = policies[(splitmix64(self.seed ^ 0xabc) % 3) as usize].clone();
         let options = GradOptions::new().disconnected(Disconnected::Zeros).policy(policy);
         let derivative = of.graph.vjp(.., options).map_err(|_| "no derivative")?;
         let results = of.expected.iter().filter(|output| output.ty.dtype.is_float());
@@ -292,11 +292,11 @@ impl Drawn<'_> {
             let (name, tensor) = self.input(&derivative, index, output.values.shape());
             inputs.insert(name, tensor);
         }
-        evaluated(stage, &derivative, &inputs)
+        evaluate_run(stage, &derivative, &inputs)
     }
 
     /// Differentiates a derivative, without the results of the original program.
-    fn second(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
+    fn second_derivative(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
         let graph = gradient.graph.with_only_outputs(&names).map_err(|_| "no derivative")?;
@@ -312,20 +312,20 @@ impl Drawn<'_> {
             self.input(&lanes, index, &shape)
         };
         let inputs = (0..lanes.inputs().len()).map(stacked).collect();
-        evaluated(Stage::Lanes, &lanes, &inputs)
+        evaluate_run(Stage::Lanes, &lanes, &inputs)
     }
 }
 
 const LANES: usize = 2;
 
 /// Returns a run of the graph that expects the results of the reference evaluator.
-fn evaluated(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Result<Run, &'static str> {
+fn evaluate_run(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Result<Run, &'static str> {
     let results = evaluate(graph, &arguments(graph, inputs)).map_err(|_| "an error of the program")?;
     let mut expected = Vec::with_capacity(results.len());
     for (output, values) in graph.outputs().iter().zip(results) {
         let numbers = values.scalars().map(|scalar| scalar.as_f64());
         let largest = numbers.fold(1f64, |largest, x| if x.is_nan() { f64::INFINITY } else { largest.max(x.abs()) });
-        if values.dtype().is_float() && largest > LARGEST {
+        if values.dtype().is_float() && largest > MAX_RESULT {
             return Err("not finite, or large");
         }
         let atol = tolerance(graph, values.dtype()) * largest;
@@ -335,10 +335,10 @@ fn evaluated(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTensor>)
 }
 
 /// The largest magnitude of a result: beyond it, a program amplifies its rounding errors too much.
-const LARGEST: f64 = 1e4;
+const MAX_RESULT: f64 = 1e4;
 
 /// The tolerance of programs whose floats are all f64.
-pub(super) const EXACT: f64 = 1e-9;
+pub(super) const F64_TOLERANCE: f64 = 1e-9;
 
 /// Returns the tolerance between results computed in different orders, relative to the largest result. It depends on
 /// the narrowest float type in the program.
@@ -347,7 +347,7 @@ fn tolerance(graph: &Graph, dtype: DType) -> f64 {
         return 0.0;
     }
     let of = |dtype: DType| match dtype {
-        DType::F64 => EXACT,
+        DType::F64 => F64_TOLERANCE,
         DType::F32 => 1e-4,
         DType::F16 => 2e-2,
         DType::BF16 => 0.1,

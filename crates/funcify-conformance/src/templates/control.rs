@@ -12,8 +12,8 @@ use super::draft::{Draft, sizes_of};
 
 pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[], &[8], &[4, 4]];
-    let shape = draft.of(&SHAPES);
-    let steps = draft.of(&[3, 2, 4, 5, 9, 34]);
+    let shape = draft.pick(&SHAPES);
+    let steps = draft.pick(&[3, 2, 4, 5, 9, 34]);
     let (xs, start) = (draft.input(&[&[steps], shape].concat()), draft.input(shape));
     let size = shape.last().copied().unwrap_or(1);
     let weights = [draft.input(&[size, size]), draft.input(&[size, size])];
@@ -22,7 +22,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     let before = cond(flag.gt(0.0), || product(draft, start, weights[0]), || start * 0.5);
     let ((last, other), ys) = scan_with(draft.direction(), (start, before), xs, |(state, other), x| {
         let total = if shape.is_empty() { x } else { x.sum(..) };
-        let name = if draft.one_in(2) { draft.second_name(state) } else { state };
+        let name = if draft.one_in(2) { draft.alias(state) } else { state };
         let holds = match draft.below(4) {
             0 => total.gt(0.0),
             1 => flag.gt(0.0),
@@ -36,7 +36,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
                 2 => product(draft, x, weights[draft.below(2)]),
                 3 => name,
                 4 => other * x,
-                5 => running(draft, name),
+                5 => cumulative_reduction(draft, name),
                 6 => fixed * x,
                 7 => scan_with(draft.direction().length(2), name, (), |state, ()| (state * 0.5 + x, ())).0,
                 _ => cond(flag.lt(0.2), || name * 0.5, || name - x),
@@ -52,7 +52,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
             0 => name,
             1 => product(draft, x, weights[draft.below(2)]),
             2 => next * x,
-            3 => draft.reading(state, next),
+            3 => draft.read_with(state, next),
             _ => other,
         };
         let kept = if draft.one_in(2) { name } else { next };
@@ -70,22 +70,22 @@ fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
 }
 
 /// Computes a cumulative reduction.
-fn running(draft: &Draft<'_, '_>, value: Value) -> Value {
+fn cumulative_reduction(draft: &Draft<'_, '_>, value: Value) -> Value {
     if value.rank() == 0 {
         return value;
     }
-    let kind = draft.of(&[ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::Prod]);
+    let kind = draft.pick(&[ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::Prod]);
     value.cumulative(kind, draft.below(value.rank()) as i64, draft.one_in(3))
 }
 
 /// Draws cumulative reductions in branches and steps, of captured and of computed values.
 pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[1], &[9], &[4, 2]];
-    let shape = draft.of(&SHAPES);
+    let shape = draft.pick(&SHAPES);
     let (x, y, flag) = (draft.input(shape), draft.input(shape), draft.input(&[]));
     let own = || {
-        let value = draft.of(&[x, y, x * y]);
-        running(draft, value)
+        let value = draft.pick(&[x, y, x * y]);
+        cumulative_reduction(draft, value)
     };
     let chosen = match draft.below(4) {
         0 => cond(flag.gt(0.0), own, || x),
@@ -93,18 +93,18 @@ pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
         2 => switch((flag * 2.0).floor().cast(DType::I64), [&own, &|| x, &own]),
         _ => own(),
     };
-    let bound = draft.of(&[2, 1, 3]);
+    let bound = draft.pick(&[2, 1, 3]);
     let carried = while_loop_bounded(
         bound,
         (constant(0i64), x),
-        |(count, _)| count.lt(draft.of(&[2i64, 0, 5])),
-        |(count, value)| (count + 1, running(draft, value).tanh()),
+        |(count, _)| count.lt(draft.pick(&[2i64, 0, 5])),
+        |(count, value)| (count + 1, cumulative_reduction(draft, value).tanh()),
     );
-    let steps = draft.of(&[2, 3, 5]);
+    let steps = draft.pick(&[2, 3, 5]);
     let rows = draft.input(&[&[steps], shape].concat());
     let (last, ys) = scan_with(draft.direction(), x, rows, |state, row| {
-        let next = cond(flag.gt(0.1), || running(draft, row), || running(draft, state)).tanh();
-        (next, running(draft, state))
+        let next = cond(flag.gt(0.1), || cumulative_reduction(draft, row), || cumulative_reduction(draft, state)).tanh();
+        (next, cumulative_reduction(draft, state))
     });
     vec![chosen, carried.1, last, ys]
 }
@@ -112,12 +112,12 @@ pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
 /// Draws loops that end early: their numbers of steps, their shortened traces, and the sizes that depend on them.
 pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[], &[3], &[1], &[2, 2], &[8]];
-    let shape = draft.of(&SHAPES);
-    let steps = draft.of(&[5, 3, 4, 8, 1, 16, 40, 70]);
+    let shape = draft.pick(&SHAPES);
+    let steps = draft.pick(&[5, 3, 4, 8, 1, 16, 40, 70]);
     let (xs, start) = (draft.input(&[&[steps], shape].concat()), draft.input(shape));
-    let limit = draft.of(&[0.4, 0.9, 1.7, 20.0, -1.0]);
+    let limit = draft.pick(&[0.4, 0.9, 1.7, 20.0, -1.0]);
     let ((last, count), ys) = scan_until_with(draft.direction(), (start, constant(0i64)), xs, |(state, count), x| {
-        let name = if draft.one_in(2) { draft.second_name(state) } else { state };
+        let name = if draft.one_in(2) { draft.alias(state) } else { state };
         let next = match draft.below(5) {
             0 => name + x,
             1 => name * x + x,
@@ -125,15 +125,15 @@ pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
             3 => name.maximum(x),
             _ => x - name,
         };
-        let watched = draft.of(&[next, name, x]);
+        let watched = draft.pick(&[next, name, x]);
         let total = if shape.is_empty() { watched } else { watched.sum(..) };
         let stop = match draft.below(3) {
             0 => total.abs().gt(limit),
-            1 => count.gt(draft.of(&[1i64, 0, 3, 7])),
+            1 => count.gt(draft.pick(&[1i64, 0, 3, 7])),
             _ => total.gt(limit) | count.gt(4i64),
         };
-        let y = draft.of(&[next, name, x, next * name]);
-        let ys = if draft.one_in(2) { vec![y] } else { vec![y, draft.reading(name, next)] };
+        let y = draft.pick(&[next, name, x, next * name]);
+        let ys = if draft.one_in(2) { vec![y] } else { vec![y, draft.read_with(name, next)] };
         ((next, count + 1), ys, stop)
     });
     let mut results = vec![last, count.cast(draft.dtype)];

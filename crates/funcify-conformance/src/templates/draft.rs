@@ -21,7 +21,7 @@ pub(super) struct Draft<'a, 'b> {
     /// `true` if an outer loop is open, so that no inputs can be declared and only `given` is available.
     is_inside: bool,
     /// The types of the inputs that the family requested.
-    asked: RefCell<Vec<(DType, Vec<usize>, Fill)>>,
+    requested_inputs: RefCell<Vec<(DType, Vec<usize>, Fill)>>,
 }
 
 impl<'a, 'b> Draft<'a, 'b> {
@@ -33,7 +33,7 @@ impl<'a, 'b> Draft<'a, 'b> {
             fills: RefCell::default(),
             given: RefCell::default(),
             is_inside: false,
-            asked: RefCell::default(),
+            requested_inputs: RefCell::default(),
         }
     }
 
@@ -47,7 +47,7 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 
     /// Lets some of these values replace later inputs.
-    pub(super) fn give(&self, values: &[Value]) {
+    pub(super) fn offer_as_inputs(&self, values: &[Value]) {
         self.given.borrow_mut().extend(values);
     }
 
@@ -55,8 +55,8 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.fills.into_inner()
     }
 
-    pub(super) fn asked(&self) -> Vec<(DType, Vec<usize>, Fill)> {
-        self.asked.borrow().clone()
+    pub(super) fn requested_inputs(&self) -> Vec<(DType, Vec<usize>, Fill)> {
+        self.requested_inputs.borrow().clone()
     }
 
     /// Returns a number in `0..count`; smaller numbers are simpler choices.
@@ -69,13 +69,13 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 
     /// Returns one of these items; the first one is the simplest choice.
-    pub(super) fn of<T: Clone>(&self, from: &[T]) -> T {
-        self.choices.borrow_mut().of(from)
+    pub(super) fn pick<T: Clone>(&self, from: &[T]) -> T {
+        self.choices.borrow_mut().pick(from)
     }
 
     /// Returns one of these items, with probabilities proportional to their weights.
-    pub(super) fn weighted<T: Copy>(&self, from: &[(usize, T)]) -> T {
-        self.choices.borrow_mut().weighted(from)
+    pub(super) fn pick_weighted<T: Copy>(&self, from: &[(usize, T)]) -> T {
+        self.choices.borrow_mut().pick_weighted(from)
     }
 
     /// Returns a float input.
@@ -85,7 +85,7 @@ impl<'a, 'b> Draft<'a, 'b> {
 
     /// Returns an input with this type and kind of elements. A given value may replace it.
     pub(super) fn input_of(&self, dtype: DType, shape: &[usize], fill: Fill) -> Value {
-        self.asked.borrow_mut().push((dtype, shape.to_vec(), fill));
+        self.requested_inputs.borrow_mut().push((dtype, shape.to_vec(), fill));
         if self.is_inside {
             return self.given.borrow_mut().pop().expect("the dry run requested the same inputs");
         }
@@ -96,7 +96,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
         let mut fills = self.fills.borrow_mut();
         fills.push(fill);
-        self.builder.input(&format!("x{}", fills.len() - 1), TensorType::new(dtype, sized(shape)))
+        self.builder.input(&format!("x{}", fills.len() - 1), TensorType::new(dtype, shape_from(shape)))
     }
 
     /// Returns a number of steps: usually small, sometimes on either side of a threshold of the planner.
@@ -104,8 +104,8 @@ impl<'a, 'b> Draft<'a, 'b> {
         const FEW: [usize; 9] = [3, 2, 4, 5, 1, 6, 7, 8, 0];
         const THRESHOLDS: [usize; 14] = [12, 13, 16, 32, 33, 34, 63, 64, 65, 66, 255, 256, 257, 300];
         match self.below(8) {
-            0..=6 => self.of(&FEW),
-            _ => self.of(&THRESHOLDS),
+            0..=6 => self.pick(&FEW),
+            _ => self.pick(&THRESHOLDS),
         }
     }
 
@@ -116,13 +116,13 @@ impl<'a, 'b> Draft<'a, 'b> {
 
     /// Returns an alias of the value, with the same elements and shape, which the planner turns into a view of the
     /// same memory or a copy.
-    pub(super) fn second_name(&self, value: Value) -> Value {
+    pub(super) fn alias(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
         match self.below(20) {
             0 | 1 => value.stop_gradient(),
             2 => apply(Cast { dtype: value.dtype() }, &[value])[0],
-            3 => value.unsqueeze(0).reshape(sized(&shape)),
+            3 => value.unsqueeze(0).reshape(shape_from(&shape)),
             4 => checkpoint(|| value),
             5 => cond(constant(true), || value, || value * 0.5),
             6 => switch(constant(0i64), [&|| value, &|| value * 2.0]),
@@ -137,11 +137,11 @@ impl<'a, 'b> Draft<'a, 'b> {
             12 if rank > 0 => apply(Slice { axis: 0, start: 0.into(), limit: shape[0].into(), step: 1 }, &[value])[0],
             13 if rank > 1 => value.t().t(),
             14 if rank > 0 => value.reverse(0).reverse(0),
-            15 => apply(Broadcast { shape: sized(&shape) }, &[value])[0],
+            15 => apply(Broadcast { shape: shape_from(&shape) }, &[value])[0],
             16 => while_loop_bounded(0, value, |_| constant(true), |value| value * 0.5),
             17 => value.unsqueeze(0).max(0),
             18 if rank > 0 => value.take(0, iota(shape[0], DType::I64)),
-            19 => apply(Reshape { shape: sized(&shape) }, &[value])[0],
+            19 => apply(Reshape { shape: shape_from(&shape) }, &[value])[0],
             _ => value.stop_gradient(),
         }
     }
@@ -155,7 +155,7 @@ impl<'a, 'b> Draft<'a, 'b> {
             1 if rank > 0 => value.reverse(self.below(rank) as i64),
             2 if rank > 0 && shape[0] > 1 => value.slice(0, 1..),
             3 if rank > 0 && shape[rank - 1] > 1 => value.slice(-1, ..1),
-            4 => value.broadcast_to(sized(&[&[2], shape.as_slice()].concat())),
+            4 => value.broadcast_to(shape_from(&[&[2], shape.as_slice()].concat())),
             5 if rank > 0 && shape[0] > 0 => value.index(0, -1),
             6 if rank > 0 && shape[0] > 1 => concat(&[value.slice(0, 1..), value.slice(0, ..1)], 0),
             7 if rank > 0 => value.pad(0, 1, 1, 0.25),
@@ -171,20 +171,20 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
         let count: usize = shape.iter().product();
         if own.iter().product::<usize>() == count && count > 0 && self.one_in(2) {
-            return value.reshape(sized(shape));
+            return value.reshape(shape_from(shape));
         }
         if own.len() <= shape.len() && shape[shape.len() - own.len()..] == own {
-            return value.broadcast_to(sized(shape));
+            return value.broadcast_to(shape_from(shape));
         }
         if own.len() > shape.len() && own[own.len() - shape.len()..] == *shape {
             let axes = own.len() - shape.len();
             return (0..axes).fold(value, |value, _| value.sum(0));
         }
-        (value.sum(..) * 0.25).broadcast_to(sized(shape))
+        (value.sum(..) * 0.25).broadcast_to(shape_from(shape))
     }
 
     /// Computes a value from `value` and `other`, of the same shape or another.
-    pub(super) fn reading(&self, value: Value, other: Value) -> Value {
+    pub(super) fn read_with(&self, value: Value, other: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
         let same = || self.fit(other, &shape);
@@ -209,7 +209,7 @@ impl<'a, 'b> Draft<'a, 'b> {
 }
 
 /// Returns the shape with these sizes.
-pub(super) fn sized(sizes: &[usize]) -> Shape {
+pub(super) fn shape_from(sizes: &[usize]) -> Shape {
     Shape::new(sizes.iter().copied())
 }
 

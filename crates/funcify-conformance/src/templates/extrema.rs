@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::*;
 
 pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let (steps, rows, count) = (draft.of(&[3, 2, 4, 6, 9]), draft.of(&[3, 2, 1, 8]), draft.of(&[4, 3, 2, 9, 1]));
+    let (steps, rows, count) = (draft.pick(&[3, 2, 4, 6, 9]), draft.pick(&[3, 2, 1, 8]), draft.pick(&[4, 3, 2, 9, 1]));
     let (xs, start) = (draft.input(&[steps, rows, count]), draft.input(&[rows]));
     let (last, ys) = scan_with(draft.direction(), start, xs, |state, x| {
         let factor = state.unsqueeze(1);
@@ -19,8 +19,8 @@ pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
             3 => x * x - factor * 0.5,
             _ => product,
         };
-        let next = chosen(draft, elements, [rows, count]);
-        let next = if draft.one_in(4) { draft.second_name(next) } else { next };
+        let next = select_element(draft, elements, [rows, count]);
+        let next = if draft.one_in(4) { draft.alias(next) } else { next };
         let beside = match draft.below(4) {
             0 => product,
             1 => select(elements.eq(next.unsqueeze(1)), product, 0.0),
@@ -33,15 +33,15 @@ pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
 }
 
 /// Selects one element of each row, or computes a value from comparisons with it.
-fn chosen(draft: &Draft<'_, '_>, elements: Value, [rows, count]: [usize; 2]) -> Value {
+fn select_element(draft: &Draft<'_, '_>, elements: Value, [rows, count]: [usize; 2]) -> Value {
     let largest = || elements.max(1).unsqueeze(1);
     match draft.below(8) {
         0 => elements.max(1),
         1 => elements.min(1),
-        2 => elements.cumulative(draft.of(&[ReduceKind::Max, ReduceKind::Min]), 1, false).index(1, -1),
+        2 => elements.cumulative(draft.pick(&[ReduceKind::Max, ReduceKind::Min]), 1, false).index(1, -1),
         3 => {
             let places = iota(count, DType::I64).zeros_like().broadcast_to([rows, count]);
-            let mode = draft.of(&[ScatterMode::Max, ScatterMode::Min]);
+            let mode = draft.pick(&[ScatterMode::Max, ScatterMode::Min]);
             (elements * 0.5).scatter(1, places, elements, mode).index(1, 0)
         }
         4 => elements.sort(1, draft.one_in(2)).0.index(1, 0),

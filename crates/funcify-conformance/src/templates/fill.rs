@@ -10,7 +10,7 @@ pub(super) enum Fill {
     /// Integers between these two, inclusive.
     Integers(i64, i64),
     /// Booleans.
-    Truths,
+    Booleans,
 }
 
 impl Fill {
@@ -21,13 +21,13 @@ impl Fill {
         // the seed.
         let count = shape.iter().product::<usize>().max(1) as u64;
         let grid = count.next_power_of_two().max(64);
-        let (odd, shift) = (mixed(seed) | 1, mixed(seed ^ 0x5eed));
+        let (odd, shift) = (splitmix64(seed) | 1, splitmix64(seed ^ 0x5eed));
         HostTensor::from_fn(dtype, shape, |_| {
-            let bits = mixed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(index));
+            let bits = splitmix64(seed.wrapping_mul(0x9e37_79b9).wrapping_add(index));
             let place = index.wrapping_mul(odd).wrapping_add(shift) % grid;
             index += 1;
             match self {
-                Fill::Truths => Scalar::Bool(bits & 1 == 1),
+                Fill::Booleans => Scalar::Bool(bits & 1 == 1),
                 Fill::Integers(low, high) => {
                     let count = (i128::from(high) - i128::from(low) + 1) as u128;
                     Scalar::Int((i128::from(low) + (u128::from(bits) % count) as i128) as i64)

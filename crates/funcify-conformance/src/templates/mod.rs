@@ -42,7 +42,7 @@ use draft::Draft;
 use fill::Fill;
 use funcify::ops::{ReduceKind, ScatterMode};
 
-use crate::arbitrary::{Choices, mixed};
+use crate::arbitrary::{Choices, splitmix64};
 
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
@@ -64,7 +64,7 @@ const FAMILIES: [(&str, Make); 26] = [
     ("last rows", taps::last_rows),
     ("shares of parts", parts::shares),
     ("innermost axis", parts::innermost),
-    ("products beside loops", parts::beside),
+    ("products beside loops", parts::products_beside_loops),
     ("choices", control::choices),
     ("running reductions", control::running_reductions),
     ("early ends", control::early_ends),
@@ -98,7 +98,7 @@ impl TemplateProgram {
     /// Returns the error of [`Graph::build`].
     pub fn new(family: usize, choices: &mut Choices) -> Result<TemplateProgram, Error> {
         let (name, make) = FAMILIES[family % FAMILIES.len()];
-        let dtype = choices.weighted(&[(6, DType::F64), (4, DType::F32), (1, DType::F16), (1, DType::BF16)]);
+        let dtype = choices.pick_weighted(&[(6, DType::F64), (4, DType::F32), (1, DType::F16), (1, DType::BF16)]);
         let shape = choices.below(10);
         let other = choices.below(FAMILIES.len());
         let mut fills = Vec::new();
@@ -106,7 +106,7 @@ impl TemplateProgram {
             8 => {
                 let draft = Draft::new(choices, builder, dtype);
                 let first = make(&draft);
-                draft.give(&first);
+                draft.offer_as_inputs(&first);
                 let second = FAMILIES[other].1(&draft);
                 fills = draft.fills();
                 [first, second].concat()
@@ -126,7 +126,7 @@ impl TemplateProgram {
     fn tensor(&self, name: &str, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
         let place = name.strip_prefix('x').and_then(|number| number.parse::<usize>().ok());
         let fill = place.and_then(|place| self.fills.get(place)).copied().unwrap_or(Fill::Floats);
-        fill.tensor(dtype, shape, seed.wrapping_mul(1009).wrapping_add(crate::arbitrary::mixed(hash(name))))
+        fill.tensor(dtype, shape, seed.wrapping_mul(1009).wrapping_add(crate::arbitrary::splitmix64(hash(name))))
     }
 }
 
@@ -138,28 +138,28 @@ fn hash(name: &str) -> u64 {
 fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
     let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
     // A dry run, whose program is discarded, records the inputs that the family requests.
-    let asked = RefCell::new(Vec::new());
+    let requested_inputs = RefCell::new(Vec::new());
     let mut dry = choices.clone();
     _ = Graph::build("dry", |builder| {
         let draft = Draft::new(&mut dry, builder, dtype);
         let outputs = make(&draft);
-        asked.replace(draft.asked());
+        requested_inputs.replace(draft.requested_inputs());
         outputs
     });
-    let asked = asked.into_inner();
-    let is_row = |index: usize| !asked[index].1.contains(&0) && (rows_of >> (index % 12)) & 1 == 1;
+    let requested_inputs = requested_inputs.into_inner();
+    let is_row = |index: usize| !requested_inputs[index].1.contains(&0) && (rows_of >> (index % 12)) & 1 == 1;
     let (mut rows, mut fixed) = (Vec::new(), Vec::new());
-    for (index, (dtype, shape, fill)) in asked.iter().enumerate() {
+    for (index, (dtype, shape, fill)) in requested_inputs.iter().enumerate() {
         fills.push(*fill);
         let sizes = if is_row(index) { [&[outer], shape.as_slice()].concat() } else { shape.clone() };
-        let value = builder.input(&format!("x{index}"), TensorType::new(*dtype, draft::sized(&sizes)));
+        let value = builder.input(&format!("x{index}"), TensorType::new(*dtype, draft::shape_from(&sizes)));
         if is_row(index) { rows.push(value) } else { fixed.push(value) }
     }
     let start = constant(HostTensor::scalar(0.125f64).cast(dtype));
     let (last, ys) = scan_with(ScanOptions::new().length(outer), start, rows, |carry, rows| {
         let (mut rows, mut fixed) = (rows.into_iter(), fixed.iter().copied());
         let next = |index: usize| if is_row(index) { rows.next() } else { fixed.next() };
-        let mut given: Vec<Value> = (0..asked.len()).filter_map(next).collect();
+        let mut given: Vec<Value> = (0..requested_inputs.len()).filter_map(next).collect();
         // The first float depends on the carry.
         if let Some(first) = given.first_mut().filter(|first| first.dtype() == dtype) {
             *first = *first + carry * 0.25;

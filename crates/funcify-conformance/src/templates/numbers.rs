@@ -16,7 +16,7 @@ const TYPES: [DType; 4] = [DType::I64, DType::I32, DType::U8, DType::U32];
 
 /// Returns a start value near 0 or near the limit of the integers that the plan's floats represent.
 fn start(draft: &Draft<'_, '_>, dtype: DType) -> i64 {
-    let near: i64 = draft.of(&[0, 1, -1, 3, 20, -20]);
+    let near: i64 = draft.pick(&[0, 1, -1, 3, 20, -20]);
     let number: i64 = match draft.below(8) {
         0..=3 => near,
         4 => (1 << 24) - 1 - near.abs(),
@@ -32,14 +32,14 @@ fn start(draft: &Draft<'_, '_>, dtype: DType) -> i64 {
     }
 }
 
-fn whole(number: i64, dtype: DType) -> Value {
+fn integer_constant(number: i64, dtype: DType) -> Value {
     constant(HostTensor::scalar(number).cast(dtype))
 }
 
 pub(super) fn integers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 4] = [&[], &[3], &[2, 2], &[1]];
-    let (shape, dtype) = (draft.of(&SHAPES), draft.of(&TYPES));
-    let steps = draft.of(&[3, 2, 5, 8, 20, 33]);
+    let (shape, dtype) = (draft.pick(&SHAPES), draft.pick(&TYPES));
+    let steps = draft.pick(&[3, 2, 5, 8, 20, 33]);
     let xs = draft.input(&[&[steps], shape].concat());
     let float = draft.input(shape);
     let least = if matches!(dtype, DType::U8 | DType::U32) { 0 } else { -3 };
@@ -47,26 +47,26 @@ pub(super) fn integers(draft: &Draft<'_, '_>) -> Vec<Value> {
     let rows = draft.input_of(dtype, &[&[steps], shape].concat(), Fill::Integers(least, 5));
     let start = match draft.below(3) {
         0 => given,
-        _ => draft.fit(whole(start(draft, dtype), dtype), shape),
+        _ => draft.fit(integer_constant(start(draft, dtype), dtype), shape),
     };
-    let fixed = whole(
-        draft.of(&[1, 2, 3, 5, 16, 255, 1 << 12, 1 << 23]).min(if dtype == DType::U8 { 255 } else { i64::MAX }),
+    let fixed = integer_constant(
+        draft.pick(&[1, 2, 3, 5, 16, 255, 1 << 12, 1 << 23]).min(if dtype == DType::U8 { 255 } else { i64::MAX }),
         dtype,
     );
     let ((last, state), ys) = scan_with(draft.direction(), (start, float), (xs, rows), |(number, state), (x, row)| {
         let mask = x.gt(state).cast(dtype);
-        let any = || draft.of(&[row, mask, fixed, number, given]);
-        let name = if draft.one_in(3) { draft.second_name(number) } else { number };
-        let next = whole_op(draft, name, any());
+        let any = || draft.pick(&[row, mask, fixed, number, given]);
+        let name = if draft.one_in(3) { draft.alias(number) } else { number };
+        let next = integer_op(draft, name, any());
         let seen = match draft.below(3) {
             0 => next,
-            1 => whole_op(draft, any(), any()),
+            1 => integer_op(draft, any(), any()),
             _ => {
-                let seen = whole_op(draft, mask, any());
-                whole_op(draft, seen, any())
+                let seen = integer_op(draft, mask, any());
+                integer_op(draft, seen, any())
             }
         };
-        let seen = draft.fit_whole(seen, shape);
+        let seen = draft.fit_integers(seen, shape);
         let as_float = match draft.below(3) {
             0 => seen.cast(draft.dtype),
             1 => seen.gt(2).cast(draft.dtype),
@@ -74,21 +74,21 @@ pub(super) fn integers(draft: &Draft<'_, '_>) -> Vec<Value> {
         };
         let state = (state * 0.5 + x + as_float.tanh()).tanh();
         let y = if draft.one_in(2) { number } else { seen };
-        ((draft.fit_whole(next, shape), state), (y, as_float))
+        ((draft.fit_integers(next, shape), state), (y, as_float))
     });
     vec![last, state, ys.0, ys.1]
 }
 
-fn whole_op(draft: &Draft<'_, '_>, a: Value, b: Value) -> Value {
+fn integer_op(draft: &Draft<'_, '_>, a: Value, b: Value) -> Value {
     let dtype = a.dtype();
-    let one = |number: i64| whole(number, dtype);
+    let one = |number: i64| integer_constant(number, dtype);
     match draft.below(24) {
         0 => a + b,
         1 => a - b,
         2 => a + one(1),
         3 => !a,
-        4 => a % one(draft.of(&[2, 3, 7, 100])),
-        5 => a / one(draft.of(&[2, 3])),
+        4 => a % one(draft.pick(&[2, 3, 7, 100])),
+        5 => a / one(draft.pick(&[2, 3])),
         6 => a * one(2),
         7 => a.maximum(b),
         8 => a.minimum(b),
@@ -112,8 +112,8 @@ fn whole_op(draft: &Draft<'_, '_>, a: Value, b: Value) -> Value {
 
 /// Draws integers that are known at plan time.
 pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let size = draft.of(&[4, 3, 8, 63, 64, 65, 130]);
-    let steps = draft.of(&[3, 2, 5]);
+    let size = draft.pick(&[4, 3, 8, 63, 64, 65, 130]);
+    let steps = draft.pick(&[3, 2, 5]);
     let (xs, start) = (draft.input(&[steps, size]), draft.input(&[size]));
     let places = match draft.below(6) {
         0 => iota(size, DType::I64),
@@ -124,9 +124,9 @@ pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
         _ => constant(HostTensor::from_fn(DType::I64, &[size], |at| Scalar::Int((at[0] as i64 * 7) % 5))),
     };
     let counts = scan_with(draft.direction(), start, (xs, iota(steps, DType::I64)), |state, (x, t)| {
-        let taken = draft.of(&[x, state]).take(0, places);
-        let at = draft.of(&[t, t * 2, t - 1, places.index(0, 0), (t % 2)]);
-        let one = draft.of(&[x, state]).dynamic_slice(0, at, 2);
+        let taken = draft.pick(&[x, state]).take(0, places);
+        let at = draft.pick(&[t, t * 2, t - 1, places.index(0, 0), (t % 2)]);
+        let one = draft.pick(&[x, state]).dynamic_slice(0, at, 2);
         let next = (state * 0.5 + taken).tanh();
         (next, (one, (places + t).cast(draft.dtype).sum(0), t.cast(draft.dtype)))
     });
@@ -136,15 +136,15 @@ pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
 /// Draws floats narrower than those of the plan, and masks.
 pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[], &[2, 3], &[4, 4], &[1]];
-    let shape = draft.of(&SHAPES);
-    let steps = draft.of(&[3, 2, 4, 5]);
-    let narrow = draft.of(&[DType::F16, DType::BF16, DType::F32]);
+    let shape = draft.pick(&SHAPES);
+    let steps = draft.pick(&[3, 2, 4, 5]);
+    let narrow = draft.pick(&[DType::F16, DType::BF16, DType::F32]);
     let (xs, start) = (draft.input(&[&[steps], shape].concat()), draft.input(shape));
     let state = draft.input_of(narrow, shape, Fill::Floats);
-    let truth = draft.input_of(DType::Bool, shape, Fill::Truths);
+    let truth = draft.input_of(DType::Bool, shape, Fill::Booleans);
     let ((last, kept, mask), ys) = scan_with(draft.direction(), (start, state, truth), xs, |(wide, kept, mask), x| {
         let cast = x.cast(narrow);
-        let name = if draft.one_in(2) { draft.second_name(kept) } else { kept };
+        let name = if draft.one_in(2) { draft.alias(kept) } else { kept };
         let next = match draft.below(10) {
             0 => name + cast,
             1 => name * cast,
@@ -165,7 +165,7 @@ pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => next,
         };
         let as_wide = folded.cast(draft.dtype);
-        let as_mask = mask.cast(draft.of(&[draft.dtype, narrow])).cast(draft.dtype);
+        let as_mask = mask.cast(draft.pick(&[draft.dtype, narrow])).cast(draft.dtype);
         let is_new = x.gt(wide);
         let turned = match draft.below(5) {
             0 => is_new,
@@ -182,18 +182,18 @@ pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws random bits: words of keys, and numbers computed from them.
 pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let steps = draft.of(&[3, 2, 5]);
-    let size = draft.of(&[3, 1, 2, 8]);
+    let steps = draft.pick(&[3, 2, 5]);
+    let size = draft.pick(&[3, 1, 2, 8]);
     let xs = draft.input(&[steps, size]);
     let key = draft.input_of(DType::U32, &[2], Fill::Integers(0, u32::MAX.into()));
     let start = draft.input(&[size]);
-    let count = draft.of(&[4i64, 2, 0]);
+    let count = draft.pick(&[4i64, 2, 0]);
     let ((last, key, bits), ys) = scan_with(
         draft.direction(),
         (start, key, random::bits(key, [size])),
         (xs, iota(steps, DType::I64)),
         |(state, key, bits), (x, t)| {
-            let name = if draft.one_in(2) { draft.second_name(key) } else { key };
+            let name = if draft.one_in(2) { draft.alias(key) } else { key };
             let next_key = match draft.below(4) {
                 0 => random::fold_in(name, t),
                 1 => random::split(name, 2).index(0, 1),
@@ -212,7 +212,7 @@ pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
             };
             let noise = random::uniform(next_key, [size], draft.dtype, 0.0, 1.0);
             let next = (state * 0.5 + x * noise).tanh();
-            let y = draft.of(&[drawn, bits, mixed]);
+            let y = draft.pick(&[drawn, bits, mixed]);
             ((next, next_key, mixed), (y, noise, name))
         },
     );
@@ -227,10 +227,10 @@ pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 impl Draft<'_, '_> {
     /// Converts integers to the given shape.
-    fn fit_whole(&self, value: Value, shape: &[usize]) -> Value {
+    fn fit_integers(&self, value: Value, shape: &[usize]) -> Value {
         match shape_of(value) {
             Some(own) if own == shape => value,
-            _ => value.broadcast_to(super::draft::sized(shape)),
+            _ => value.broadcast_to(super::draft::shape_from(shape)),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! (`innermost.rs`); a program is divided from `MIN_NS_FOR_THREADS` on, into parts of at least `MIN_ROWS_PER_PART` rows or at most
 //! `MAX_ELEMENTS_PER_PART` elements.
 
-use super::draft::{Draft, sized, sizes_of};
+use super::draft::{Draft, shape_from, sizes_of};
 use super::*;
 
 /// The sizes of the axis.
@@ -16,9 +16,9 @@ const SIZES: [usize; 9] = [8, 4, 2, 3, 9, 7, 12, 16, 24];
 /// Draws sums over the axis, and ops on them.
 pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     let is_large = draft.one_in(80);
-    let size = if is_large { draft.of(&[4096, 2048, 2049]) } else { draft.of(&SIZES) };
-    let steps = if is_large { draft.of(&[100, 200]) } else { draft.of(&[2, 3, 1, 5, 8]) };
-    let width = draft.of(&[2, 1, 3]);
+    let size = if is_large { draft.pick(&[4096, 2048, 2049]) } else { draft.pick(&SIZES) };
+    let steps = if is_large { draft.pick(&[100, 200]) } else { draft.pick(&[2, 3, 1, 5, 8]) };
+    let width = draft.pick(&[2, 1, 3]);
     let shape: Vec<usize> = match draft.below(3) {
         0 => vec![size],
         1 if !is_large => vec![size, width],
@@ -35,7 +35,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     let total = draft.input(&rest);
     let is_whole = rest.is_empty() || draft.one_in(2);
     if draft.one_in(2) {
-        return one_share(draft, (xs, start, scales, fixed), axis, is_whole);
+        return single_share(draft, (xs, start, scales, fixed), axis, is_whole);
     }
     let ((last, total), ys) =
         scan_with(draft.direction(), (start, total), (xs, scales), |(state, total), (x, scale)| {
@@ -46,16 +46,16 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
                 3 => x - state * scale,
                 _ => state.maximum(x) * 0.9,
             };
-            let from = draft.of(&[next, next * x, x, state, next.square()]);
+            let from = draft.pick(&[next, next * x, x, state, next.square()]);
             let counts = draft.one_in(6);
             let sum = |value: Value| if is_whole { value.sum(axis as i64) } else { value.sum(..) };
             let mut share = match counts {
-                true => whole_numbers(draft, sum(from.gt(0.1).cast(DType::I64))),
+                true => op_on_integers(draft, sum(from.gt(0.1).cast(DType::I64))),
                 false => sum(from),
             };
-            let other = if draft.one_in(2) { sum(draft.of(&[x, next * 0.5])) } else { scale };
+            let other = if draft.one_in(2) { sum(draft.pick(&[x, next * 0.5])) } else { scale };
             for _ in 0..draft.below(4) {
-                share = on_share(draft, share, draft.fit(other, &sizes_of(share)), fixed, scale);
+                share = op_on_share(draft, share, draft.fit(other, &sizes_of(share)), fixed, scale);
             }
             let added = draft.fit(share, &rest);
             let total_next = match draft.below(6) {
@@ -64,11 +64,11 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
                 2 => total * 0.5 + added,
                 3 => total * scale + added,
                 4 => added,
-                _ => draft.second_name(total) + added * 0.5,
+                _ => draft.alias(total) + added * 0.5,
             };
             let y = match draft.below(5) {
                 0 => total,
-                1 => draft.reading(total_next, scale),
+                1 => draft.read_with(total_next, scale),
                 2 => next,
                 _ => share,
             };
@@ -76,20 +76,20 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
         });
     let mut results = vec![last, ys];
     let behind = match draft.below(4) {
-        0 => on_share(draft, total, draft.fit(fixed, &rest), fixed, fixed),
-        1 => draft.reading(total, fixed),
+        0 => op_on_share(draft, total, draft.fit(fixed, &rest), fixed, fixed),
+        1 => draft.read_with(total, fixed),
         _ => total,
     };
     results.push(behind);
     if draft.one_in(3) {
-        let whole = on_share(draft, ys, draft.fit(fixed, &sizes_of(ys)), fixed, fixed);
+        let whole = op_on_share(draft, ys, draft.fit(fixed, &sizes_of(ys)), fixed, fixed);
         results.push(whole);
     }
     results
 }
 
 /// Draws a single sum and at most two ops on it, each of which may end the search for an axis.
-fn one_share(
+fn single_share(
     draft: &Draft<'_, '_>,
     (xs, start, scales, fixed): (Value, Value, Value, Value),
     axis: usize,
@@ -97,10 +97,10 @@ fn one_share(
 ) -> Vec<Value> {
     let (last, ys) = scan_with(draft.direction(), start, (xs, scales), |state, (x, scale)| {
         let next = state.sin() + x;
-        let from = draft.of(&[next, x * next]);
+        let from = draft.pick(&[next, x * next]);
         let sum = |value: Value| if is_whole { value.sum(axis as i64) } else { value.sum(..) };
         let mut share = match draft.one_in(4) {
-            true => whole_numbers(draft, sum(from.gt(0.1).cast(DType::I64))),
+            true => op_on_integers(draft, sum(from.gt(0.1).cast(DType::I64))),
             false => sum(from),
         };
         for _ in 0..1 + draft.below(2) {
@@ -109,7 +109,7 @@ fn one_share(
                 1 => scale,
                 _ => fixed,
             };
-            share = on_share(draft, share, draft.fit(other, &sizes_of(share)), fixed, scale);
+            share = op_on_share(draft, share, draft.fit(other, &sizes_of(share)), fixed, scale);
         }
         (next, share)
     });
@@ -121,7 +121,7 @@ fn one_share(
 }
 
 /// Applies an op to integer sums, and returns a float.
-fn whole_numbers(draft: &Draft<'_, '_>, sum: Value) -> Value {
+fn op_on_integers(draft: &Draft<'_, '_>, sum: Value) -> Value {
     let value = match draft.below(12) {
         0 => sum,
         1 => sum / 2,
@@ -140,7 +140,7 @@ fn whole_numbers(draft: &Draft<'_, '_>, sum: Value) -> Value {
 }
 
 /// Applies a linear or nonlinear op to a value that may be computed in shares.
-fn on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, scale: Value) -> Value {
+fn op_on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, scale: Value) -> Value {
     let shape = sizes_of(share);
     let (rank, dtype) = (shape.len(), share.dtype());
     match draft.below(40) {
@@ -169,18 +169,18 @@ fn on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, sca
         22 if rank > 0 => share.sum(0),
         23 if rank > 0 && !shape.contains(&0) => share.max(0),
         24 => share % 0.7,
-        25 => draft.second_name(share),
+        25 => draft.alias(share),
         26 => share.is_finite().cast(dtype) + share,
-        27 => share.broadcast_to(sized(&[&[2], shape.as_slice()].concat())).sum(0),
-        28 => share.broadcast_to(sized(&[&[2], shape.as_slice()].concat())).prod(0),
+        27 => share.broadcast_to(shape_from(&[&[2], shape.as_slice()].concat())).sum(0),
+        28 => share.broadcast_to(shape_from(&[&[2], shape.as_slice()].concat())).prod(0),
         29 if rank > 0 => share.cumsum(0, draft.one_in(2)),
         30 if rank > 0 => share.take(0, iota(shape[0], DType::I64) / 2),
         31 if rank > 0 && shape[0] > 0 => share.dynamic_update(0, other.slice(0, ..1), constant(0i64)),
         32 if rank > 0 && shape[0] > 0 => {
-            let indices = iota(1, DType::I64).reshape(sized(&vec![1; rank]));
+            let indices = iota(1, DType::I64).reshape(shape_from(&vec![1; rank]));
             let part = other.slice(0, ..1);
             let indices = indices.broadcast_to(part.shape());
-            share.scatter(0, indices, part, draft.of(&[ScatterMode::Add, ScatterMode::Set, ScatterMode::Max]))
+            share.scatter(0, indices, part, draft.pick(&[ScatterMode::Add, ScatterMode::Set, ScatterMode::Max]))
         }
         33 => share.copysign(other),
         34 => other / (share * share + 1.0),
@@ -195,9 +195,9 @@ fn on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, sca
 
 /// Draws values whose innermost axis is the parallel one, and small products of them.
 pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let size = draft.of(&[8, 7, 9, 2, 3, 16]);
-    let width = draft.of(&[2, 3, 1, 4, 5, 8]);
-    let steps = draft.of(&[3, 2, 5, 8]);
+    let size = draft.pick(&[8, 7, 9, 2, 3, 16]);
+    let width = draft.pick(&[2, 3, 1, 4, 5, 8]);
+    let steps = draft.pick(&[3, 2, 5, 8]);
     let has_own = draft.one_in(2);
     let shape = if draft.one_in(2) { vec![size, width] } else { vec![size, 1, width] };
     let rank = shape.len();
@@ -217,7 +217,7 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
             0 => (product + x).tanh(),
             1 => product + x * 0.5,
             2 => x - product * state,
-            3 => draft.second_name(state) * 0.5 + x * product,
+            3 => draft.alias(state) * 0.5 + x * product,
             _ => product.maximum(x) * 0.9,
         };
         let flat = |value: Value| value.reshape([size, width]);
@@ -233,7 +233,7 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
             2 => next.t(),
             3 => concat(&[next, x], -1),
             4 => next.softmax(-1),
-            5 => draft.reading(next, x),
+            5 => draft.read_with(next, x),
             _ => next.sum(0),
         };
         ((next, sums), (y, state))
@@ -248,10 +248,10 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws products before and after a loop whose rows or columns are the axis that stays parallel: a part has some
 /// columns of each row of an input, and no instruction crosses several of its rows (`lies_within_units`).
-pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let size = draft.of(&SIZES);
-    let (rows, inner) = (draft.of(&[1, 2, 3]), draft.of(&[4, 1, 2, 5]));
-    let steps = draft.of(&[3, 1, 2, 5]);
+pub(super) fn products_beside_loops(draft: &Draft<'_, '_>) -> Vec<Value> {
+    let size = draft.pick(&SIZES);
+    let (rows, inner) = (draft.pick(&[1, 2, 3]), draft.pick(&[4, 1, 2, 5]));
+    let steps = draft.pick(&[3, 1, 2, 5]);
     let weight = if draft.one_in(3) { draft.input(&[size, inner]).t() } else { draft.input(&[inner, size]) };
     let side = draft.input(&[rows, inner]);
     let product = |left: Value| match draft.below(4) {
@@ -268,7 +268,7 @@ pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
     }
     let shape = sizes_of(start);
     let xs = match draft.below(3) {
-        0 => product(draft.input(&[steps, rows, inner])).reshape(sized(&[&[steps], shape.as_slice()].concat())),
+        0 => product(draft.input(&[steps, rows, inner])).reshape(shape_from(&[&[steps], shape.as_slice()].concat())),
         1 => draft.input(&[steps]),
         _ => draft.input(&[&[steps], shape.as_slice()].concat()),
     };
@@ -280,7 +280,7 @@ pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
             1 => (state + x).sin(),
             _ => state * 0.5 + x,
         };
-        (next, if draft.one_in(3) { draft.reading(next, state) } else { next })
+        (next, if draft.one_in(3) { draft.read_with(next, state) } else { next })
     });
     let behind = match (shape.len(), draft.below(5)) {
         (1, 0) => weight.matmul(last),
@@ -290,7 +290,7 @@ pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
         (_, 1) => last.matmul(last.t()),
         (_, 2) if shape.get(1) == Some(&size) => last.matmul(weight.t()),
         (_, 3) if shape.get(1) == Some(&size) => side.t().matmul(last),
-        _ => draft.reading(last, fixed),
+        _ => draft.read_with(last, fixed),
     };
     let more = if draft.one_in(2) { weight * 0.5 } else { product(side * 2.0) };
     vec![last, ys, behind, more]

@@ -13,26 +13,26 @@ use super::draft::{Draft, shape_of, sizes_of};
 
 pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 7] = [&[3], &[2, 3], &[], &[1], &[2, 2], &[4, 1], &[9]];
-    let shape = draft.of(&SHAPES);
+    let shape = draft.pick(&SHAPES);
     let steps = draft.steps().clamp(1, 70);
     let (xs, start) = (draft.input(&[&[steps], shape].concat()), draft.input(shape));
     let first_loop = |start: Value, xs: Value| {
         scan_with(draft.direction(), start, xs, |h, x| {
-            let next = draft.of(&[0, 1, 2, 3, 4]);
+            let next = draft.pick(&[0, 1, 2, 3, 4]);
             let next = match next {
                 0 => (h + x).tanh(),
                 1 => h * 0.5 + x,
                 2 => x - h * x,
                 3 => h * x,
-                _ => draft.second_name(x),
+                _ => draft.alias(x),
             };
             let ys = match draft.below(6) {
                 0 => vec![next],
                 1 => vec![next, next],
                 2 => vec![h, next],
-                3 => vec![draft.second_name(next), draft.reading(h, x)],
+                3 => vec![draft.alias(next), draft.read_with(h, x)],
                 4 => vec![draft.view(next), next],
-                _ => vec![draft.second_name(h)],
+                _ => vec![draft.alias(h)],
             };
             (next, ys)
         })
@@ -103,7 +103,7 @@ fn second_loop(draft: &Draft<'_, '_>, rows: Value) -> Vec<Value> {
             _ => two,
         };
         step.write(&carry, next);
-        draft.reading(next, one)
+        draft.read_with(next, one)
     });
     vec![done.ys, done.last(&carry)]
 }

@@ -15,8 +15,8 @@ use super::draft::{Draft, shape_of};
 const SIZES: [usize; 10] = [3, 2, 1, 4, 5, 8, 9, 16, 17, 33];
 
 pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let [rows, size] = [draft.of(&SIZES[..6]), draft.of(&SIZES)];
-    let steps = draft.of(&[3, 2, 1, 5, 8, 16]);
+    let [rows, size] = [draft.pick(&SIZES[..6]), draft.pick(&SIZES)];
+    let steps = draft.pick(&[3, 2, 1, 5, 8, 16]);
     let xs = draft.input(&[steps, rows, size]);
     let start = draft.input(&[rows, size]);
     let weights: Vec<Value> = (0..3).map(|_| draft.input(&[size, size]) * (0.7 / size as f64)).collect();
@@ -27,7 +27,7 @@ pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
             let weight = weights[draft.below(3)];
             if draft.one_in(3) { weight.t() } else { weight }
         };
-        let left = || draft.of(&[h, x, g, x * 0.5, h * g]);
+        let left = || draft.pick(&[h, x, g, x * 0.5, h * g]);
         let one = || {
             let (left, weight) = (left(), weight());
             match draft.below(7) {
@@ -44,7 +44,7 @@ pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
             let term = match draft.below(6) {
                 0..=2 => one(),
                 3 => bias.broadcast_to([rows, size]),
-                4 => draft.of(&[h, g, x]),
+                4 => draft.pick(&[h, g, x]),
                 _ => h * x,
             };
             if draft.one_in(5) {
@@ -61,7 +61,7 @@ pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
         };
         let chosen = match draft.below(6) {
             0 => cond(truth, || one() + next * 0.5, || one() * 0.5),
-            _ => draft.second_name(next),
+            _ => draft.alias(next),
         };
         seen.extend([next, h.matmul(h.t()).matmul(x) * 0.1]);
         let ys: Vec<Value> = (0..1 + draft.below(2)).map(|_| seen[draft.below(seen.len())]).collect();
@@ -73,12 +73,12 @@ pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
 /// Draws products of elements that are delayed, and batched matrix products.
 pub(super) fn terms(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 9] = [&[3], &[2, 3], &[], &[8], &[2, 2, 3], &[65], &[64, 2], &[4, 9], &[1, 5]];
-    let shape = draft.of(&SHAPES);
-    let steps = draft.of(&[3, 2, 4, 7, 33]);
+    let shape = draft.pick(&SHAPES);
+    let steps = draft.pick(&[3, 2, 4, 7, 33]);
     let xs = draft.input(&[&[steps], shape].concat());
     let (start, fixed) = (draft.input(shape), draft.input(shape));
     let (last, ys) = scan_with(draft.direction(), start, xs, |h, x| {
-        let any = || draft.of(&[h, x, fixed, h * 0.5, x * fixed]);
+        let any = || draft.pick(&[h, x, fixed, h * 0.5, x * fixed]);
         let product = any() * any();
         let again = if draft.one_in(3) { product.tanh() } else { any() };
         let next = match draft.below(10) {
@@ -91,7 +91,7 @@ pub(super) fn terms(draft: &Draft<'_, '_>) -> Vec<Value> {
             6 => any() * any() + product,
             7 => product - any() * any(),
             8 => (product.exp() + product) * 0.25,
-            _ => draft.second_name(product) + again,
+            _ => draft.alias(product) + again,
         };
         let folded = |value: Value| match shape.len() {
             0 => value,
@@ -107,7 +107,7 @@ pub(super) fn terms(draft: &Draft<'_, '_>) -> Vec<Value> {
         };
         let limit = if draft.one_in(2) { next.tanh() } else { next * 0.5 };
         debug_assert!(shape_of(limit).is_some());
-        (limit, (y, draft.reading(next, h)))
+        (limit, (y, draft.read_with(next, h)))
     });
     vec![last, ys.0, ys.1]
 }

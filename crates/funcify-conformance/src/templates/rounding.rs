@@ -1,84 +1,84 @@
 //! Computes how far rounding alone may move a result, where the tolerance of [`check`](super::check) is too narrow.
 //!
-//! - Results in f64 may be off by [`MOVED`] times the distance that those of the reference evaluator move when the
-//!   inputs change in their last bits. A decision that flips with one such change can cause a large difference, so
-//!   every change must move the results that far, as in a chaotic loop.
-//! - Results in narrower floats may be off from the same program in f64 by [`NARROW`] times the error of the
-//!   reference evaluator: in a long sum of bf16 each addition rounds, and a backend that rounds once is closer to the
-//!   exact sum. Or the loop is chaotic.
+//! - Results in f64 may be off by [`REORDERING_FACTOR`] times the distance that those of the reference evaluator move
+//!   when the inputs change in their last bits. A decision that flips with one such change can cause a large
+//!   difference, so every change must move the results that far, as in a chaotic loop.
+//! - Results in narrower floats may be off from the same program in f64 by [`NARROW_ERROR_FACTOR`] times the error of
+//!   the reference evaluator: in a long sum of bf16 each addition rounds, and a backend that rounds once is closer to
+//!   the exact sum. Or the loop is chaotic.
 
-use super::check::{EXACT, arguments};
+use super::check::{F64_TOLERANCE, arguments};
 use super::*;
 use crate::case::ExpectedOutput;
 
 /// The ratio between the effect of another order of additions and that of a change in the last bits of the inputs.
-const MOVED: f64 = 16.0;
+const REORDERING_FACTOR: f64 = 16.0;
 
 /// The size of such a change, relative to a number, in units of the distance of two floats near 1: a change in the
 /// last bit alone may vanish in the first op.
-const CHANGE: f64 = 4.0;
+const PERTURBATION_ULPS: f64 = 4.0;
 
 /// The largest difference that a single change in the last bits may explain, relative to the largest result.
-const SMALL: f64 = 1e-6;
+const MAX_SINGLE_CHANGE: f64 = 1e-6;
 
 /// The largest error of a result, as a multiple of the reference evaluator's error.
-const NARROW: f64 = 2.0;
+const NARROW_ERROR_FACTOR: f64 = 2.0;
 
 /// Returns the expected outputs, with tolerances, that rounding alone may explain. A result may match any of them.
-pub(super) fn allowed(
+pub(super) fn results_explained_by_rounding(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
 ) -> Vec<Vec<ExpectedOutput>> {
     let text = graph.to_string();
-    let is_narrow = NARROWER.iter().any(|name| text.contains(name));
-    let exact = is_narrow.then(|| exact(&text, graph, inputs, expected)).flatten();
-    exact.into_iter().chain(moved(graph, inputs, expected, !is_narrow)).collect()
+    let is_narrow = NARROW_TYPE_NAMES.iter().any(|name| text.contains(name));
+    let exact = is_narrow.then(|| expected_in_f64(&text, graph, inputs, expected)).flatten();
+    exact.into_iter().chain(expected_after_perturbation(graph, inputs, expected, !is_narrow)).collect()
 }
 
 /// The names of the float types below f64.
-const NARROWER: [&str; 3] = ["bf16", "f16", "f32"];
+const NARROW_TYPE_NAMES: [&str; 3] = ["bf16", "f16", "f32"];
 
 /// Returns the results in f64, with tolerances from the error of the reference evaluator in narrower floats.
-fn exact(
+fn expected_in_f64(
     text: &str,
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
 ) -> Option<Vec<ExpectedOutput>> {
     // `bf16` is replaced before `f16`, which is a substring of it.
-    let wide = NARROWER.iter().fold(text.to_string(), |text, name| text.replace(name, "f64"));
+    let wide = NARROW_TYPE_NAMES.iter().fold(text.to_string(), |text, name| text.replace(name, "f64"));
     let widened = |tensor: HostTensor| if tensor.dtype().is_float() { tensor.cast(DType::F64) } else { tensor };
     let inputs: Vec<HostTensor> = arguments(graph, inputs).into_iter().map(widened).collect();
     let results = evaluate(&Graph::parse(&wide).ok()?, &inputs).ok()?;
     let around = results.into_iter().zip(expected).map(|(exact, output)| {
         let values = exact.cast(output.values.dtype());
         let off = largest_difference(&exact, &output.values);
-        ExpectedOutput { atol: (NARROW * off).max(output.atol), values, ..output.clone() }
+        ExpectedOutput { atol: (NARROW_ERROR_FACTOR * off).max(output.atol), values, ..output.clone() }
     });
     Some(around.collect())
 }
 
 /// Returns the results with tolerances from their movement: one change suffices for small differences, larger ones
 /// need every change.
-fn moved(
+fn expected_after_perturbation(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
     with_small: bool,
 ) -> Option<Vec<ExpectedOutput>> {
     // Moving the inputs together changes their sums; moving each on its own changes values in which they cancel.
-    let directions: [fn(usize) -> bool; 3] = [|_| true, |_| false, |at| mixed(at as u64).is_multiple_of(2)];
+    let directions: [fn(usize) -> bool; 3] = [|_| true, |_| false, |at| splitmix64(at as u64).is_multiple_of(2)];
     let arguments = arguments(graph, inputs);
     let results = |is_up: fn(usize) -> bool| {
-        let arguments: Vec<HostTensor> = arguments.iter().map(|tensor| in_last_bits(tensor, is_up)).collect();
+        let arguments: Vec<HostTensor> = arguments.iter().map(|tensor| perturb_last_bits(tensor, is_up)).collect();
         evaluate(graph, &arguments).ok()
     };
     let all = directions.into_iter().map(results).collect::<Option<Vec<_>>>()?;
     let around = expected.iter().enumerate().map(|(index, output)| {
-        let off = || all.iter().map(|results| MOVED * largest_difference(&results[index], &output.values));
+        let off = || all.iter().map(|results| REORDERING_FACTOR * largest_difference(&results[index], &output.values));
         let (small, any) = (off().fold(0.0, f64::max), off().fold(f64::INFINITY, f64::min));
-        let small = if with_small { small.min(SMALL / EXACT * output.atol) } else { 0.0 };
+        let small = if with_small { small.min(MAX_SINGLE_CHANGE / F64_TOLERANCE * output.atol) } else { 0.0 };
         ExpectedOutput { atol: small.max(any).max(output.atol), ..output.clone() }
     });
     Some(around.collect())
@@ -91,7 +91,7 @@ fn largest_difference(one: &HostTensor, other: &HostTensor) -> f64 {
 }
 
 /// Changes the last bits of floats.
-fn in_last_bits(tensor: &HostTensor, is_up: fn(usize) -> bool) -> HostTensor {
+fn perturb_last_bits(tensor: &HostTensor, is_up: fn(usize) -> bool) -> HostTensor {
     let distance = match tensor.dtype() {
         DType::F64 => f64::EPSILON,
         DType::F32 => f64::from(f32::EPSILON),
@@ -102,7 +102,7 @@ fn in_last_bits(tensor: &HostTensor, is_up: fn(usize) -> bool) -> HostTensor {
     let mut scalars = tensor.scalars().enumerate();
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |_| {
         let (at, number) = scalars.next().map_or((0, 0.0), |(at, number)| (at, number.as_f64()));
-        let change = CHANGE * distance;
+        let change = PERTURBATION_ULPS * distance;
         Scalar::Float(number * if is_up(at) { 1.0 + change } else { 1.0 - change })
     })
 }
@@ -127,7 +127,7 @@ mod tests {
 
     fn is_allowed(found: f64, graph: &Graph, inputs: &BTreeMap<String, HostTensor>, expected: ExpectedOutput) -> bool {
         let near = |either: Vec<ExpectedOutput>| (found - either[0].values.get(0).as_f64()).abs() <= either[0].atol;
-        allowed(graph, inputs, &[expected]).into_iter().any(near)
+        results_explained_by_rounding(graph, inputs, &[expected]).into_iter().any(near)
     }
 
     #[test]

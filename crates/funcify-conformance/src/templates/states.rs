@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use funcify::{DType, Recurrence, Value, fori_loop, scan_until_with, scan_with, while_loop_bounded};
 
 use super::draft::{Draft, sizes_of};
-use super::step::{Stepped, Update, step};
+use super::step::{StepResults, Update, step};
 
 type Updates = &'static [(usize, Update)];
 
@@ -57,23 +57,23 @@ pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const UPDATES: Updates =
         &[(4, Update::Move), (6, Update::Elementwise), (1, Update::Product), (1, Update::Position), (1, Update::Outer)];
     const STEPS: [usize; 9] = [4, 5, 6, 3, 8, 12, 40, 70, 200];
-    let shapes = many(draft, &SHAPES);
-    let steps = draft.of(&STEPS);
+    let shapes = pick_shapes(draft, &SHAPES);
+    let steps = draft.pick(&STEPS);
     loops(draft, &shapes, steps, UPDATES)
 }
 
 /// Returns the shapes of one to four carries.
-fn many(draft: &Draft<'_, '_>, shapes: &[&'static [usize]]) -> Vec<&'static [usize]> {
-    let first = draft.of(shapes);
+fn pick_shapes(draft: &Draft<'_, '_>, shapes: &[&'static [usize]]) -> Vec<&'static [usize]> {
+    let first = draft.pick(shapes);
     let mut all = vec![first];
     for _ in 0..draft.below(3) {
-        all.push(if draft.one_in(3) { draft.of(shapes) } else { first });
+        all.push(if draft.one_in(3) { draft.pick(shapes) } else { first });
     }
     all
 }
 
 fn states(draft: &Draft<'_, '_>, shapes: &[&'static [usize]], updates: Updates) -> Vec<Value> {
-    let shapes = many(draft, shapes);
+    let shapes = pick_shapes(draft, shapes);
     let steps = draft.steps();
     loops(draft, &shapes, steps, updates)
 }
@@ -90,9 +90,9 @@ fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Upda
         .collect();
     let mut results = match draft.below(8) {
         5 => {
-            let limit = draft.of(&[5.0, 0.3, 0.9]);
+            let limit = draft.pick(&[5.0, 0.3, 0.9]);
             let (last, ys) = scan_until_with(draft.direction(), starts.clone(), all.clone(), |states, rows| {
-                let Stepped { next, ys } = step(draft, &states, &rows, &fixed, updates);
+                let StepResults { next, ys } = step(draft, &states, &rows, &fixed, updates);
                 let stop = total(next[draft.below(next.len())]).abs().gt(limit);
                 (next, ys, stop)
             });
@@ -102,7 +102,7 @@ fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Upda
         7 => recurrence(draft, starts.clone(), &all, &fixed, updates),
         _ => {
             let (last, ys) = scan_with(draft.direction(), starts.clone(), all.clone(), |states, rows| {
-                let Stepped { next, ys } = step(draft, &states, &rows, &fixed, updates);
+                let StepResults { next, ys } = step(draft, &states, &rows, &fixed, updates);
                 (next, ys)
             });
             [last, ys].concat()
@@ -110,7 +110,7 @@ fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Upda
     };
     if draft.one_in(4) {
         // An op after the loop also reads an initial carry.
-        results.push(draft.second_name(starts[0]) * 0.5);
+        results.push(draft.alias(starts[0]) * 0.5);
     }
     results
 }
@@ -130,7 +130,7 @@ fn counted(
 ) -> Vec<Value> {
     let body = |index: Value, states: Vec<Value>| {
         let rows: Vec<Value> = all.iter().map(|rows| rows.dynamic_index(0, index)).collect();
-        let Stepped { next, ys } = step(draft, &states, &rows, fixed, updates);
+        let StepResults { next, ys } = step(draft, &states, &rows, fixed, updates);
         // The ys are added to a carry, since there is no trace.
         let mut next = next;
         let shape = sizes_of(next[0]);
@@ -139,7 +139,7 @@ fn counted(
     };
     match draft.below(2) {
         0 => {
-            let most = draft.of(&[steps as i64, (steps / 2) as i64, 100]);
+            let most = draft.pick(&[steps as i64, (steps / 2) as i64, 100]);
             let start = (funcify::constant(0i64), starts);
             let (count, last) = while_loop_bounded(
                 steps,
@@ -176,7 +176,7 @@ fn recurrence(
         let rows: Vec<Value> = sequences.iter().map(|sequence| own.read(sequence)[0]).collect();
         let [first] = own.read(&state);
         let states = [vec![first], own.read(&carry)].concat();
-        let Stepped { next, ys } = step(draft, &states, &rows, fixed, updates);
+        let StepResults { next, ys } = step(draft, &states, &rows, fixed, updates);
         own.write(&state, next[0]);
         own.write(&carry, next[1..].to_vec());
         nexts.borrow_mut().push(next.len());

@@ -4,7 +4,7 @@
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
 
-use super::draft::{Draft, shape_of, sized, sizes_of};
+use super::draft::{Draft, shape_of, shape_from, sizes_of};
 
 /// A way to compute the next value of a carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub(super) enum Update {
 }
 
 /// The results of a step.
-pub(super) struct Stepped {
+pub(super) struct StepResults {
     pub(super) next: Vec<Value>,
     pub(super) ys: Vec<Value>,
 }
@@ -34,17 +34,17 @@ pub(super) fn step(
     rows: &[Value],
     fixed: &[Value],
     updates: &[(usize, Update)],
-) -> Stepped {
+) -> StepResults {
     let pick = |pool: &[Value]| pool[draft.below(pool.len())];
     // Ops that overwrite a carry count its uses: if a carry has an alias, all uses but one are of the alias.
     let names: Vec<Value> =
-        states.iter().map(|state| if draft.one_in(2) { draft.second_name(*state) } else { *state }).collect();
+        states.iter().map(|state| if draft.one_in(2) { draft.alias(*state) } else { *state }).collect();
     let (mut pool, mut ys) = (names.clone(), Vec::new());
     for _ in 0..draft.below(3) {
         let from = pick(&pool);
         let value = match draft.below(3) {
-            0 => draft.reading(from, pick(rows)),
-            1 => draft.second_name(from),
+            0 => draft.read_with(from, pick(rows)),
+            1 => draft.alias(from),
             _ => draft.view(from),
         };
         pool.push(value);
@@ -53,23 +53,23 @@ pub(super) fn step(
     let first = draft.below(states.len());
     let mut next = names.clone();
     for index in (0..states.len()).map(|index| (first + index) % states.len()) {
-        let value = update(draft, index, &names, rows, fixed, &pool, draft.weighted(updates));
+        let value = update(draft, index, &names, rows, fixed, &pool, draft.pick_weighted(updates));
         next[index] = value;
         pool.push(value);
         if draft.one_in(2) {
             let from = pick(&pool);
-            ys.push(draft.reading(from, pick(rows)));
+            ys.push(draft.read_with(from, pick(rows)));
         }
     }
     for _ in 0..draft.below(3) {
         let from = pick(&pool);
         let other = if draft.one_in(2) { pick(&pool) } else { pick(rows) };
-        ys.push(draft.reading(from, other));
+        ys.push(draft.read_with(from, other));
     }
     // The final value of a carry may be an alias of itself or of another carry's value.
     if draft.one_in(6) {
         let index = draft.below(next.len());
-        next[index] = draft.second_name(next[index]);
+        next[index] = draft.alias(next[index]);
     }
     if ys.is_empty() || draft.one_in(4) {
         ys.push(pick(&pool));
@@ -77,7 +77,7 @@ pub(super) fn step(
     if draft.one_in(4) {
         ys.extend(&next);
     }
-    Stepped { next, ys }
+    StepResults { next, ys }
 }
 
 /// Computes the next value of a carry.
@@ -92,7 +92,7 @@ fn update(
 ) -> Value {
     let state = states[index];
     let shape = sizes_of(state);
-    let base = if draft.one_in(5) { draft.second_name(state) } else { state };
+    let base = if draft.one_in(5) { draft.alias(state) } else { state };
     let other = match draft.below(5) {
         0..=2 => rows[index],
         3 => pool[draft.below(pool.len())],
@@ -115,7 +115,7 @@ fn update(
                 _ => product - other * base,
             }
         }
-        _ => moved(draft, base, other, states, rows, &shape),
+        _ => move_value(draft, base, other, states, rows, &shape),
     }
 }
 
@@ -149,7 +149,7 @@ fn elementwise(draft: &Draft<'_, '_>, state: Value, base: Value, other: Value, r
 }
 
 /// Computes a position from a row, within an axis or a little beyond its end.
-fn place(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
+fn position_index(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
     let sum = if row.rank() == 0 { row } else { row.sum(..) };
     match draft.below(3) {
         0 => (sum.gt(0.0)).cast(DType::I64),
@@ -163,26 +163,26 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
     // The carry has rows, unless an earlier op has rejected the program.
     let Some(&size) = shape.first() else { return base };
     match draft.below(3) {
-        0 => base.dynamic_update(0, other.slice(0, ..1), place(draft, row, size)),
+        0 => base.dynamic_update(0, other.slice(0, ..1), position_index(draft, row, size)),
         1 => {
             let count = 1 + draft.below(size);
-            base.dynamic_update(0, other.slice(0, ..count), place(draft, row, size))
+            base.dynamic_update(0, other.slice(0, ..count), position_index(draft, row, size))
         }
         _ => {
             let mode =
-                draft.of(&[ScatterMode::Set, ScatterMode::Add, ScatterMode::Max, ScatterMode::Mul, ScatterMode::Min]);
-            let places = stack(&[place(draft, row, size)], 0);
+                draft.pick(&[ScatterMode::Set, ScatterMode::Add, ScatterMode::Max, ScatterMode::Mul, ScatterMode::Min]);
+            let places = stack(&[position_index(draft, row, size)], 0);
             let lanes: Vec<usize> = shape[1..].to_vec();
             // One index per update: the same index for all elements of a row.
-            let indices = places.reshape(sized(&vec![1; lanes.len() + 1]));
-            let indices = indices.broadcast_to(sized(&[&[1], lanes.as_slice()].concat()));
+            let indices = places.reshape(shape_from(&vec![1; lanes.len() + 1]));
+            let indices = indices.broadcast_to(shape_from(&[&[1], lanes.as_slice()].concat()));
             base.scatter(0, indices, other.slice(0, ..1) * 0.5, mode)
         }
     }
 }
 
 /// Returns a vector with `size` elements, from a row, a carry, or a computed value.
-fn side(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
+fn outer_operand(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
     let fits = |value: &&Value| shape_of(**value).is_some_and(|shape| shape.iter().product::<usize>() == size);
     let all: Vec<&Value> = states.iter().chain(pool).chain(rows).filter(fits).collect();
     if all.is_empty() {
@@ -203,7 +203,7 @@ fn outer(
     rows: &[Value],
     pool: &[Value],
 ) -> Value {
-    let [left, right] = [0, 1].map(|axis| side(draft, shape[axis], states, rows, pool));
+    let [left, right] = [0, 1].map(|axis| outer_operand(draft, shape[axis], states, rows, pool));
     let product = left.reshape([shape[0], 1]).matmul(right.reshape([1, shape[1]]));
     match draft.below(5) {
         0 => base + product,
@@ -214,7 +214,7 @@ fn outer(
     }
 }
 
-fn moved(draft: &Draft<'_, '_>, base: Value, other: Value, states: &[Value], rows: &[Value], shape: &[usize]) -> Value {
+fn move_value(draft: &Draft<'_, '_>, base: Value, other: Value, states: &[Value], rows: &[Value], shape: &[usize]) -> Value {
     let partner = states[draft.below(states.len())];
     let rank = shape.len();
     match draft.below(8) {

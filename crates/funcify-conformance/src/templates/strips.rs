@@ -11,12 +11,12 @@ use funcify::{Recurrence, Value, concat, scan_with};
 use super::draft::Draft;
 
 pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let [m, n] = [draft.of(&[2, 3, 1, 4]), draft.of(&[2, 3, 1, 9])];
-    let k = draft.of(&[1, 2, 1, 3]);
-    let steps = draft.of(&[2, 3, 5, 6, 7, 12, 13, 1, 40, 86, 129, 257]);
+    let [m, n] = [draft.pick(&[2, 3, 1, 4]), draft.pick(&[2, 3, 1, 9])];
+    let k = draft.pick(&[1, 2, 1, 3]);
+    let steps = draft.pick(&[2, 3, 5, 6, 7, 12, 13, 1, 40, 86, 129, 257]);
     let xs = draft.input(&[steps, k, n]);
     let (state, other) = (draft.input(&[k, m]), draft.input(&[k, n]));
-    let sums: Vec<Value> = (0..draft.of(&[3, 4, 2, 3, 4, 1])).map(|_| draft.input(&[m, n])).collect();
+    let sums: Vec<Value> = (0..draft.pick(&[3, 4, 2, 3, 4, 1])).map(|_| draft.input(&[m, n])).collect();
     let full = draft.input(&[steps + 2, k, m]);
     let fixed = draft.input(&[k, n]);
     let mut recurrence = Recurrence::new();
@@ -54,7 +54,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
                 0..=2 => (lefts[0], rights[1]),
                 _ => (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]),
             };
-            let left = if draft.one_in(5) { draft.second_name(left) } else { left };
+            let left = if draft.one_in(5) { draft.alias(left) } else { left };
             let left = if m == n && draft.one_in(6) { right } else { left };
             let product = left.t().matmul(right);
             let next = match draft.below(16) {
@@ -65,9 +65,9 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
                 _ => sum - product,
             };
             match draft.below(24) {
-                21 => seen.push(draft.reading(next, right)),
-                22 => seen.push(draft.reading(sum, right)),
-                23 => seen.push(draft.second_name(next)),
+                21 => seen.push(draft.read_with(next, right)),
+                22 => seen.push(draft.read_with(sum, right)),
+                23 => seen.push(draft.alias(next)),
                 _ => {}
             }
             next
@@ -76,7 +76,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
             next_sums.push(add(*sum, &lefts, &rights));
         }
         // A single op, so that the next value may overwrite the carry.
-        let name = if draft.one_in(2) { draft.second_name(state) } else { state };
+        let name = if draft.one_in(2) { draft.alias(state) } else { state };
         let row = x.sum(..);
         let next = match draft.below(6) {
             0 => -(name + row),
@@ -112,8 +112,8 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
 /// Rule of `narrow`: a copy to memory that moves needs no register of its own, and a loaded or copied value is read
 /// from its register until the row or the register is overwritten (`write`, `read`).
 pub(super) fn copies(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let size = draft.of(&[1, 2, 3, 8]);
-    let steps = draft.of(&[4, 5, 3, 8, 40, 200]);
+    let size = draft.pick(&[1, 2, 3, 8]);
+    let steps = draft.pick(&[4, 5, 3, 8, 40, 200]);
     let xs = draft.input(&[steps, size]);
     let starts: Vec<Value> = (0..2 + draft.below(2)).map(|_| draft.input(&[size])).collect();
     let (last, ys) = scan_with(draft.direction(), starts, xs, |states, x| {
@@ -139,7 +139,7 @@ pub(super) fn copies(draft: &Draft<'_, '_>) -> Vec<Value> {
             3 => any(),
             4 => any() * x,
             5 => x,
-            6 => draft.second_name(part),
+            6 => draft.alias(part),
             7 => (part * any()).tanh(),
             _ => states[index] * 0.5,
         };

@@ -17,7 +17,7 @@ const SHAPES: [&[usize]; 6] = [&[3], &[], &[2, 2], &[1], &[8], &[2, 3]];
 
 /// Draws recurrences with taps several steps back, and with full buffers.
 pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let shape = draft.of(&SHAPES);
+    let shape = draft.pick(&SHAPES);
     let steps = draft.steps().clamp(1, 70);
     let mut recurrence = Recurrence::new();
     let xs = recurrence.sequence(draft.input(&[&[steps], shape].concat()), [0]);
@@ -43,9 +43,9 @@ pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
         pool.push(next);
         step.write(&states, next);
         let (left, right) = (any(&pool), any(&pool));
-        let first = draft.second_name(one) * 0.5 + x;
+        let first = draft.alias(one) * 0.5 + x;
         pool.push(first);
-        let read = draft.reading(any(&pool), any(&pool));
+        let read = draft.read_with(any(&pool), any(&pool));
         step.write(&writes_ahead, [first, draft.fit(read, shape)]);
         if let Some(buffer) = &writes_behind {
             let [three, four] = step.read(buffer);
@@ -55,7 +55,7 @@ pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
         let product = side(left, 2).reshape([2, 1]).matmul(side(right, 3).reshape([1, 3]));
         let sum = step.read(&sums) + product;
         step.write(&sums, sum);
-        let kept = draft.second_name(any(&pool));
+        let kept = draft.alias(any(&pool));
         step.write(&own, kept);
         any(&pool)
     });
@@ -67,8 +67,8 @@ pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws loops with one op over the row before, and loops that just miss that form.
 pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let shape = draft.of(&SHAPES);
-    let steps = draft.of(&[4, 3, 5, 1, 2, 9, 34, 70, 300]);
+    let shape = draft.pick(&SHAPES);
+    let steps = draft.pick(&[4, 3, 5, 1, 2, 9, 34, 70, 300]);
     let (xs, scales) = (draft.input(&[&[steps], shape].concat()), draft.input(&[&[steps], shape].concat()));
     let (start, fixed) = (draft.input(shape), draft.input(shape));
     let fold = |h: Value, x: Value, a: Value| match draft.below(12) {
@@ -107,14 +107,14 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
         return near.iter().chain(&far).map(|buffer| done.buffer(buffer)).collect();
     }
     let xs = match draft.below(4) {
-        0 => draft.second_name(xs),
+        0 => draft.alias(xs),
         1 => xs.reverse(0),
         _ => xs,
     };
     let kind = draft.below(4);
     let (last, ys) = scan_with(draft.direction(), start, (xs, scales), |h, (x, a)| {
         let next = fold(h, x, a);
-        (next, if kind == 0 { draft.second_name(next) } else { next })
+        (next, if kind == 0 { draft.alias(next) } else { next })
     });
     match kind {
         0 | 1 => vec![last, ys],
@@ -125,10 +125,10 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws loops that return only their last rows, built as the op: in any direction, with taps at any rows.
 pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let shape = draft.of(&SHAPES);
-    let steps = draft.of(&[4, 3, 6, 1, 2, 9, 70]);
+    let shape = draft.pick(&SHAPES);
+    let steps = draft.pick(&[4, 3, 6, 1, 2, 9, 70]);
     let is_down = draft.one_in(2);
-    let given = draft.of(&[1, 2, 3, 5, 63, 64, 65]);
+    let given = draft.pick(&[1, 2, 3, 5, 63, 64, 65]);
     let ends = draft.one_in(4);
     let returned = match draft.below(4) {
         0 => Returned::All,
@@ -136,12 +136,12 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
         2 => Returned::Last(given.min(steps)),
         _ => Returned::Last((given + if ends { 1 } else { steps }).min(66)),
     };
-    let reads: Vec<usize> = draft.of(&[vec![0], vec![0, given - 1], vec![given - 1], vec![given / 2, 0]]);
+    let reads: Vec<usize> = draft.pick(&[vec![0], vec![0, given - 1], vec![given - 1], vec![given / 2, 0]]);
     let reads: Vec<usize> = reads.into_iter().map(|offset| offset + usize::from(is_down)).collect();
     let xs = draft.input(&[&[steps + 1], shape].concat());
     let rows = draft.input(&[&[given], shape].concat());
     let start = draft.input(shape);
-    let whole = draft.of(&[0, steps + 1]);
+    let whole = draft.pick(&[0, steps + 1]);
     let full = (whole > 0).then(|| draft.input(&[&[whole], shape].concat()));
     let row = start.ty();
     let body = Graph::build("step", |g| {
@@ -154,10 +154,10 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
         let any = |pool: &[Value]| pool[draft.below(pool.len())];
         let next = before.iter().fold(x[0] * 0.5, |sum, row| sum + *row * 0.25);
         pool.push(next);
-        let mut results = vec![if draft.one_in(4) { draft.second_name(any(&pool)) } else { next }];
+        let mut results = vec![if draft.one_in(4) { draft.alias(any(&pool)) } else { next }];
         results.extend(full.map(|[one, two]| one * 0.5 - two));
-        results.push(draft.second_name(any(&pool)));
-        let value = draft.reading(any(&pool), any(&pool));
+        results.push(draft.alias(any(&pool)));
+        let value = draft.read_with(any(&pool), any(&pool));
         results.push(draft.fit(value, shape) * 0.5);
         let total = if shape.is_empty() { next } else { next.sum(..) };
         results.extend(ends.then(|| total.gt(0.5)));
@@ -169,13 +169,13 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
     if full.is_some() {
         buffers.push(all(Start::Full, vec![0, 1], vec![usize::from(draft.one_in(2))], Returned::All));
     }
-    buffers.push(all(Start::Empty, vec![], vec![0], draft.of(&[Returned::All, Returned::Last(1)])));
+    buffers.push(all(Start::Empty, vec![], vec![0], draft.pick(&[Returned::All, Returned::Last(1)])));
     let scan = Scan {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
         // Each loop of a program uses its own symbol, because a size is bound once.
-        until: ends.then(|| funcify::Symbol::new(&format!("$ran{}", draft.asked().len()))),
+        until: ends.then(|| funcify::Symbol::new(&format!("$ran{}", draft.requested_inputs().len()))),
         reverse: is_down,
         sequences: vec![Sequence { reads: vec![0, 1] }],
         buffers,

@@ -38,7 +38,7 @@ fn expected_results(case: &Case) -> Option<Vec<HostTensor>> {
 }
 
 /// Returns a tensor in which one element is off by `by`.
-fn moved(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
+fn shift_element(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     let mut index = 0;
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |_| {
         index += 1;
@@ -92,7 +92,7 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
                 [(0.9, Status::Pass), (-0.9, Status::Pass), (1.2, Status::Fail), (-1.2, Status::Fail)]
             {
                 let mut results = results.clone();
-                results[at] = moved(&results[at], flat, factor * allowed);
+                results[at] = shift_element(&results[at], flat, factor * allowed);
                 let found = status(&case, Fake::results(results), "", LoopStrategy::Native);
                 assert_eq!(found, expected, "{}: `{}` off by {factor} of the tolerance", case.name, output.name);
             }
@@ -113,7 +113,7 @@ fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
         DType::F32 => 23,
         _ => 52,
     };
-    let result = moved(&ones, 1, off * 2f64.powi(-digits));
+    let result = shift_element(&ones, 1, off * 2f64.powi(-digits));
     status(&case, Fake::results(vec![result]), "", LoopStrategy::Native)
 }
 

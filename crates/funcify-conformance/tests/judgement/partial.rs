@@ -19,11 +19,11 @@ fn case(name: &str) -> Case {
 }
 
 /// Returns a backend with the right results of the case.
-fn right() -> Fake {
+fn right_backend() -> Fake {
     Fake::results(vec![HostTensor::from([0f32, 0.0])])
 }
 
-fn wrong() -> Fake {
+fn wrong_backend() -> Fake {
     Fake::results(vec![HostTensor::from([0f32, 1.0])])
 }
 
@@ -36,14 +36,14 @@ fn row(fake: Fake) -> CaseResult {
     run_case(&case("program"), &subject(fake, ""), LoopStrategy::Native)
 }
 
-fn refusing() -> Fake {
+fn rejecting_backend() -> Fake {
     Fake::error("NoLoweringRule")
 }
 
 #[test]
 fn a_case_needs_the_ops_that_are_missing() {
     for (lowered, needs) in [(&[][..], &["add", "tanh"][..]), (&["add"], &["tanh"]), (&["tanh", "mul"], &["add"])] {
-        let row = row(refusing().lowering(lowered));
+        let row = row(rejecting_backend().lowering(lowered));
         assert_eq!(row.status, Status::Needs, "{row:?}");
         assert_eq!(row.needs, needs, "{row:?}");
     }
@@ -56,18 +56,18 @@ fn a_case_needs_the_ops_that_are_missing() {
 fn a_backend_that_claims_an_op_and_fails_has_failed() {
     let all = ["add", "tanh"];
     for (what, fake) in [
-        ("wrong", wrong().lowering(&all)),
-        ("refused, though claimed", refusing().lowering(&all)),
-        ("refused, and it runs every op", refusing()),
+        ("wrong", wrong_backend().lowering(&all)),
+        ("refused, though claimed", rejecting_backend().lowering(&all)),
+        ("refused, and it runs every op", rejecting_backend()),
         ("a kernel that takes no f32", Fake::error("Unsupported").lowering(&all)),
         ("another error", Fake::error("StepCount").lowering(&["add"])),
         ("a panic", Fake::new(|_, _| panic!("broken")).lowering(&["add"])),
-        ("wrong, though it lacks an op", wrong().lowering(&["add"])),
+        ("wrong, though it lacks an op", wrong_backend().lowering(&["add"])),
     ] {
         let row = row(fake);
         assert_eq!((row.status, row.needs.len()), (Status::Fail, 0), "{what}: {row:?}");
     }
-    assert_eq!(row(right().lowering(&all)).status, Status::Pass);
+    assert_eq!(row(right_backend().lowering(&all)).status, Status::Pass);
 }
 
 /// A declared gap decides about a case, even if ops are missing.
@@ -75,9 +75,9 @@ fn a_backend_that_claims_an_op_and_fails_has_failed() {
 fn a_declared_gap_is_judged_as_before() {
     let gap = "[[expect]]\ncase = 'edge/*'\nstatus = 'unsupported'\nerror = 'NoLoweringRule'\nreason = 'no tanh'";
     let judged = |fake| run_case(&case("program"), &subject(fake, gap), LoopStrategy::Native).status;
-    assert_eq!(judged(refusing().lowering(&["add"])), Status::Unsupported);
+    assert_eq!(judged(rejecting_backend().lowering(&["add"])), Status::Unsupported);
     assert_eq!(judged(Fake::error("Unsupported").lowering(&["add"])), Status::Fail);
-    assert_eq!(judged(right().lowering(&["add"])), Status::Fail);
+    assert_eq!(judged(right_backend().lowering(&["add"])), Status::Fail);
 }
 
 /// Returns the numbers of tests that passed, failed and were ignored.
@@ -93,14 +93,14 @@ fn tests(fake: Fake, expectations: &str) -> (u64, u64, u64) {
 fn tests_that_need_more_are_ignored() {
     let partial = "partial = true";
     // One test fails for each missing op, unless the backend is under construction.
-    assert_eq!(tests(refusing().lowering(&["add"]), ""), (0, 1, 4));
-    assert_eq!(tests(refusing().lowering(&[]), ""), (0, 2, 4));
-    assert_eq!(tests(refusing().lowering(&["add"]), partial), (0, 0, 4));
-    assert_eq!(tests(right().lowering(&["add", "tanh"]), ""), (4, 0, 0));
+    assert_eq!(tests(rejecting_backend().lowering(&["add"]), ""), (0, 1, 4));
+    assert_eq!(tests(rejecting_backend().lowering(&[]), ""), (0, 2, 4));
+    assert_eq!(tests(rejecting_backend().lowering(&["add"]), partial), (0, 0, 4));
+    assert_eq!(tests(right_backend().lowering(&["add", "tanh"]), ""), (4, 0, 0));
     // Nothing is missing any more.
-    assert_eq!(tests(right().lowering(&["add", "tanh"]), partial), (4, 1, 0));
-    assert_eq!(tests(wrong().lowering(&["add", "tanh"]), partial), (0, 5, 0));
+    assert_eq!(tests(right_backend().lowering(&["add", "tanh"]), partial), (4, 1, 0));
+    assert_eq!(tests(wrong_backend().lowering(&["add", "tanh"]), partial), (0, 5, 0));
     // A case with a declared gap runs.
     let gap = "[[expect]]\ncase = 'edge/one'\nstatus = 'unsupported'\nerror = 'NoLoweringRule'\nreason = 'no tanh'";
-    assert_eq!(tests(refusing().lowering(&["add"]), &format!("{partial}\n{gap}")), (2, 0, 2));
+    assert_eq!(tests(rejecting_backend().lowering(&["add"]), &format!("{partial}\n{gap}")), (2, 0, 2));
 }

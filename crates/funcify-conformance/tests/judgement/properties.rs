@@ -107,7 +107,7 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
 
 /// Returns the properties that fail for programs with an op that is off by `off`, and `none` if some programs have
 /// them all.
-fn violated_in(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
+fn failed_properties_of(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
         Ok(_) => "none",
         Err(disagreement) => disagreement.property,
@@ -115,41 +115,41 @@ fn violated_in(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str>
     properties.collect()
 }
 
-fn violated(wrong: Wrong, off: f64) -> Vec<&'static str> {
-    violated_in(wrong, off, true).into_iter().collect()
+fn failed_properties(wrong: Wrong, off: f64) -> Vec<&'static str> {
+    failed_properties_of(wrong, off, true).into_iter().collect()
 }
 
 #[test]
 fn forward_mode_and_reverse_mode_agree() {
     for wrong in [Wrong::Forward, Wrong::Reverse] {
-        assert_eq!(violated(wrong, 1e-10), ["none"], "{wrong:?}");
-        assert_eq!(violated(wrong, 4e-9), ["vjp"], "{wrong:?}");
-        assert_eq!(violated_in(wrong, 1e-2, false), BTreeSet::from(["none"]), "{wrong:?}");
-        assert_eq!(violated_in(wrong, 0.15, false), BTreeSet::from(["vjp"]), "{wrong:?}");
+        assert_eq!(failed_properties(wrong, 1e-10), ["none"], "{wrong:?}");
+        assert_eq!(failed_properties(wrong, 4e-9), ["vjp"], "{wrong:?}");
+        assert_eq!(failed_properties_of(wrong, 1e-2, false), BTreeSet::from(["none"]), "{wrong:?}");
+        assert_eq!(failed_properties_of(wrong, 0.15, false), BTreeSet::from(["vjp"]), "{wrong:?}");
     }
 }
 
 /// A derivative that is wrong in both modes is not mistaken for one at a kink.
 #[test]
 fn derivatives_agree_with_differences() {
-    assert_eq!(violated(Wrong::BothModes, 5e-6), ["none"]);
-    assert_eq!(violated(Wrong::BothModes, 8e-5), ["differences"]);
-    assert_eq!(violated(Wrong::BothModes, 0.5), ["differences"]);
+    assert_eq!(failed_properties(Wrong::BothModes, 5e-6), ["none"]);
+    assert_eq!(failed_properties(Wrong::BothModes, 8e-5), ["differences"]);
+    assert_eq!(failed_properties(Wrong::BothModes, 0.5), ["differences"]);
 }
 
 #[test]
 fn lanes_agree_with_one_after_the_other() {
-    assert_eq!(violated(Wrong::Lanes, 5e-11), ["none"]);
-    assert_eq!(violated(Wrong::Lanes, 2e-10), ["lanes"]);
+    assert_eq!(failed_properties(Wrong::Lanes, 5e-11), ["none"]);
+    assert_eq!(failed_properties(Wrong::Lanes, 2e-10), ["lanes"]);
     // The error shows for seeds that choose the gradient of lanes rather than lanes of the gradient.
-    assert!(violated(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
-    assert_eq!(violated(Wrong::GradientOfLanes, 1e-11), ["none"]);
+    assert!(failed_properties(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
+    assert_eq!(failed_properties(Wrong::GradientOfLanes, 1e-11), ["none"]);
 }
 
 #[test]
 fn what_a_text_leaves_out_is_found() {
-    assert_eq!(violated(Wrong::Text, 0.0), ["none"]);
-    assert_eq!(violated(Wrong::Text, 1e-10), ["text"]);
+    assert_eq!(failed_properties(Wrong::Text, 0.0), ["none"]);
+    assert_eq!(failed_properties(Wrong::Text, 1e-10), ["text"]);
 }
 
 /// Returns a backend whose results are off by `off`.

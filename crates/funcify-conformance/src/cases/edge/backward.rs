@@ -20,7 +20,7 @@ pub(super) fn cases() -> Cases {
         // rows. m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
         case_of(
             "gradient_of_a_full_buffer_that_ends_downward",
-            differentiated(
+            differentiate_text(
                 &"fn @full(%xs: f32[3], %rows: f32[4]) {
        %m: f32[4], %last: f32[] = scan @step {steps=3, until=$1, order=down} {
          seq %x: f32[] = %xs[t]
@@ -83,7 +83,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-fn differentiated(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Result<Graph, funcify::Error> {
+fn differentiate_text(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Result<Graph, funcify::Error> {
     Graph::parse(text)?.grad(wrt, GradOptions::new().policy(policy))
 }
 
@@ -107,7 +107,7 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
            return out=%sum
          }}"
     );
-    let gradient = differentiated(&text, &["x"], CheckpointPolicy::default());
+    let gradient = differentiate_text(&text, &["x"], CheckpointPolicy::default());
     case_of(format!("gradient_of_repeated_taps_{name}"), gradient)
         .on([row([1f32, 2., 3.])])
         .gives([("grad_x", row(expected))])
@@ -130,7 +130,7 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
         steps + 1
     );
     let rows = |rows: &[f32]| HostTensor::from_fn(DType::F32, &[rows.len()], |at| Scalar::Float(rows[at[0]].into()));
-    let gradient = differentiated(&text, &["xs", "given"], CheckpointPolicy::default());
+    let gradient = differentiate_text(&text, &["xs", "given"], CheckpointPolicy::default());
     case_of(format!("gradient_of_a_given_row_{steps}_steps_down"), gradient)
         .on([rows(xs), row([3f32])])
         .gives([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))])

@@ -81,25 +81,25 @@ pub(crate) fn cases() -> Cases {
 }
 
 /// Starts the case of a program, without arguments so far.
-fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> Draft {
+fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> CaseDraft {
     case_of(name, Graph::build("edge", program))
 }
 
 /// Starts the case of a program with these inputs, each with its name, type and argument: `("xs: f32[T]", row([1f32,
 /// 2.]))`.
-fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> Given<N> {
-    Given { name: name.into(), inputs }
+fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> CaseInputs<N> {
+    CaseInputs { name: name.into(), inputs }
 }
 
 /// A case with inputs but no program yet: `case_on(name, inputs).runs(program).gives(outputs)`.
-struct Given<const N: usize> {
+struct CaseInputs<const N: usize> {
     name: String,
     inputs: [(&'static str, HostTensor); N],
 }
 
-impl<const N: usize> Given<N> {
+impl<const N: usize> CaseInputs<N> {
     /// Computes the outputs from the inputs.
-    fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> Draft {
+    fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> CaseDraft {
         let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("`name: type`"));
         let inputs = self.inputs.map(|(_, value)| value);
         case(self.name, |g| program(declared.map(|(name, ty)| g.input(name, ty)))).on(inputs)
@@ -107,17 +107,17 @@ impl<const N: usize> Given<N> {
 }
 
 /// Starts the case of a graph.
-fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> Draft {
-    Draft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
+fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> CaseDraft {
+    CaseDraft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
 }
 
 /// Starts the case of a program in text form.
-fn text(name: impl Into<String>, program: &str) -> Draft {
+fn text(name: impl Into<String>, program: &str) -> CaseDraft {
     case_of(name, Graph::parse(program))
 }
 
 /// A case under construction: `case(name, program).on(inputs).gives(outputs)`.
-struct Draft {
+struct CaseDraft {
     name: String,
     graph: Result<Graph, Error>,
     inputs: Vec<HostTensor>,
@@ -125,20 +125,20 @@ struct Draft {
     needs_dynamic_steps: bool,
 }
 
-impl Draft {
+impl CaseDraft {
     /// Calls the program with these arguments.
-    fn on(self, inputs: impl Into<Vec<HostTensor>>) -> Draft {
-        Draft { inputs: inputs.into(), ..self }
+    fn on(self, inputs: impl Into<Vec<HostTensor>>) -> CaseDraft {
+        CaseDraft { inputs: inputs.into(), ..self }
     }
 
     /// Sets the absolute tolerance, for results that are zero.
-    fn near(self, atol: f64) -> Draft {
-        Draft { atol, ..self }
+    fn with_atol(self, atol: f64) -> CaseDraft {
+        CaseDraft { atol, ..self }
     }
 
     /// Sets the flag of loops whose number of steps only the running program knows.
-    fn dynamic(self, needs_dynamic_steps: bool) -> Draft {
-        Draft { needs_dynamic_steps, ..self }
+    fn dynamic(self, needs_dynamic_steps: bool) -> CaseDraft {
+        CaseDraft { needs_dynamic_steps, ..self }
     }
 
     /// Expects these outputs, by name. Floats may differ by a few units in the last place.
@@ -164,7 +164,7 @@ impl Draft {
 
     /// Expects these outputs or this error.
     fn expects(self, expected: Expected) -> OneCase {
-        let Draft { name, graph, inputs, needs_dynamic_steps, .. } = self;
+        let CaseDraft { name, graph, inputs, needs_dynamic_steps, .. } = self;
         let graph = graph.map_err(|error| format!("case `edge/{name}`: {error}"))?;
         let (name, category) = (format!("edge/{name}"), "edge".to_string());
         Ok(Case { name, category, graph, inputs, expected, needs_dynamic_steps })

@@ -101,7 +101,7 @@ pub(super) fn cases() -> Cases {
             (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
         })
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
-        .near(1e-6)
+        .with_atol(1e-6)
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
         // The gradient of a multiplied update is the product of the others, whichever are zero or out of range: 2 *
         // 0.5, 3 * 4 * 0, 5.

@@ -15,13 +15,13 @@ type Twice = Box<dyn Fn(Function, Value) -> Value>;
 
 pub(super) fn cases() -> Cases {
     let mut cases = Vec::new();
-    for (name, twice, is_dynamic) in ways() {
+    for (name, twice, is_dynamic) in ways_to_apply_twice() {
         cases.push(squares(&name, twice, is_dynamic)?);
     }
-    for (name, twice, is_dynamic) in ways() {
+    for (name, twice, is_dynamic) in ways_to_apply_twice() {
         cases.push(clipped(&name, twice, is_dynamic)?);
     }
-    for (name, twice, is_dynamic) in ways() {
+    for (name, twice, is_dynamic) in ways_to_apply_twice() {
         cases.push(cubes(&name, twice, is_dynamic)?);
     }
     for (name, policy) in policies() {
@@ -52,7 +52,7 @@ fn steps(count: usize, policy: &CheckpointPolicy) -> ScanOptions {
 }
 
 /// Returns every way to apply a function twice, each with a flag for numbers of steps that depend on values.
-fn ways() -> Vec<(String, Twice, bool)> {
+fn ways_to_apply_twice() -> Vec<(String, Twice, bool)> {
     let mut ways: Vec<(String, Twice, bool)> = Vec::new();
     let mut add = |name: &str, is_dynamic: bool, twice: Twice| ways.push((name.to_string(), twice, is_dynamic));
     add("no_loop", false, Box::new(|f, x| f(f(x))));
@@ -97,7 +97,7 @@ fn ways() -> Vec<(String, Twice, bool)> {
     ways
 }
 
-fn made<const N: usize>(
+fn derivative_case<const N: usize>(
     name: &str,
     is_dynamic: bool,
     program: impl FnOnce(&Builder) -> Vec<Value>,
@@ -117,7 +117,7 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
         let along = |x: Value| jvp(x, x.ones_like(), |x| grad(x, loss)).1;
         vec![grad(x, loss), second(x), hvp(x, x.ones_like(), loss), along(x), grad(x, second), grad(x, along)]
     };
-    made(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
+    derivative_case(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
 }
 
 /// The gradient is 2 x^4, which is less than 10 at 1, and is limited to 10 at 2, where the second derivative is 0.
@@ -129,7 +129,7 @@ fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
         let ((a, b), (c, d)) = (second(x), second(x * 2.0));
         vec![grad(x, loss), grad(x * 2.0, loss), a, b, c, d]
     };
-    made(&format!("rule_that_clips_in_{way}"), is_dynamic, program, 1.0, [2., 10., 8., 8., 0., 0.])
+    derivative_case(&format!("rule_that_clips_in_{way}"), is_dynamic, program, 1.0, [2., 10., 8., 8., 0., 0.])
 }
 
 /// By the rule, with n as the first result and m as the second: n' = 10 n and m' = 100 n m, and both are 1 at 1.
@@ -144,7 +144,7 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     };
     // m'' = 1000 n m + 10000 n n m; m''' = 110000 + 200000 + 1000000.
     let expected = [100., 100., 11000., 11000., 11000., 11000., 1310000.];
-    made(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
+    derivative_case(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
 }
 
 /// The square of sin(w f(c)) applied twice, with values from JAX.
@@ -177,7 +177,7 @@ fn combined(reverse: bool) -> OneCase {
         vec![grad(x, &loss), second(x), hvp(x, x.ones_like(), &loss), grad(x, second)]
     };
     let name = if reverse { "rule_in_associative_scan_down" } else { "rule_in_associative_scan" };
-    made(name, false, program, 2.0, [48., 48., 48., 24.])
+    derivative_case(name, false, program, 2.0, [48., 48., 48., 24.])
 }
 
 /// Each lane has its own number.
@@ -254,5 +254,5 @@ fn behind_other_states(is_dynamic: bool) -> OneCase {
     };
     // The value is x^4, and the gradient 2 y 3 = 6 x^2.
     let name = if is_dynamic { "rule_behind_other_states_in_while" } else { "rule_behind_other_states_in_scan" };
-    made(name, is_dynamic, program, 2.0, [24., 24., 24., 12.])
+    derivative_case(name, is_dynamic, program, 2.0, [24., 24., 24., 12.])
 }

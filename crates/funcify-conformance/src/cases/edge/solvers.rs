@@ -7,7 +7,7 @@
 use funcify::prelude::*;
 
 use super::*;
-use crate::lanes::{arguments, one_by_one};
+use crate::lanes::{arguments, evaluate_lanes_one_by_one};
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -164,7 +164,7 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
 
 /// Returns the results of a graph on single lanes, stacked.
 fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
-    let expected = one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
+    let expected = evaluate_lanes_one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
     let near = |output| ExpectedOutput { rtol: 2e-4, atol: 2e-5, ..output };
     Ok(Expected::Outputs(expected.into_iter().map(near).collect()))
 }
@@ -273,7 +273,7 @@ fn counted_loop(g: &Builder) -> Value {
 /// A downward loop that reads two rows back, with two initial rows.
 fn counted_down(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
-    let rows = applied(
+    let rows = apply_text(
         "fn @down(%n: i64[], %x: f32[], %given: f32[2]) {
            %rows: f32[$1+2] = scan @step %n {steps=$1, order=down} with %x {
              mit-sot %near: f32[], %far: f32[] = %rows[t+1], %rows[t+2] from %given
@@ -296,7 +296,7 @@ fn counted_down(g: &Builder) -> Value {
 }
 
 /// Returns the results of a program in text form: a downward loop with initial rows has no other entry point.
-fn applied(text: &str, inputs: &[Value]) -> Vec<Value> {
+fn apply_text(text: &str, inputs: &[Value]) -> Vec<Value> {
     match Graph::parse(text) {
         Ok(graph) => graph.apply(inputs),
         Err(error) => panic!("{error}"),
@@ -344,7 +344,7 @@ fn until(g: &Builder) -> Value {
 
 fn until_downward(g: &Builder) -> Value {
     let (xs, init) = (g.input("xs", "f32[4]"), g.input("init", "f32[2]"));
-    let sums = applied(
+    let sums = apply_text(
         "fn @down(%xs: f32[4], %init: f32[2], %limit: f32[], %full: f32[5]) {
            %ys: f32[$1], %rows: f32[$1+2], %all: f32[5] = scan @step {steps=4, until=$1, order=down} with %limit {
              seq %x: f32[] = %xs[t]

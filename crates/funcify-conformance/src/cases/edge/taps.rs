@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cases::recurrences::state;
-use crate::cases::scanned;
+use crate::cases::scan_outputs;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -81,7 +81,7 @@ pub(super) fn cases() -> Cases {
         // A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
         case_on("reverse_scan", [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
-                scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x)))
+                scan_outputs(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x)))
             })
             .gives([("carry", scalar(17f32)), ("ys", row([17f32, 8., 3.]))]),
         // Both ways to run from the last row to the first end in the same state.

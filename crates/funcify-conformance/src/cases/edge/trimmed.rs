@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
         sum("trimmed_down_last_2", true, last(2), four(), row([20f32, 19.])),
         sum("trimmed_down_last_1_without_steps", true, last(1), empty::<f32, 1>([0]), row([10f32])),
         // If more rows of a state are returned than a call has, the result is an error and not a shorter trace.
-        case("trimmed_last_4_of_two_steps", |g| summed(g, false, Returned::Last(4)))
+        case("trimmed_last_4_of_two_steps", |g| last_rows_of_sum(g, false, Returned::Last(4)))
             .on([row([1f32, 2.]), row([10f32])])
             .fails("Rows"),
         // The same for ys.
@@ -62,7 +62,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// Returns the given number of rows of a cumulative sum from 10 over T rows.
-fn summed(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
+fn last_rows_of_sum(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
     let body = Graph::build("step", |g| g.input("x", "f32[]") + g.input("old", "f32[]"));
     let (reads, writes) = if reverse { (vec![1], vec![0]) } else { (vec![0], vec![1]) };
     let scan = Scan {
@@ -84,7 +84,7 @@ fn summed(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
 }
 
 fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: HostTensor) -> OneCase {
-    case(name, |g| summed(g, reverse, returned)).on([xs, row([10f32])]).gives([("rows", rows)])
+    case(name, |g| last_rows_of_sum(g, reverse, returned)).on([xs, row([10f32])]).gives([("rows", rows)])
 }
 
 /// Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.

@@ -2,7 +2,7 @@
 
 use funcify::{DType, HostTensor, ScanOptions, Value, constant, full, iota, scan, scan_with, stack};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     // The Runge-Kutta method of order 4 for the Lotka-Volterra equations.
@@ -70,7 +70,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["value_iteration"], ["rewards", "logits"], |[rewards, logits]| {
         let p = logits.softmax(-1);
         let (v, trace) = scan_with(times(6), full([3], rewards.dtype(), 0.0), (), |v, ()| {
-            traced((rewards + 0.9 * p.matmul(v)).max(1))
+            carry_as_output((rewards + 0.9 * p.matmul(v)).max(1))
         });
         outputs! { v, trace }
     }),
@@ -79,7 +79,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (now, next) = (values.slice(0, ..6), values.slice(0, 1..7));
         let zero = constant(HostTensor::scalar(0.0).cast(rewards.dtype()));
         let (_, a) = scan_with(ScanOptions::new().reverse(), zero, (rewards, now, next, done), |a, (r, v, n, d)| {
-            traced(r + 0.9 * (1.0 - d) * n - v + 0.9 * 0.8 * (1.0 - d) * a)
+            carry_as_output(r + 0.9 * (1.0 - d) * n - v + 0.9 * 0.8 * (1.0 - d) * a)
         });
         outputs! { advantages: a, targets: a + now }
     }),

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use funcify::{DType, Recurrence, ScanOptions, concat, iota, scan, scan_with};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     // Linear Gaussian filter with scalar observations and its log-likelihood.
@@ -29,7 +29,7 @@ pub(super) const PROGRAMS: Programs = &[
     // The forward algorithm in log space.
     &program(&["hmm_forward", "hmm_forward_f64"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (last, alphas) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |alpha, b| {
-            traced((alpha.unsqueeze(1) + log_a).logsumexp(0) + b)
+            carry_as_output((alpha.unsqueeze(1) + log_a).logsumexp(0) + b)
         });
         outputs! { loglik: last.logsumexp(0), alphas }
     }),
@@ -40,7 +40,7 @@ pub(super) const PROGRAMS: Programs = &[
             (s.max(0) + b, s.argmax(0))
         });
         let last = d.argmax(0);
-        let (_, path) = scan_with(ScanOptions::new().reverse(), last, back, |state, best| traced(best.take(0, state)));
+        let (_, path) = scan_with(ScanOptions::new().reverse(), last, back, |state, best| carry_as_output(best.take(0, state)));
         outputs! { score: d.max(0), path: concat(&[path, last.unsqueeze(0)], 0) }
     }),
     // GARCH(1, 1): variances and log-likelihood, from a sequence with taps -1 and 0.

@@ -2,17 +2,17 @@
 
 use funcify::{ScanOptions, Value, concat, scan, scan_with};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     // An Elman network over a batch.
     &program(&["rnn", "rnn_f64"], ["x", "h0", "wx", "wh", "b"], |[x, h0, wx, wh, b]| {
-        let (last, ys) = scan(h0, x, |h, x| traced((x.matmul(wx) + h.matmul(wh) + b).tanh()));
+        let (last, ys) = scan(h0, x, |h, x| carry_as_output((x.matmul(wx) + h.matmul(wh) + b).tanh()));
         outputs! { final: last, ys }
     }),
     // A network with a sigmoid, on vectors.
     &program(&["rnn_sigmoid"], ["x", "h0", "w", "u"], |[x, h0, w, u]| {
-        let (last, ys) = scan(h0, x, |h, x| traced((x.matmul(w) + h.matmul(u)).sigmoid()));
+        let (last, ys) = scan(h0, x, |h, x| carry_as_output((x.matmul(w) + h.matmul(u)).sigmoid()));
         outputs! { final: last, ys }
     }),
     // Long short-term memory: two states, four gates from one product.
@@ -43,7 +43,7 @@ pub(super) const PROGRAMS: Programs = &[
     // A forward and a reverse scan, side by side.
     &program(&["bidirectional_rnn"], ["x", "h0", "w", "u", "v"], |[x, h0, w, u, v]| {
         let run = |options: ScanOptions, start: Value, m: Value| {
-            let (_, ys) = scan_with(options, start, x, |h, x| traced((x.matmul(w) + h.matmul(m)).tanh()));
+            let (_, ys) = scan_with(options, start, x, |h, x| carry_as_output((x.matmul(w) + h.matmul(m)).tanh()));
             ys
         };
         let f = run(ScanOptions::new(), h0.index(0, 0), u);

@@ -3,13 +3,13 @@
 use funcify::{Value, associative_scan, concat, full, scan};
 
 use crate::cases::associative::affine;
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     // A diagonal state space layer.
     &program(&["s5_sequential", "s5_sequential_f64"], ["u", "a", "b", "c", "d"], |[u, a, b, c, d]| {
         let decay = (-softplus(a)).exp();
-        let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| traced(decay * x + v));
+        let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| carry_as_output(decay * x + v));
         outputs! { y: states.matmul(c) + d * u, last }
     }),
     // A state space recurrence whose step size, input and output depend on the data.

@@ -3,7 +3,7 @@
 
 use funcify::{DType, HostTensor, Scalar, Value, concat, grad};
 
-use super::{Cases, FLOATS, INF, INTEGERS, NAN, all, ask, bools, floats, highest, ints};
+use super::{Cases, FLOATS, INF, INTEGERS, NAN, all, answer_cases, bools, floats, highest, ints};
 
 pub(super) fn cases() -> Cases {
     Ok([bitcasts()?, signs()?, neighbours()?, parts()?, scales()?, slopes()?, products()?].concat())
@@ -27,30 +27,30 @@ fn bitcasts() -> Cases {
     let single = [0x3f80_0000u32, 0xc020_0000, 0x8000_0000, 0x7f80_0000, 0xff80_0000];
     let double = [0x3ff0u64, 0xc004, 0x8000, 0x7ff0, 0xfff0].map(|high| (high << 48) as i64);
     all([
-        ask(
+        answer_cases(
             "bits_stay",
             &WORDS,
             |d| one(ints(d, words)),
             |[x]| x.bitcast(DType::F32).bitcast(x.dtype()),
             |d| ints(d, words),
         ),
-        ask(
+        answer_cases(
             "bits_stay",
             &[DType::I64],
             |d| one(ints(d, longs)),
             |[x]| x.bitcast(DType::F64).bitcast(DType::I64),
             |d| ints(d, longs),
         ),
-        ask("bits_of_floats", &[DType::F32], numbers, |[x]| x.bitcast(DType::U32), |_| HostTensor::from(single)),
-        ask("bits_of_floats", &[DType::F64], numbers, |[x]| x.bitcast(DType::I64), |_| HostTensor::from(double)),
-        ask(
+        answer_cases("bits_of_floats", &[DType::F32], numbers, |[x]| x.bitcast(DType::U32), |_| HostTensor::from(single)),
+        answer_cases("bits_of_floats", &[DType::F64], numbers, |[x]| x.bitcast(DType::I64), |_| HostTensor::from(double)),
+        answer_cases(
             "bits_as_floats",
             &[DType::U32],
             |_| one(HostTensor::from(single)),
             |[x]| x.bitcast(DType::F32),
             |_| floats(DType::F32, [1.0, -2.5, -0.0, INF, -INF]),
         ),
-        ask(
+        answer_cases(
             "bits_as_integers",
             &[DType::U32],
             |d| one(ints(d, words)),
@@ -66,9 +66,9 @@ fn signs() -> Cases {
     let pair = |d| [floats(d, [3., -3., 0., INF, -2.]), floats(d, [-1., 1., -0., -INF, -5.])];
     let of_nan = |d| [floats(d, [NAN, -NAN, 1., 1.]), floats(d, [-1., 0., -NAN, NAN])];
     all([
-        ask("signbit", &FLOATS, both, |[x]| x.signbit(), negative),
-        ask("copysign", &FLOATS, pair, |[x, y]| x.copysign(y), |d| floats(d, [-3., 3., -0., -INF, -2.])),
-        ask(
+        answer_cases("signbit", &FLOATS, both, |[x]| x.signbit(), negative),
+        answer_cases("copysign", &FLOATS, pair, |[x, y]| x.copysign(y), |d| floats(d, [-3., 3., -0., -INF, -2.])),
+        answer_cases(
             "copysign_of_nan",
             &FLOATS,
             of_nan,
@@ -123,9 +123,9 @@ fn neighbours() -> Cases {
     };
     let largest = |d: DType| [floats(d, [range(d).2, -INF, 1., NAN, 1.]), floats(d, [INF, 0., 2., 1., NAN])];
     all([
-        ask("nextafter", &WIDE, pair, move |[x, y]| first(x.nextafter(y)), exact),
-        ask("nextafter_near_zero", &HALVES, near, scaled, |_| floats(DType::F32, [1., -1., 1., 1., -1., 2., -1.])),
-        ask(
+        answer_cases("nextafter", &WIDE, pair, move |[x, y]| first(x.nextafter(y)), exact),
+        answer_cases("nextafter_near_zero", &HALVES, near, scaled, |_| floats(DType::F32, [1., -1., 1., 1., -1., 2., -1.])),
+        answer_cases(
             "nextafter_at_the_ends",
             &FLOATS,
             largest,
@@ -146,14 +146,14 @@ fn parts() -> Cases {
     };
     let last = |d: DType| 1.0 - 2f64.powi(range(d).1 - 1);
     all([
-        ask(
+        answer_cases(
             "fraction",
             &FLOATS,
             numbers,
             |[x]| x.frexp().0,
             move |d| floats(d, [0.5, -0.75, 0., -0., INF, -INF, NAN, 0.5, last(d)]),
         ),
-        ask(
+        answer_cases(
             "exponent",
             &FLOATS,
             numbers,
@@ -181,9 +181,9 @@ fn scales() -> Cases {
         x.ldexp(exponent).cast(DType::F32).ldexp(-i64::from(smallest))
     };
     all([
-        ask("ldexp", &FLOATS, plain, |[x, e]| x.ldexp(e), |d| floats(d, [8., -1.5, 0., -0., INF, NAN, INF])),
-        ask("ldexp_is_rounded_once", &WIDE, down, exact, |d| ints(bits_of(d), [1, 3, 0, 2, 1, 1, 1])),
-        ask("ldexp_is_rounded_once", &HALVES, down, multiples, |_| floats(DType::F32, [1., 3., 0., 2., 1., 1., 1.])),
+        answer_cases("ldexp", &FLOATS, plain, |[x, e]| x.ldexp(e), |d| floats(d, [8., -1.5, 0., -0., INF, NAN, INF])),
+        answer_cases("ldexp_is_rounded_once", &WIDE, down, exact, |d| ints(bits_of(d), [1, 3, 0, 2, 1, 1, 1])),
+        answer_cases("ldexp_is_rounded_once", &HALVES, down, multiples, |_| floats(DType::F32, [1., 3., 0., 2., 1., 1., 1.])),
     ])
 }
 
@@ -193,28 +193,28 @@ fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];
     all([
-        ask(
+        answer_cases(
             "slope_of_fraction",
             &FLOATS,
             numbers,
             |[x]| grad(x, |x| x.frexp().0.sum(0)),
             |d| floats(d, [0.0625, 1., 1.]),
         ),
-        ask(
+        answer_cases(
             "slope_of_ldexp",
             &FLOATS,
             numbers,
             |[x]| grad(x, |x| x.ldexp(x.frexp().1).sum(0)),
             |d| floats(d, [16., 1., 1.]),
         ),
-        ask(
+        answer_cases(
             "slope_of_copysign",
             &FLOATS,
             pair,
             |[x, y]| grad(x, |x| x.copysign(y).sum(0)),
             |d| floats(d, [-1., 1., -0.]),
         ),
-        ask(
+        answer_cases(
             "slope_by_the_sign",
             &FLOATS,
             pair,
@@ -231,5 +231,5 @@ fn products() -> Cases {
         let sum = highest(d).wrapping_mul(highest(d)).wrapping_add(highest(d).wrapping_mul(4));
         HostTensor::from_fn(d, &[], |_| Scalar::Int(sum))
     };
-    ask("matmul_wraps", &INTEGERS, largest, |[x, y]| x.matmul(y), answer)
+    answer_cases("matmul_wraps", &INTEGERS, largest, |[x, y]| x.matmul(y), answer)
 }

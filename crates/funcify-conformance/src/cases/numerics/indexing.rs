@@ -3,7 +3,7 @@
 use funcify::DType;
 use funcify::ops::ScatterMode;
 
-use super::{Cases, INTEGERS, all, ask, ints};
+use super::{Cases, INTEGERS, all, answer_cases, ints};
 
 pub(super) fn cases() -> Cases {
     // In unsigned types, negative indices wrap to large ones.
@@ -15,37 +15,37 @@ pub(super) fn cases() -> Cases {
     let picked = move |d| ints(DType::I64, [11, 13, 10 + edge(d), 13]);
     let starts = move |d| [x(), ints(d, far(d)), ints(DType::I64, [7, 8])];
     all([
-        ask("take_out_of_range", &INTEGERS, operands, |[x, indices]| x.take(0, indices), picked),
-        ask("gather_out_of_range", &INTEGERS, operands, |[x, indices]| x.gather(0, indices), picked),
-        ask(
+        answer_cases("take_out_of_range", &INTEGERS, operands, |[x, indices]| x.take(0, indices), picked),
+        answer_cases("gather_out_of_range", &INTEGERS, operands, |[x, indices]| x.gather(0, indices), picked),
+        answer_cases(
             "scatter_set_out_of_range",
             &INTEGERS,
             of_updates,
             |[x, indices, updates]| x.scatter(0, indices, updates, ScatterMode::Set),
             |_| ints(DType::I64, [10, 400, 12, 13]),
         ),
-        ask(
+        answer_cases(
             "scatter_add_out_of_range",
             &INTEGERS,
             of_updates,
             |[x, indices, updates]| x.scatter(0, indices, updates, ScatterMode::Add),
             |_| ints(DType::I64, [10, 511, 12, 13]),
         ),
-        ask(
+        answer_cases(
             "dynamic_slice_past_the_end",
             &INTEGERS,
             starts,
             |[x, starts, _]| x.dynamic_slice(0, starts.index(0, 0), 2),
             |_| ints(DType::I64, [12, 13]),
         ),
-        ask(
+        answer_cases(
             "dynamic_slice_before_the_start",
             &INTEGERS,
             starts,
             |[x, starts, _]| x.dynamic_slice(0, starts.index(0, 1), 3),
             move |d| if edge(d) == 0 { ints(DType::I64, [10, 11, 12]) } else { ints(DType::I64, [11, 12, 13]) },
         ),
-        ask(
+        answer_cases(
             "dynamic_update_past_the_end",
             &INTEGERS,
             starts,

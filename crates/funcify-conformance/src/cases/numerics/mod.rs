@@ -41,7 +41,7 @@ const NAN: f64 = f64::NAN;
 
 /// Builds the cases of a line of the table, one for each dtype: `program`, applied to the operands, must return the
 /// answer.
-fn ask<const N: usize>(
+fn answer_cases<const N: usize>(
     name: &str,
     dtypes: &[DType],
     operands: impl Fn(DType) -> [HostTensor; N],

@@ -3,7 +3,7 @@
 use funcify::{einsum, eye, grad, tri_mask};
 
 use super::reductions::SUMS;
-use super::values::{FLOATS, INTEGERS, NUMBERS, indices, small, varied};
+use super::values::{FLOATS, INTEGERS, NUMBERS, indices, small, cycle_values};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -71,7 +71,7 @@ fn floats() -> Cases {
 
 /// Products of integers wrap.
 fn integers() -> Cases {
-    let inputs = |dtype| [varied(dtype, &[2, 3, 4], 0), varied(dtype, &[3, 5, 2], 2), varied(dtype, &[4], 6)];
+    let inputs = |dtype| [cycle_values(dtype, &[2, 3, 4], 0), cycle_values(dtype, &[3, 5, 2], 2), cycle_values(dtype, &[4], 6)];
     on_inputs("integer_products", &INTEGERS, inputs, |_, [x, y, vector]| {
         vec![
             x.matmul(vector),
@@ -88,7 +88,7 @@ fn integers() -> Cases {
 fn parts() -> Cases {
     let inputs = |dtype| {
         let exponents = indices(DType::I32, &[3, 1], &[0, 9, -7]);
-        [varied(dtype, &[23], 0), small(dtype, &[3, 4], 0), exponents]
+        [cycle_values(dtype, &[23], 0), small(dtype, &[3, 4], 0), exponents]
     };
     on_inputs("parts", &FLOATS, inputs, |_, [x, y, exponents]| {
         let (fraction, exponent) = x.frexp();
@@ -116,7 +116,7 @@ fn parts() -> Cases {
 fn numbers() -> Cases {
     let inputs = |dtype| {
         let positions = indices(DType::U8, &[2, 3], &[0, 255, 2, 1, 3, 7]);
-        [varied(dtype, &[2, 4, 4], 3), positions, varied(dtype, &[3, 1], 0)]
+        [cycle_values(dtype, &[2, 4, 4], 3), positions, cycle_values(dtype, &[3, 1], 0)]
     };
     on_inputs("rows", &NUMBERS, inputs, |dtype, [x, positions, column]| {
         let (greatest, places) = x.top_k(1, 3);

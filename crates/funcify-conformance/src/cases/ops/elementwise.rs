@@ -3,7 +3,7 @@
 use funcify::error::{Place, Site};
 use funcify::ops::{Binary, Bitcast, Bits, Cast, Compare, NextAfter, OpRules, Polygamma, Predicate, Select, Unary};
 
-use super::values::{FLOATS, SHAPES, near, pairs, repeated, shifted, small, values, varied};
+use super::values::{FLOATS, SHAPES, near_integers, pairs, cycle, shift_pairs, small, values, cycle_values};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -34,7 +34,7 @@ fn unary() -> Cases {
         let dtypes = domain(op, 1);
         let is_hard = dtypes == FLOATS && !PLAIN.contains(&op);
         let uses = |dtype| {
-            let hard = is_hard.then(|| Use::new(op, [near(dtype)]));
+            let hard = is_hard.then(|| OpUse::new(op, [near_integers(dtype)]));
             hard.into_iter().chain(one_operand(op, dtype)).collect()
         };
         cases.extend(on_dtypes(op.name(), &dtypes, 0.0, uses)?);
@@ -43,7 +43,7 @@ fn unary() -> Cases {
 }
 
 /// Builds the cases of the ops of a table, on each dtype that their type rules accept for this number of operands.
-fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<Use>) -> Cases {
+fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<OpUse>) -> Cases {
     let mut cases = Vec::new();
     for op in table.iter().copied() {
         cases.extend(on_dtypes(op.name(), &domain(op, operands), 0.0, |dtype| uses(op, dtype))?);
@@ -65,18 +65,18 @@ fn polygamma() -> Cases {
     on_dtypes("polygamma", &FLOATS, 0.0, |dtype| {
         let of_order = |order| {
             let op = Polygamma { order };
-            [vec![Use::new(op, [near(dtype)])], one_operand(op, dtype)].concat()
+            [vec![OpUse::new(op, [near_integers(dtype)])], one_operand(op, dtype)].concat()
         };
         [1, 2, 3].map(of_order).concat()
     })
 }
 
 /// Applies an op to every value, and to every shape.
-fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use> {
-    let mut uses = vec![Use::new(op, [varied(dtype, &[values(dtype).len()], 0)])];
+fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
+    let mut uses = vec![OpUse::new(op, [cycle_values(dtype, &[values(dtype).len()], 0)])];
     for shape in SHAPES {
-        uses.push(Use::new(op, [varied(dtype, shape, 2)]));
-        uses.push(Use::new(op, [small(dtype, shape, 0)]));
+        uses.push(OpUse::new(op, [cycle_values(dtype, shape, 2)]));
+        uses.push(OpUse::new(op, [small(dtype, shape, 0)]));
     }
     uses
 }
@@ -85,7 +85,7 @@ fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use
 fn bits() -> Cases {
     let mut cases = Vec::new();
     for op in Bits::ALL.iter().copied() {
-        let shifts = |dtype| [vec![Use::new(op, shifted(dtype))], two_operands(op, dtype)].concat();
+        let shifts = |dtype| [vec![OpUse::new(op, shift_pairs(dtype))], two_operands(op, dtype)].concat();
         cases.extend(on_dtypes(op.name(), &domain(op, 2), 0.0, shifts)?);
         cases.extend(on_dtypes(op.name(), &domain(op, 1), 0.0, |dtype| one_operand(op, dtype))?);
     }
@@ -98,19 +98,19 @@ fn neighbours() -> Cases {
 }
 
 /// Applies an op to every pair of values, and to every shape.
-fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use> {
-    let mut uses = vec![Use::new(op, pairs(dtype))];
+fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
+    let mut uses = vec![OpUse::new(op, pairs(dtype))];
     for shape in SHAPES {
-        uses.push(Use::new(op, [varied(dtype, shape, 2), varied(dtype, shape, 3)]));
-        uses.push(Use::new(op, [small(dtype, shape, 0), varied(dtype, shape, 0)]));
+        uses.push(OpUse::new(op, [cycle_values(dtype, shape, 2), cycle_values(dtype, shape, 3)]));
+        uses.push(OpUse::new(op, [small(dtype, shape, 0), cycle_values(dtype, shape, 0)]));
     }
     uses
 }
 
 fn select() -> Cases {
     on_dtypes("select", &DType::ALL, 0.0, |dtype| {
-        let operands = |shape| [varied(DType::Bool, shape, 0), varied(dtype, shape, 0), varied(dtype, shape, 5)];
-        SHAPES.map(|shape| Use::new(Select, operands(shape))).into()
+        let operands = |shape| [cycle_values(DType::Bool, shape, 0), cycle_values(dtype, shape, 0), cycle_values(dtype, shape, 5)];
+        SHAPES.map(|shape| OpUse::new(Select, operands(shape))).into()
     })
 }
 
@@ -121,14 +121,14 @@ fn casts() -> Cases {
     let far = [300.7, -1.5, 1e10, -1e10, 1e20, -1e20, 65_519.0, 65_520.0, 1e-8].map(Scalar::Float);
     let mut cases = Vec::new();
     for (from, dtype) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|dtype| (from, dtype))) {
-        let cast = |operand| Use::new(Cast { dtype }, [operand]);
+        let cast = |operand| OpUse::new(Cast { dtype }, [operand]);
         let mut uses = vec![
-            cast(varied(from, &[values(from).len()], 0)),
-            cast(repeated(from, &[exact.len()], &exact, 0)),
-            cast(repeated(from, &[far.len()], &far, 0)),
+            cast(cycle_values(from, &[values(from).len()], 0)),
+            cast(cycle(from, &[exact.len()], &exact, 0)),
+            cast(cycle(from, &[far.len()], &far, 0)),
         ];
         for shape in SHAPES {
-            uses.push(cast(varied(from, shape, 1)));
+            uses.push(cast(cycle_values(from, shape, 1)));
         }
         cases.push(case(&format!("cast_{from}"), dtype, 0.0, &uses)?);
     }
@@ -144,12 +144,12 @@ fn bitcasts() -> Cases {
     };
     let pairs = DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|dtype| (from, dtype)));
     let case_of = |(from, dtype): (DType, DType)| {
-        let bitcast = |operand| Use::new(Bitcast { dtype }, [operand]);
-        let mut uses = vec![bitcast(varied(from, &[values(from).len()], 0))];
+        let bitcast = |operand| OpUse::new(Bitcast { dtype }, [operand]);
+        let mut uses = vec![bitcast(cycle_values(from, &[values(from).len()], 0))];
         if from.is_int() {
-            uses.push(bitcast(repeated(from, &[PATTERNS.len()], &PATTERNS.map(Scalar::Int), 0)));
+            uses.push(bitcast(cycle(from, &[PATTERNS.len()], &PATTERNS.map(Scalar::Int), 0)));
         }
-        uses.extend(SHAPES.map(|shape| bitcast(varied(from, shape, 1))));
+        uses.extend(SHAPES.map(|shape| bitcast(cycle_values(from, shape, 1))));
         case(&format!("bitcast_{from}"), dtype, 0.0, &uses)
     };
     pairs.filter(|(from, dtype)| is_allowed(*from, *dtype)).map(case_of).collect()

@@ -3,7 +3,7 @@
 
 use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Take};
 
-use super::values::{INTEGERS, NUMBERS, index, indices, small, varied};
+use super::values::{INTEGERS, NUMBERS, index, indices, small, cycle_values};
 use super::*;
 
 /// Indices of an axis of three elements; -1 and the largest wrap in the narrow types.
@@ -55,7 +55,7 @@ fn dynamic_slices() -> Cases {
         let each = starts().flat_map(|start| parts().into_iter().map(move |part| (start, part)));
         each.map(|((index_dtype, start), (axis, shape, size))| {
             let op = DynamicSlice { axis, size: size.into() };
-            Use::new(op, [varied(dtype, shape, 0), index(index_dtype, start)])
+            OpUse::new(op, [cycle_values(dtype, shape, 0), index(index_dtype, start)])
         })
         .collect()
     })
@@ -65,8 +65,8 @@ fn dynamic_updates() -> Cases {
     on_dtypes("dynamic_update", &DType::ALL, 0.0, |dtype| {
         let each = starts().flat_map(|start| parts().into_iter().map(move |part| (start, part)));
         each.map(|((index_dtype, start), (axis, shape, size))| {
-            let part = varied(dtype, &with_size(shape, axis, size), 3);
-            Use::new(DynamicUpdate { axis }, [varied(dtype, shape, 0), part, index(index_dtype, start)])
+            let part = cycle_values(dtype, &with_size(shape, axis, size), 3);
+            OpUse::new(DynamicUpdate { axis }, [cycle_values(dtype, shape, 0), part, index(index_dtype, start)])
         })
         .collect()
     })
@@ -79,8 +79,8 @@ fn takes() -> Cases {
         let mut uses = Vec::new();
         for (index_dtype, picked) in INTEGERS.into_iter().flat_map(|dtype| picked.map(|picked| (dtype, picked))) {
             for (axis, shape) in shapes {
-                let operands = [varied(dtype, shape, 0), indices(index_dtype, picked, &POSITIONS)];
-                uses.push(Use::new(Take { axis }, operands));
+                let operands = [cycle_values(dtype, shape, 0), indices(index_dtype, picked, &POSITIONS)];
+                uses.push(OpUse::new(Take { axis }, operands));
             }
         }
         uses
@@ -92,7 +92,7 @@ fn gathers() -> Cases {
         let each = INTEGERS.into_iter().flat_map(|index_dtype| ALONG.map(|row| (index_dtype, row)));
         each.map(|(index_dtype, (axis, shape, count))| {
             let indices = indices(index_dtype, &with_size(shape, axis, count), &POSITIONS);
-            Use::new(Gather { axis }, [varied(dtype, shape, 0), indices])
+            OpUse::new(Gather { axis }, [cycle_values(dtype, shape, 0), indices])
         })
         .collect()
     })
@@ -107,9 +107,9 @@ fn scatters() -> Cases {
             INTEGERS.into_iter().flat_map(|index_dtype| rows.iter().map(move |row| (index_dtype, *row)))
         {
             let along = with_size(shape, axis, count);
-            for updates in [varied(dtype, &along, 4), small(dtype, &along, 4)] {
-                let operands = [varied(dtype, shape, 0), indices(index_dtype, &along, &POSITIONS), updates];
-                uses.push(Use::new(Scatter { axis, mode }, operands));
+            for updates in [cycle_values(dtype, &along, 4), small(dtype, &along, 4)] {
+                let operands = [cycle_values(dtype, shape, 0), indices(index_dtype, &along, &POSITIONS), updates];
+                uses.push(OpUse::new(Scatter { axis, mode }, operands));
             }
         }
         uses

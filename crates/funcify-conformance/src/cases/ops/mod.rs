@@ -37,25 +37,25 @@ pub(crate) fn cases() -> Cases {
 
 /// One application of an op.
 #[derive(Clone)]
-pub(crate) struct Use {
+pub(crate) struct OpUse {
     pub(crate) op: Op,
     pub(crate) operands: Vec<HostTensor>,
 }
 
-impl Use {
+impl OpUse {
     fn new(op: impl Into<Op>, operands: impl Into<Vec<HostTensor>>) -> Self {
-        Use { op: op.into(), operands: operands.into() }
+        OpUse { op: op.into(), operands: operands.into() }
     }
 }
 
 /// Builds the case of an op, named after the op and the dtype. `scale` is the magnitude of intermediate results that
 /// cancel ([`Case::from_reference_scaled`]).
-fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> OneCase {
+fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[OpUse]) -> OneCase {
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
 /// Builds a case of applications of ops, in a category.
-pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> OneCase {
+pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {
         let mut outputs = BTreeMap::new();
@@ -71,7 +71,7 @@ pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> O
             for (index, operand) in one.operands.iter().enumerate() {
                 uploaded.push(builder.input(&format!("uploaded_{number}_{index}"), operand.ty()));
                 inputs.push(operand.clone());
-                let stored = stored(operand);
+                let stored = reversed_backing(operand);
                 views.push(view(builder, &format!("view_{number}_{index}"), &stored, operand.shape()));
                 inputs.push(stored);
             }
@@ -87,7 +87,7 @@ pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> O
 }
 
 /// Returns a tensor of which the operand can be a view: its axes are reversed, and each has one more element.
-fn stored(operand: &HostTensor) -> HostTensor {
+fn reversed_backing(operand: &HostTensor) -> HostTensor {
     let shape: Vec<usize> = operand.shape().iter().rev().map(|size| size + 1).collect();
     HostTensor::from_fn(operand.dtype(), &shape, |index| {
         let source: Vec<usize> = index.iter().rev().copied().collect();
@@ -107,6 +107,6 @@ fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> 
 }
 
 /// Builds a case for each of these dtypes.
-fn on_dtypes(op: &str, dtypes: &[DType], scale: f64, uses: impl Fn(DType) -> Vec<Use> + Sync) -> Cases {
+fn on_dtypes(op: &str, dtypes: &[DType], scale: f64, uses: impl Fn(DType) -> Vec<OpUse> + Sync) -> Cases {
     dtypes.par_iter().map(|dtype| case(op, dtype, scale, &uses(*dtype))).collect()
 }

@@ -2,7 +2,7 @@
 
 use funcify::ops::{Broadcast, Concat, Constant, Iota, Pad, Reshape, Reverse, Size};
 
-use super::values::{NUMBERS, SHAPES, varied};
+use super::values::{NUMBERS, SHAPES, cycle_values};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -15,7 +15,7 @@ pub(super) fn cases() -> Cases {
 fn moves<'a>(name: &str, rows: impl IntoIterator<Item = (Op, &'a [usize])>) -> Cases {
     let rows: Vec<(Op, &[usize])> = rows.into_iter().collect();
     on_dtypes(name, &DType::ALL, 0.0, |dtype| {
-        rows.iter().map(|(op, shape)| Use::new(op.clone(), [varied(dtype, shape, 0)])).collect()
+        rows.iter().map(|(op, shape)| OpUse::new(op.clone(), [cycle_values(dtype, shape, 0)])).collect()
     })
 }
 
@@ -119,9 +119,9 @@ fn concats() -> Cases {
         (2, &[&[2, 3, 4], &[2, 3, 2]]),
     ];
     on_dtypes("concat", &DType::ALL, 0.0, |dtype| {
-        let part = |(index, shape): (usize, &&[usize])| varied(dtype, shape, 5 * index);
+        let part = |(index, shape): (usize, &&[usize])| cycle_values(dtype, shape, 5 * index);
         let parts = |shapes: &[&[usize]]| shapes.iter().enumerate().map(part).collect::<Vec<_>>();
-        rows.iter().map(|(axis, shapes)| Use::new(Concat { axis: *axis }, parts(shapes))).collect()
+        rows.iter().map(|(axis, shapes)| OpUse::new(Concat { axis: *axis }, parts(shapes))).collect()
     })
 }
 
@@ -141,21 +141,21 @@ fn pads() -> Cases {
         let pad =
             |axis, (low, high, interior): (i64, i64, usize)| Pad { axis, low: low.into(), high: high.into(), interior };
         let each = shapes.iter().flat_map(|row| amounts.map(|amount| (*row, amount)));
-        let operands = |shape| [varied(dtype, shape, 0), varied(dtype, &[], 1)];
-        each.map(|((axis, shape), amount)| Use::new(pad(axis, amount), operands(shape))).collect()
+        let operands = |shape| [cycle_values(dtype, shape, 0), cycle_values(dtype, &[], 1)];
+        each.map(|((axis, shape), amount)| OpUse::new(pad(axis, amount), operands(shape))).collect()
     })
 }
 
 fn without_operands() -> Cases {
     let none = Vec::<HostTensor>::new;
     let iota = on_dtypes("iota", &NUMBERS, 0.0, |dtype| {
-        [0usize, 1, 5, 7, 300, 3000].map(|size| Use::new(Iota { size: size.into(), dtype }, none())).into()
+        [0usize, 1, 5, 7, 300, 3000].map(|size| OpUse::new(Iota { size: size.into(), dtype }, none())).into()
     })?;
     let size = on_dtypes("size", &NUMBERS, 0.0, |dtype| {
-        [-3i64, 0, 1, 5, 300, 3000].map(|dim| Use::new(Size { dim: dim.into(), dtype }, none())).into()
+        [-3i64, 0, 1, 5, 300, 3000].map(|dim| OpUse::new(Size { dim: dim.into(), dtype }, none())).into()
     })?;
     let constant = on_dtypes("constant", &DType::ALL, 0.0, |dtype| {
-        SHAPES.map(|shape| Use::new(Constant { value: varied(dtype, shape, 0).into() }, none())).into()
+        SHAPES.map(|shape| OpUse::new(Constant { value: cycle_values(dtype, shape, 0).into() }, none())).into()
     })?;
     Ok([iota, size, constant].concat())
 }

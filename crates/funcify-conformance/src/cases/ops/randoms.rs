@@ -2,7 +2,7 @@
 
 use funcify::ops::{Threefry, Words};
 
-use super::values::{SHAPES, varied};
+use super::values::{SHAPES, cycle_values};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -10,17 +10,17 @@ pub(super) fn cases() -> Cases {
     Ok([kind("threefry_mixed", Words::Mixed)?, kind("threefry_both", Words::Both)?].concat())
 }
 
-fn uses(words: Words) -> Vec<Use> {
+fn uses(words: Words) -> Vec<OpUse> {
     let op = |shape: &[usize]| Threefry { shape: Shape::from(shape), words };
     // A result has the axes of the keys and of the shape, and one more for both words: at most six.
     let shapes = SHAPES.into_iter().filter(|shape| shape.len() < 5);
-    let key = || varied(DType::U32, &[2], 6);
-    let mut uses: Vec<Use> = shapes.map(|shape| Use::new(op(shape), [key(), HostTensor::from([0u32, 0])])).collect();
+    let key = || cycle_values(DType::U32, &[2], 6);
+    let mut uses: Vec<OpUse> = shapes.map(|shape| OpUse::new(op(shape), [key(), HostTensor::from([0u32, 0])])).collect();
     for keys in [&[3, 2][..], &[0, 2], &[2, 3, 2]] {
-        uses.push(Use::new(op(&[2, 2]), [varied(DType::U32, keys, 1), varied(DType::U32, keys, 4)]));
-        uses.push(Use::new(op(&[]), [varied(DType::U32, keys, 1), varied(DType::U32, keys, 4)]));
+        uses.push(OpUse::new(op(&[2, 2]), [cycle_values(DType::U32, keys, 1), cycle_values(DType::U32, keys, 4)]));
+        uses.push(OpUse::new(op(&[]), [cycle_values(DType::U32, keys, 1), cycle_values(DType::U32, keys, 4)]));
     }
-    uses.push(Use::new(op(&[5]), [key(), HostTensor::from([7u32, u32::MAX - 1])]));
-    uses.push(Use::new(op(&[5]), [key(), HostTensor::from([u32::MAX, u32::MAX - 1])]));
+    uses.push(OpUse::new(op(&[5]), [key(), HostTensor::from([7u32, u32::MAX - 1])]));
+    uses.push(OpUse::new(op(&[5]), [key(), HostTensor::from([u32::MAX, u32::MAX - 1])]));
     uses
 }

@@ -2,7 +2,7 @@
 
 use funcify::ops::{ArgMax, MatMul};
 
-use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
+use super::values::{FLOATS, NUMBERS, SHAPES, cycle, small, cycle_values};
 use super::*;
 
 /// The magnitude of the sums in these cases that cancel.
@@ -34,26 +34,26 @@ fn reductions() -> Cases {
 }
 
 /// Reduces every subset of the axes of every shape, and axes longer than a u8 can count.
-fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<Use> {
+fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<OpUse> {
     let mut uses = Vec::new();
     for shape in SHAPES {
         for subset in 0..1usize << shape.len() {
             let axes: Vec<usize> = (0..shape.len()).filter(|axis| subset >> axis & 1 == 1).collect();
             let op = Reduce { kind, axes };
-            uses.push(Use::new(op.clone(), [varied(dtype, shape, 1)]));
-            uses.push(Use::new(op, [small(dtype, shape, 1)]));
+            uses.push(OpUse::new(op.clone(), [cycle_values(dtype, shape, 1)]));
+            uses.push(OpUse::new(op, [small(dtype, shape, 1)]));
         }
     }
     let along = |axis| Reduce { kind, axes: vec![axis] };
     let one = if dtype == DType::Bool { Scalar::Bool(true) } else { Scalar::Int(1) };
-    uses.push(Use::new(along(0), [varied(dtype, &[300], 0)]));
-    uses.push(Use::new(along(0), [small(dtype, &[300, 2], 0)]));
-    uses.push(Use::new(along(1), [repeated(dtype, &[2, 300], &[one], 0)]));
+    uses.push(OpUse::new(along(0), [cycle_values(dtype, &[300], 0)]));
+    uses.push(OpUse::new(along(0), [small(dtype, &[300, 2], 0)]));
+    uses.push(OpUse::new(along(1), [cycle(dtype, &[2, 300], &[one], 0)]));
     if dtype.is_float() {
         for (values, axes) in
             TOO_LARGE.iter().flat_map(|values| [vec![0], vec![1], vec![0, 1]].map(|axes| (values, axes)))
         {
-            uses.push(Use::new(Reduce { kind, axes }, [repeated(dtype, &[2, 2], &values.map(Scalar::Float), 0)]));
+            uses.push(OpUse::new(Reduce { kind, axes }, [cycle(dtype, &[2, 2], &values.map(Scalar::Float), 0)]));
         }
     }
     uses
@@ -66,15 +66,15 @@ fn argmax() -> Cases {
         for shape in SHAPES {
             for axis in (0..shape.len()).filter(|axis| shape[*axis] > 0) {
                 for first in 0..16 {
-                    uses.push(Use::new(ArgMax { axis }, [varied(dtype, shape, first)]));
+                    uses.push(OpUse::new(ArgMax { axis }, [cycle_values(dtype, shape, first)]));
                 }
-                uses.push(Use::new(ArgMax { axis }, [small(dtype, shape, 0)]));
+                uses.push(OpUse::new(ArgMax { axis }, [small(dtype, shape, 0)]));
             }
         }
         let rising: Vec<Scalar> = (0..300).map(Scalar::Int).collect();
-        uses.push(Use::new(ArgMax { axis: 0 }, [repeated(dtype, &[300], &rising, 0)]));
-        uses.push(Use::new(ArgMax { axis: 0 }, [small(dtype, &[300], 0)]));
-        uses.push(Use::new(ArgMax { axis: 0 }, [varied(dtype, &[300], 0)]));
+        uses.push(OpUse::new(ArgMax { axis: 0 }, [cycle(dtype, &[300], &rising, 0)]));
+        uses.push(OpUse::new(ArgMax { axis: 0 }, [small(dtype, &[300], 0)]));
+        uses.push(OpUse::new(ArgMax { axis: 0 }, [cycle_values(dtype, &[300], 0)]));
         uses
     })
 }
@@ -104,11 +104,11 @@ fn matmul() -> Cases {
             let (left, right) = ([batch, &[rows, inner]].concat(), [batch, &[inner, columns]].concat());
             [small(dtype, &left, 0), small(dtype, &right, 3)]
         };
-        let mut uses: Vec<Use> = shapes.map(|(batch, sizes)| Use::new(MatMul, operands(batch, sizes))).into();
+        let mut uses: Vec<OpUse> = shapes.map(|(batch, sizes)| OpUse::new(MatMul, operands(batch, sizes))).into();
         if dtype.is_int() {
             // Products and sums that wrap.
-            uses.push(Use::new(MatMul, [varied(dtype, &[3, 21], 0), varied(dtype, &[21, 4], 5)]));
-            uses.push(Use::new(MatMul, [varied(dtype, &[2, 5, 70], 1), varied(dtype, &[2, 70, 3], 2)]));
+            uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[3, 21], 0), cycle_values(dtype, &[21, 4], 5)]));
+            uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[2, 5, 70], 1), cycle_values(dtype, &[2, 70, 3], 2)]));
         }
         uses
     })

@@ -4,7 +4,7 @@ use funcify::Dim;
 use funcify::ops::{Cumulative, Sort};
 
 use super::reductions::SUMS;
-use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
+use super::values::{FLOATS, NUMBERS, SHAPES, cycle, small, cycle_values};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -29,13 +29,13 @@ fn cumulatives() -> Cases {
             for reverse in [false, true] {
                 for (shape, axis) in axes() {
                     let op = Cumulative { kind, axis, reverse };
-                    uses.push(Use::new(op, [varied(dtype, shape, 1)]));
-                    uses.push(Use::new(op, [varied(dtype, shape, 9)]));
-                    uses.push(Use::new(op, [small(dtype, shape, 1)]));
+                    uses.push(OpUse::new(op, [cycle_values(dtype, shape, 1)]));
+                    uses.push(OpUse::new(op, [cycle_values(dtype, shape, 9)]));
+                    uses.push(OpUse::new(op, [small(dtype, shape, 1)]));
                 }
                 let op = Cumulative { kind, axis: 0, reverse };
-                uses.push(Use::new(op, [varied(dtype, &[50], 0)]));
-                uses.push(Use::new(op, [small(dtype, &[90, 2], 0)]));
+                uses.push(OpUse::new(op, [cycle_values(dtype, &[50], 0)]));
+                uses.push(OpUse::new(op, [small(dtype, &[90, 2], 0)]));
             }
             uses
         })?);
@@ -57,9 +57,9 @@ fn long_axes() -> Cases {
             (ReduceKind::Min, |index| -(index as i64)),
         ] {
             for reverse in [false, true] {
-                uses.push(Use::new(Cumulative { kind, axis: 0, reverse }, [of(70_001, number)]));
+                uses.push(OpUse::new(Cumulative { kind, axis: 0, reverse }, [of(70_001, number)]));
             }
-            uses.push(Use::new(Reduce { kind, axes: vec![0] }, [of(300_001, number)]));
+            uses.push(OpUse::new(Reduce { kind, axes: vec![0] }, [of(300_001, number)]));
         }
         uses
     })
@@ -77,15 +77,15 @@ fn sorts() -> Cases {
         for descending in [false, true] {
             for (shape, axis) in axes() {
                 let op = Sort { axis, descending };
-                uses.push(Use::new(op, [small(dtype, shape, 0)]));
-                uses.extend([0, 5, 11].map(|first| Use::new(op, [varied(dtype, shape, first)])));
+                uses.push(OpUse::new(op, [small(dtype, shape, 0)]));
+                uses.extend([0, 5, 11].map(|first| OpUse::new(op, [cycle_values(dtype, shape, first)])));
             }
             let op = Sort { axis: 0, descending };
-            uses.push(Use::new(op, [varied(dtype, &[90], 0)]));
-            uses.push(Use::new(op, [small(dtype, &[90, 2], 0)]));
+            uses.push(OpUse::new(op, [cycle_values(dtype, &[90], 0)]));
+            uses.push(OpUse::new(op, [small(dtype, &[90, 2], 0)]));
             if dtype.is_float() {
                 let ties = [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NAN, 0.0].map(Scalar::Float);
-                uses.push(Use::new(op, [repeated(dtype, &[6], &ties, 0)]));
+                uses.push(OpUse::new(op, [cycle(dtype, &[6], &ties, 0)]));
             }
         }
         uses
@@ -142,13 +142,13 @@ fn two_axes() -> Vec<Window<2>> {
 
 fn convolutions() -> Cases {
     on_dtypes("conv", &FLOATS, SUMS, |dtype| {
-        let of = |op: Conv, x: &[usize], kernel: &[usize]| Use::new(op, [small(dtype, x, 0), small(dtype, kernel, 3)]);
-        let mut uses: Vec<Use> = one_axis().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)).collect();
+        let of = |op: Conv, x: &[usize], kernel: &[usize]| OpUse::new(op, [small(dtype, x, 0), small(dtype, kernel, 3)]);
+        let mut uses: Vec<OpUse> = one_axis().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)).collect();
         uses.extend(two_axes().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)));
         // Inserted zeros are operands: infinity times zero is NaN.
-        let infinite = repeated(dtype, &[1, 1, 2], &[f64::INFINITY, 1.0].map(Scalar::Float), 0);
+        let infinite = cycle(dtype, &[1, 1, 2], &[f64::INFINITY, 1.0].map(Scalar::Float), 0);
         let padded = ConvOptions { padding: [(1, 0)], ..ConvOptions::default() };
-        uses.push(Use::new(Conv::from(padded), [small(dtype, &[1, 1, 3], 0), infinite]));
+        uses.push(OpUse::new(Conv::from(padded), [small(dtype, &[1, 1, 3], 0), infinite]));
         uses
     })
 }

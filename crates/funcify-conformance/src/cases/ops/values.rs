@@ -34,15 +34,15 @@ const NEAR_REALS: [f64; 20] = [
 ];
 
 /// Returns a vector of floats between -1 and 1 and near integers.
-pub(super) fn near(dtype: DType) -> HostTensor {
-    repeated(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
+pub(super) fn near_integers(dtype: DType) -> HostTensor {
+    cycle(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
 }
 
 /// The amounts of shifts, in addition to those in [`pairs`].
 const AMOUNTS: [i64; 9] = [0, 1, 4, 7, 8, 31, 32, 63, 64];
 
 /// Combines each of [`values`] with each amount of a shift; returns two vectors.
-pub(super) fn shifted(dtype: DType) -> [HostTensor; 2] {
+pub(super) fn shift_pairs(dtype: DType) -> [HostTensor; 2] {
     let values = values(dtype);
     let count = values.len() * AMOUNTS.len();
     let amount = |index: &[usize]| Scalar::Int(AMOUNTS[index[0] % AMOUNTS.len()]);
@@ -124,22 +124,22 @@ pub(super) fn values(dtype: DType) -> Vec<Scalar> {
 }
 
 /// Returns a tensor that repeats `values`, starting at index `first`.
-pub(super) fn repeated(dtype: DType, shape: &[usize], values: &[Scalar], first: usize) -> HostTensor {
+pub(super) fn cycle(dtype: DType, shape: &[usize], values: &[Scalar], first: usize) -> HostTensor {
     let mut next = values.iter().cycle().skip(first);
     HostTensor::from_fn(dtype, shape, |_| next.next().copied().unwrap_or(Scalar::Int(0)))
 }
 
 /// Returns a tensor that repeats [`values`], starting at index `first`.
-pub(super) fn varied(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
-    repeated(dtype, shape, &values(dtype), first)
+pub(super) fn cycle_values(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
+    cycle(dtype, shape, &values(dtype), first)
 }
 
 /// Returns a tensor that repeats small numbers without NaN and infinity, starting at index `first`.
 pub(super) fn small(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
     match dtype {
-        DType::Bool => varied(dtype, shape, first),
-        _ if dtype.is_float() => repeated(dtype, shape, &SMALL_REALS.map(Scalar::Float), first),
-        _ => repeated(dtype, shape, &SMALL_INTS.map(Scalar::Int), first),
+        DType::Bool => cycle_values(dtype, shape, first),
+        _ if dtype.is_float() => cycle(dtype, shape, &SMALL_REALS.map(Scalar::Float), first),
+        _ => cycle(dtype, shape, &SMALL_INTS.map(Scalar::Int), first),
     }
 }
 
@@ -156,7 +156,7 @@ pub(super) fn pairs(dtype: DType) -> [HostTensor; 2] {
 /// Returns a tensor of indices that repeats `numbers`, which wrap to the type.
 pub(super) fn indices(dtype: DType, shape: &[usize], numbers: &[i64]) -> HostTensor {
     let scalars: Vec<Scalar> = numbers.iter().map(|number| Scalar::Int(*number)).collect();
-    repeated(dtype, shape, &scalars, 0)
+    cycle(dtype, shape, &scalars, 0)
 }
 
 /// Returns a scalar index.

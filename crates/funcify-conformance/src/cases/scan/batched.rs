@@ -2,11 +2,11 @@
 
 use funcify::{VmapOptions, scan, vmap, vmap_with};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["vmap_scan"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())));
+        let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| carry_as_output((c.matmul(w) + x).tanh())));
         outputs! { carry, ys }
     }),
     // The initial carry has no lanes, but the next ones do.
@@ -25,7 +25,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (carry, ys) = vmap(xs, |xs| {
             let options = VmapOptions::new().in_axes([Some(0), Some(1), Some(0)]);
             vmap_with(options, (init, xs, w), |(init, xs, w)| {
-                scan(init, xs, |c, v| traced((c * w.index(0, 0)).sin() + v * w.index(0, 1)))
+                scan(init, xs, |c, v| carry_as_output((c * w.index(0, 0)).sin() + v * w.index(0, 1)))
             })
         });
         outputs! { carry, ys }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use funcify::{DType, ScanOptions, constant, iota, scan, scan_with, select};
 
-use crate::cases::{Programs, outputs, program, scanned, traced};
+use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
-    &program(&["carry_unchanged"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c, c * x)))),
+    &program(&["carry_unchanged"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| (c, c * x)))),
     &program(&["captured_matrix", "captured_matrix_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        scanned(scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())))
+        scan_outputs(scan(init, xs, |c, x| carry_as_output((c.matmul(w) + x).tanh())))
     }),
     // A map of carries, a pair of sequences, a triple of outputs.
     &program(&["pytree_state"], ["a0", "b0", "n0", "u", "v"], |[a0, b0, n0, u, v]| {
@@ -56,7 +56,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry }
     }),
     &program(&["matrix_carry"], ["init", "a", "b", "xs"], |[init, a, b, xs]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let c = a.matmul(c) + x.matmul(b);
             (c, c.sum(0))
         }))
@@ -82,12 +82,12 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Dimensions of size one are kept.
     &program(&["singleton_dimensions"], ["init", "xs", "w"], |[init, xs, w]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let c = (c.matmul(w) + x).sin();
             (c, c.unsqueeze(0))
         }))
     }),
     &program(&["init_from_parameters"], ["x0", "w", "b", "xs"], |[x0, w, b, xs]| {
-        scanned(scan((x0.matmul(w) + b).tanh(), xs, |c, x| traced(c * x + b)))
+        scan_outputs(scan((x0.matmul(w) + b).tanh(), xs, |c, x| carry_as_output(c * x + b)))
     }),
 ];

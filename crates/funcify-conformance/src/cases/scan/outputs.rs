@@ -2,11 +2,11 @@
 
 use funcify::{DType, scan, stack};
 
-use crate::cases::{Programs, outputs, program, scanned, traced};
+use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["ys_independent_of_carry"], ["init", "xs", "w"], |[init, xs, w]| {
-        scanned(scan(init, xs, |c, x| (0.5 * c + x.sum(..), w * x.square())))
+        scan_outputs(scan(init, xs, |c, x| (0.5 * c + x.sum(..), w * x.square())))
     }),
     // The next carry is returned twice, the last one once.
     &program(&["ys_alias_carry"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -16,9 +16,9 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { carry, first, second, old }
     }),
-    &program(&["ys_alias_xs"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c * x, x)))),
+    &program(&["ys_alias_xs"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| (c * x, x)))),
     &program(&["constant_ys"], ["init", "xs"], |[init, xs]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let two = x.index(0, 0).ones_like() * 2.0;
             (c + x, stack(&[two, two - 3.0], 0))
         }))
@@ -33,20 +33,20 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry, ys }
     }),
     &program(&["last_ys_only"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (_, ys) = scan(init, xs, |c, x| traced((w * c + x).sin()));
+        let (_, ys) = scan(init, xs, |c, x| carry_as_output((w * c + x).sin()));
         outputs! { last: ys.index(0, -1) }
     }),
     &program(&["slice_of_ys"], ["init", "xs"], |[init, xs]| {
-        let (_, ys) = scan(init, xs, |c, x| traced(0.8 * c + x.square()));
+        let (_, ys) = scan(init, xs, |c, x| carry_as_output(0.8 * c + x.square()));
         outputs! { middle: ys.slice(0, 2..5), single: ys.index(0, -2), strided: ys.slice_step(0, 1..8, 3) }
     }),
     &program(&["reduced_ys"], ["init", "xs"], |[init, xs]| {
-        let (_, ys) = scan(init, xs, |c, x| traced((c + x).tanh()));
+        let (_, ys) = scan(init, xs, |c, x| carry_as_output((c + x).tanh()));
         outputs! { total: ys.square().sum(..), mean: ys.mean(0) }
     }),
     // The carry is a scalar, the ys are matrices.
     &program(&["outer_ys"], ["init", "xs"], |[init, xs]| {
-        scanned(scan(init, xs, |c, x| {
+        scan_outputs(scan(init, xs, |c, x| {
             let c = c + x.sum(..);
             (c, c * x.unsqueeze(1) * x.unsqueeze(0))
         }))

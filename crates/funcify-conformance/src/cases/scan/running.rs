@@ -2,21 +2,21 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, stack};
 
-use crate::cases::{Programs, outputs, program, scanned, traced};
+use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
-    &program(&["cumsum", "cumsum_f64"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c + x)))),
-    &program(&["cumprod"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c * x)))),
-    &program(&["cummax"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c.maximum(x))))),
+    &program(&["cumsum", "cumsum_f64"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(c + x)))),
+    &program(&["cumprod"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(c * x)))),
+    &program(&["cummax"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(c.maximum(x))))),
     &program(&["cumlogsumexp"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let m = c.maximum(x).stop_gradient();
-            traced(m + ((c - m).exp() + (x - m).exp()).log())
+            carry_as_output(m + ((c - m).exp() + (x - m).exp()).log())
         });
         outputs! { ys }
     }),
     &program(&["reverse_cumsum"], ["init", "xs"], |[init, xs]| {
-        scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x)))
+        scan_outputs(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| carry_as_output(c + x)))
     }),
     // The output of a step is the sum before the step.
     &program(&["exclusive_cumsum"], ["init", "xs"], |[init, xs]| {
@@ -49,7 +49,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result: a / s, log_z: m + s.log() }
     }),
-    &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(x + 1.0 / c)))),
+    &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(x + 1.0 / c)))),
     // The product of many small matrices, in log space.
     &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;

@@ -2,14 +2,14 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, select};
 
-use crate::cases::{Programs, outputs, program, scanned, traced};
+use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_decay", "reverse_decay_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (0.9 * c + (w * x).tanh(), c * x)))
+        scan_outputs(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (0.9 * c + (w * x).tanh(), c * x)))
     }),
     &program(&["unused_sequence"], ["init", "xs", "unused"], |[init, xs, unused]| {
-        scanned(scan(init, (xs, unused), |c, (x, _)| traced(c * x.cos())))
+        scan_outputs(scan(init, (xs, unused), |c, (x, _)| carry_as_output(c * x.cos())))
     }),
     &program(&["scan_axis1"], ["init", "xs"], |[init, xs]| {
         let (carry, ys) = scan_with(ScanOptions::new().axis(1), init, xs, |c, x| {
@@ -19,17 +19,17 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry, ys: ys.move_axis(0, 1) }
     }),
     &program(&["scan_last_axis_reverse"], ["init", "xs"], |[init, xs]| {
-        scanned(scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| traced(c.matmul(x).tanh())))
+        scan_outputs(scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| carry_as_output(c.matmul(x).tanh())))
     }),
     // Looks up rows of a table by an integer sequence.
     &program(&["embedding_sum"], ["table", "ids", "init"], |[table, ids, init]| {
-        scanned(scan(init, ids, |c, i| traced(0.5 * c + table.take(0, i))))
+        scan_outputs(scan(init, ids, |c, i| carry_as_output(0.5 * c + table.take(0, i))))
     }),
     // A forward scan feeds a reverse one.
     &program(&["chained_scans"], ["init", "xs"], |[init, xs]| {
-        let (carry, forward) = scan(init, xs, |c, x| traced((c + x).tanh()));
+        let (carry, forward) = scan(init, xs, |c, x| carry_as_output((c + x).tanh()));
         let (last, backward) =
-            scan_with(ScanOptions::new().reverse(), carry, (forward, xs), |c, (f, x)| traced(0.5 * c + f * x));
+            scan_with(ScanOptions::new().reverse(), carry, (forward, xs), |c, (f, x)| carry_as_output(0.5 * c + f * x));
         outputs! { final: last, forward, backward }
     }),
     // A batch of sequences with different lengths, with time on axis 1.
@@ -43,19 +43,19 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Scalar rows broadcast against a vector.
     &program(&["broadcast_scalar_rows"], ["init", "xs"], |[init, xs]| {
-        scanned(scan(init, xs, |c, x| traced(c * x + x.square())))
+        scan_outputs(scan(init, xs, |c, x| carry_as_output(c * x + x.square())))
     }),
     &program(&["transposed_sequence"], ["init", "xs"], |[init, xs]| {
-        scanned(scan(init, xs.t(), |c, x| traced(0.5 * c * x + 1.0)))
+        scan_outputs(scan(init, xs.t(), |c, x| carry_as_output(0.5 * c * x + 1.0)))
     }),
     &program(&["strided_sequence"], ["init", "xs"], |[init, xs]| {
-        scanned(scan(init, xs.slice_step(0, 1..9, 2), |c, x| traced((c + x).tanh())))
+        scan_outputs(scan(init, xs.slice_step(0, 1..9, 2), |c, x| carry_as_output((c + x).tanh())))
     }),
     &program(&["broadcast_sequence"], ["init", "row", "scale"], |[init, row, scale]| {
-        let (_, ys) = scan(init, scale.unsqueeze(1) * row, |c, x| traced(c.sin() + x));
+        let (_, ys) = scan(init, scale.unsqueeze(1) * row, |c, x| carry_as_output(c.sin() + x));
         outputs! { ys }
     }),
     &program(&["bool_sequence"], ["init", "xs", "keep"], |[init, xs, keep]| {
-        scanned(scan(init, (keep, xs), |c, (k, x)| traced(select(k, c.sin() + x, c))))
+        scan_outputs(scan(init, (keep, xs), |c, (k, x)| carry_as_output(select(k, c.sin() + x, c))))
     }),
 ];

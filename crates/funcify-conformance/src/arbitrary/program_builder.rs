@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use funcify::{Builder, DType, Dim, Error, Shape, Sizes, TensorType, Value, concat};
 
 use super::choices::Choices;
-use super::test_program::LARGEST;
+use super::test_program::MAX_ARGUMENT;
 use super::{Rules, control, elementwise, integers, loops, recurrences, rules, structure, transforms};
 
 /// The bound of all floats, small enough for accurate finite differences.
-pub(super) const LIMIT: f64 = 4.0;
+pub(super) const MAX_FLOAT: f64 = 4.0;
 /// The bound of the carries of loops.
-pub(super) const STATE: f64 = 2.0;
+pub(super) const MAX_CARRY: f64 = 2.0;
 /// The largest number of elements of a value.
-const ELEMENTS: usize = 40;
+const MAX_ELEMENTS: usize = 40;
 /// The largest depth of nested bodies.
-const DEPTH: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// A value that the program can use.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Entry {
 }
 
 /// A random program under construction.
-pub(super) struct Maker<'a> {
+pub(super) struct ProgramBuilder<'a> {
     pub(super) choices: &'a mut Choices,
     /// The sizes that the program will run with.
     pub(super) sizes: &'a Sizes,
@@ -43,7 +43,7 @@ pub(super) struct Maker<'a> {
     pub(super) is_inexact: bool,
     /// `true` if the open body is a separate graph. A loop that binds symbols in it would rebind those of the outer
     /// loops.
-    pub(super) is_closed: bool,
+    pub(super) is_separate_graph: bool,
     /// The kind of derivative rules that functions may have.
     pub(super) rules: Rules,
     /// `true` if forward mode will differentiate the new ops, so that derivative rules must be linear.
@@ -54,7 +54,7 @@ pub(super) struct Maker<'a> {
     pub(super) error: Option<Error>,
 }
 
-pub(super) type Part = fn(&mut Maker<'_>);
+pub(super) type Part = fn(&mut ProgramBuilder<'_>);
 
 /// The parts of a program, with their weights.
 const OPS: [(usize, Part); 8] = [
@@ -62,7 +62,7 @@ const OPS: [(usize, Part); 8] = [
     (14, elementwise::binary),
     (8, elementwise::kinked),
     (18, structure::movement),
-    (12, structure::indexed),
+    (12, structure::indexing),
     (10, structure::reduction),
     (10, structure::product),
     (10, integers::part),
@@ -74,35 +74,35 @@ const LOOPS: [(usize, Part); 12] = [
     (22, recurrences::recurrence),
     (14, recurrences::raw_loop),
     (10, control::while_loop_part),
-    (10, control::choice),
-    (6, loops::counted),
+    (10, control::branches),
+    (6, loops::counted_loop),
     (5, loops::map_rows),
     (8, control::associative),
-    (12, control::partial),
+    (12, control::ops_where_defined),
     (16, transforms::transform),
     (8, rules::function),
 ];
 
 /// The loops that bind no symbols.
-const CLOSED: [(usize, Part); 5] = [
+const LOOPS_WITHOUT_SYMBOLS: [(usize, Part); 5] = [
     (16, loops::scan),
     (14, recurrences::raw_loop),
-    (10, control::choice),
+    (10, control::branches),
     (16, transforms::transform),
     (4, rules::function),
 ];
 
-impl<'a> Maker<'a> {
-    /// Creates a maker of an empty program, without fuel.
+impl<'a> ProgramBuilder<'a> {
+    /// Creates a builder of an empty program, without fuel.
     pub(super) fn new(choices: &'a mut Choices, sizes: &'a Sizes, rules: Rules) -> Self {
-        Maker {
+        ProgramBuilder {
             choices,
             sizes,
             scope: Vec::new(),
             fuel: 0,
             depth: 0,
             is_inexact: false,
-            is_closed: false,
+            is_separate_graph: false,
             rules,
             is_linear: false,
             parts: BTreeMap::new(),
@@ -111,7 +111,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Declares the inputs.
-    pub(super) fn declare(&mut self, builder: &Builder) {
+    pub(super) fn declare(&mut self, g: &Builder) {
         const FLOATS: [&str; 10] = [
             "f64[T]",
             "f64[]",
@@ -125,28 +125,28 @@ impl<'a> Maker<'a> {
             "f64[T+2]",
         ];
         for index in 0..2 + self.choices.below(2) {
-            let ty = self.choices.of(&FLOATS);
-            let value = builder.input(&format!("x{index}"), ty);
-            self.add(value, LARGEST);
+            let ty = self.choices.pick(&FLOATS);
+            let value = g.input(&format!("x{index}"), ty);
+            self.add(value, MAX_ARGUMENT);
         }
         // Binds both symbols, whatever the other inputs are.
-        let value = builder.input("rows", "f64[T,N]");
-        self.add(value, LARGEST);
+        let value = g.input("rows", "f64[T,N]");
+        self.add(value, MAX_ARGUMENT);
         if self.choices.one_in(2) {
-            let value = builder.input("n", "i64[]");
+            let value = g.input("n", "i64[]");
             self.add(value, 3.0);
         }
         if self.choices.one_in(5) {
-            let value = builder.static_input("count", DType::I64);
+            let value = g.static_input("count", DType::I64);
             self.add(value, 3.0);
         }
         if self.choices.one_in(3) {
-            let value = builder.input("is", "i64[T]");
+            let value = g.input("is", "i64[T]");
             self.add(value, 3.0);
         }
         if self.choices.one_in(3) {
-            let ty = self.choices.of(&["bool[]", "bool[T]", "bool[N]"]);
-            let value = builder.input("b", ty);
+            let ty = self.choices.pick(&["bool[]", "bool[T]", "bool[N]"]);
+            let value = g.input("b", ty);
             self.add(value, 1.0);
         }
     }
@@ -164,18 +164,18 @@ impl<'a> Maker<'a> {
             }
             self.fuel -= 1;
             let loops = [3, 4, 8, usize::MAX][self.depth.min(3)];
-            let is_loop = self.depth < DEPTH && self.choices.below(loops) + 1 == loops;
+            let is_loop = self.depth < MAX_DEPTH && self.choices.below(loops) + 1 == loops;
             let part = match is_loop {
-                true if self.is_closed => self.choices.weighted(&CLOSED),
-                true => self.choices.weighted(&LOOPS),
-                false => self.choices.weighted(&OPS),
+                true if self.is_separate_graph => self.choices.pick_weighted(&LOOPS_WITHOUT_SYMBOLS),
+                true => self.choices.pick_weighted(&LOOPS),
+                false => self.choices.pick_weighted(&OPS),
             };
             part(self);
         }
     }
 
     /// Builds a body with these parameters, and calls `f` while the body's values are in scope.
-    pub(super) fn within<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
+    pub(super) fn build_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let outside = self.scope.len();
         self.depth += 1;
         self.scope.extend(params);
@@ -187,10 +187,10 @@ impl<'a> Maker<'a> {
         result
     }
 
-    /// Builds a body as [`within`](Maker::within) does, if forward mode will differentiate the body.
-    pub(super) fn within_linear<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
+    /// Builds a body as [`build_body`](ProgramBuilder::build_body) does, if forward mode will differentiate the body.
+    pub(super) fn build_linear_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let is_linear = std::mem::replace(&mut self.is_linear, true);
-        let result = self.within(params, f);
+        let result = self.build_body(params, f);
         self.is_linear = is_linear;
         result
     }
@@ -204,12 +204,12 @@ impl<'a> Maker<'a> {
     pub(super) fn add(&mut self, value: Value, bound: f64) {
         let mut value = value;
         let mut bound = bound;
-        if (self.elements(value) > ELEMENTS || value.rank() > 3) && value.rank() > 0 && value.dtype() != DType::Bool {
+        if (self.elements(value) > MAX_ELEMENTS || value.rank() > 3) && value.rank() > 0 && value.dtype() != DType::Bool {
             (value, bound) = (value.sum(0), 3.0 * bound);
         }
         let ty = value.ty();
-        if ty.dtype == DType::F64 && bound > LIMIT {
-            (value, bound) = self.tamed(value, bound, LIMIT);
+        if ty.dtype == DType::F64 && bound > MAX_FLOAT {
+            (value, bound) = self.limit_magnitude(value, bound, MAX_FLOAT);
         }
         if ty.dtype.is_int() && bound > 100.0 {
             (value, bound) = (value % 7, 7.0);
@@ -218,7 +218,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Limits the elements of a value, unless its bound is within the limit already. Returns the value and its bound.
-    pub(super) fn tamed(&mut self, value: Value, bound: f64, limit: f64) -> (Value, f64) {
+    pub(super) fn limit_magnitude(&mut self, value: Value, bound: f64, limit: f64) -> (Value, f64) {
         if bound <= limit {
             return (value, bound);
         }
@@ -241,7 +241,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Returns whether all sizes are known when the program starts.
-    pub(super) fn is_fixed(&self, ty: &TensorType) -> bool {
+    pub(super) fn has_known_sizes(&self, ty: &TensorType) -> bool {
         ty.shape.dims().iter().all(|dim| self.size(dim).is_some())
     }
 
@@ -266,23 +266,23 @@ impl<'a> Maker<'a> {
     }
 
     /// Picks a float value with known sizes and at least the given rank.
-    pub(super) fn ranked(&mut self, rank: usize) -> Option<Entry> {
-        let fixed: Vec<bool> = self.scope.iter().map(|entry| self.is_fixed(&entry.value.ty())).collect();
+    pub(super) fn float_of_rank(&mut self, rank: usize) -> Option<Entry> {
+        let fixed: Vec<bool> = self.scope.iter().map(|entry| self.has_known_sizes(&entry.value.ty())).collect();
         let types: Vec<TensorType> =
             self.scope.iter().zip(fixed).filter(|(_, fixed)| *fixed).map(|(entry, _)| entry.value.ty()).collect();
         self.pick(|ty| ty.dtype == DType::F64 && ty.rank() >= rank && types.contains(ty))
     }
 
     /// Picks a float value and one of its axes; returns both with the size of the axis.
-    pub(super) fn with_axis(&mut self) -> Option<(Entry, i64, usize)> {
-        let entry = self.ranked(1)?;
+    pub(super) fn float_with_axis(&mut self) -> Option<(Entry, i64, usize)> {
+        let entry = self.float_of_rank(1)?;
         let axis = self.choices.below(entry.value.rank());
         let size = self.size(&entry.value.shape()[axis])?;
         Some((entry, axis as i64, size))
     }
 
     /// Picks a float value, and converts it to the given shape if necessary.
-    pub(super) fn shaped(&mut self, shape: &Shape) -> Entry {
+    pub(super) fn float_of_shape(&mut self, shape: &Shape) -> Entry {
         let exact = |ty: &TensorType| ty.dtype == DType::F64 && ty.shape == *shape;
         if !self.choices.one_in(3)
             && let Some(entry) = self.pick(exact)
@@ -290,12 +290,12 @@ impl<'a> Maker<'a> {
             return entry;
         }
         let Entry { value, bound, .. } = self.float();
-        let (value, bound) = self.brought(value, bound, shape);
+        let (value, bound) = self.convert_to_shape(value, bound, shape);
         Self::entry(value, bound)
     }
 
     /// Converts a float value to the given shape.
-    pub(super) fn brought(&mut self, value: Value, bound: f64, shape: &Shape) -> (Value, f64) {
+    pub(super) fn convert_to_shape(&mut self, value: Value, bound: f64, shape: &Shape) -> (Value, f64) {
         let from = value.shape();
         let (rank, to_rank) = (from.rank(), shape.rank());
         if from == *shape {
@@ -312,7 +312,7 @@ impl<'a> Maker<'a> {
             let axes: Vec<i64> = (1..rank as i64).collect();
             let rows = axes.iter().rev().fold(value, |value, axis| value.sum(*axis));
             let column = (1..to_rank).fold(rows, |value, _| value.unsqueeze(-1));
-            return self.tamed(column.broadcast_to(shape), bound * 6.0, bound.max(1.0));
+            return self.limit_magnitude(column.broadcast_to(shape), bound * 6.0, bound.max(1.0));
         }
         let size = if rank > 0 { self.size(&from[0]) } else { None };
         let number = match size {
@@ -322,13 +322,13 @@ impl<'a> Maker<'a> {
             }
             _ => (value.sum(..), bound * 6.0),
         };
-        let (number, bound) = self.tamed(number.0, number.1, bound.max(1.0));
+        let (number, bound) = self.limit_magnitude(number.0, number.1, bound.max(1.0));
         (number.broadcast_to(shape), bound)
     }
 
     /// Picks a float scalar.
     pub(super) fn number(&mut self) -> Entry {
-        self.shaped(&Shape::scalar())
+        self.float_of_shape(&Shape::scalar())
     }
 
     /// Picks an integer scalar.
@@ -361,16 +361,16 @@ impl<'a> Maker<'a> {
         if self.choices.one_in(2) {
             return self.integer().broadcast_to(shape);
         }
-        (self.shaped(shape).value * 2.0).round().cast(DType::I64)
+        (self.float_of_shape(shape).value * 2.0).round().cast(DType::I64)
     }
 
     /// Returns a boolean scalar.
-    pub(super) fn truth(&mut self) -> Value {
-        self.truths(&Shape::scalar())
+    pub(super) fn boolean(&mut self) -> Value {
+        self.booleans(&Shape::scalar())
     }
 
     /// Returns booleans of the given shape.
-    pub(super) fn truths(&mut self, shape: &Shape) -> Value {
+    pub(super) fn booleans(&mut self, shape: &Shape) -> Value {
         let picked = self.pick(|ty| ty.dtype == DType::Bool);
         match picked {
             Some(entry) if entry.value.shape() == *shape => entry.value,
@@ -378,14 +378,14 @@ impl<'a> Maker<'a> {
             Some(entry) if shape.rank() == 0 => entry.value.all(..),
             _ if self.choices.one_in(3) => self.integers(shape).gt(1),
             _ => {
-                let (left, threshold) = (self.shaped(shape).value, self.choices.of(&[0.1, -0.4, 0.6]));
-                if self.choices.one_in(2) { left.lt(self.shaped(shape).value) } else { left.gt(threshold) }
+                let (left, threshold) = (self.float_of_shape(shape).value, self.choices.pick(&[0.1, -0.4, 0.6]));
+                if self.choices.one_in(2) { left.lt(self.float_of_shape(shape).value) } else { left.gt(threshold) }
             }
         }
     }
 
-    /// Combines all unused floats of the scope, from index `start` on, into a single float.
-    pub(super) fn gathered(&mut self, start: usize) -> Vec<Value> {
+    /// Returns all unused floats of the scope, from index `start` on, and marks them as used.
+    pub(super) fn take_unused_floats(&mut self, start: usize) -> Vec<Value> {
         let left: Vec<usize> = (start..self.scope.len())
             .filter(|index| !self.scope[*index].used && self.scope[*index].value.dtype() == DType::F64)
             .collect();
@@ -395,7 +395,7 @@ impl<'a> Maker<'a> {
 
     /// Returns the outputs of the program: the unused values and the last floats.
     pub(super) fn outputs(&mut self) -> Vec<Value> {
-        let mut outputs = self.gathered(0);
+        let mut outputs = self.take_unused_floats(0);
         outputs.reverse();
         if outputs.len() > 3 {
             let numbers: Vec<Value> = outputs.split_off(2).iter().map(|value| value.sum(..).unsqueeze(0)).collect();

@@ -40,7 +40,7 @@ impl Backend for Burn {
     }
 
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
-        self.lacking(dtype, rank)
+        self.unsupported_reason(dtype, rank)
     }
 
     fn upload(&self, tensor: &HostTensor) -> Outcome {
@@ -62,7 +62,7 @@ impl Backend for Burn {
     }
 
     fn has_dtype(&self, tensor: &Tensor, dtype: DType) -> bool {
-        dtypes::of(tensor) == Some(self.stored(dtype))
+        dtypes::of(tensor) == Some(self.storage_dtype(dtype))
     }
 
     /// Normalises booleans that are stored as numbers: a nonzero element is true, and becomes 1.
@@ -76,7 +76,7 @@ impl Backend for Burn {
                     return self.upload(&self.download(&tensor, dtype)?);
                 }
                 let rank = kinds::sizes(&tensor).len();
-                let numbers = Dispatch::bool_into_int(kinds::computable(tensor), IntDType::I32);
+                let numbers = Dispatch::bool_into_int(kinds::to_kernel_form(tensor), IntDType::I32);
                 let flags = Dispatch::int_not_equal_elem(numbers, Scalar::from(0i64), self.bool_dtype());
                 Ok(kinds::with_rank(flags, rank))
             }
@@ -87,17 +87,17 @@ impl Backend for Burn {
     fn is_admitted(&self, tensor: &Tensor, dtype: DType) -> bool {
         match dtype {
             DType::Bool => tensor.dtype() == BurnDType::Bool(BoolDType::Native),
-            _ => self.stored(dtype) == dtype,
+            _ => self.storage_dtype(dtype) == dtype,
         }
     }
 
     fn normalize(&self, tensor: Tensor, dtype: DType) -> Outcome {
         match dtype {
-            DType::U8 if self.stored(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
+            DType::U8 if self.storage_dtype(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
                 Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
             }
-            DType::F16 if self.stored(dtype) != dtype => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
-            DType::BF16 if self.stored(dtype) != dtype => {
+            DType::F16 if self.storage_dtype(dtype) != dtype => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
+            DType::BF16 if self.storage_dtype(dtype) != dtype => {
                 on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32())
             }
             DType::F16 if dtypes::of(&tensor) == Some(DType::F32) => Ok(Dispatch::float_cast(tensor, FloatDType::F16)),
@@ -135,7 +135,7 @@ impl Backend for Burn {
                 false => call.normalize(kernel(call, operands)?),
             };
         }
-        let operands = operands.into_iter().map(kinds::computable);
+        let operands = operands.into_iter().map(kinds::to_kernel_form);
         let results = match call.op {
             op if is_elementwise(op) && call.outputs.iter().all(|ty| is_empty(call, ty)) => {
                 let empty = call.outputs.iter().map(|ty| self.zeros(ty.dtype, &call.shape(&ty.shape)?));
@@ -146,7 +146,7 @@ impl Backend for Burn {
             }
             _ => kernel(call, operands.collect())?,
         };
-        let results = call.normalize(results.into_iter().map(kinds::computable).collect())?;
+        let results = call.normalize(results.into_iter().map(kinds::to_kernel_form).collect())?;
         let ranked = results.into_iter().zip(call.outputs);
         Ok(ranked.map(|(tensor, ty)| kinds::with_rank(tensor, ty.rank())).collect())
     }
@@ -195,7 +195,7 @@ impl Backend for Burn {
             // The row has no elements: Flex panics at an empty range that does not begin at 0.
             return Ok(trace);
         }
-        let slices = kinds::along(&sizes, 0, row, row + 1, 1);
+        let slices = kinds::slices_along(&sizes, 0, row, row + 1, 1);
         let mut one_row = sizes;
         one_row[0] = 1;
         Ok(kinds::slice_assign(trace, &slices, kinds::reshape(value, &one_row)?))
@@ -216,7 +216,7 @@ fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome
     }
     // Empty rows are all equal: Flex panics at an offset into an empty tensor.
     let start = if sizes.contains(&0) { 0 } else { start };
-    Ok(kinds::slice(tensor.clone(), &kinds::along(sizes, 0, start, start + count, 1)))
+    Ok(kinds::slice(tensor.clone(), &kinds::slices_along(sizes, 0, start, start + count, 1)))
 }
 
 /// Returns whether this is one of Burn's elementwise ops. On a wgpu device they panic for a scalar operand if there

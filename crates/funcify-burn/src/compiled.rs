@@ -58,7 +58,7 @@ fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<
     }
     #[cfg(feature = "ndarray")]
     if let DispatchTensorKind::NdArray(BackendTensor::Float(tensor)) = &tensor.kind
-        && let Some(numbers) = in_order(tensor)
+        && let Some(numbers) = contiguous_floats(tensor)
     {
         return Ok(Cow::Borrowed(numbers));
     }
@@ -68,7 +68,7 @@ fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<
 /// Returns the floats of an ndarray tensor if they have that type and are contiguous.
 #[cfg(feature = "ndarray")]
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]
-fn in_order<E: burn::tensor::Element + bytemuck::Pod>(tensor: &burn_ndarray::NdArrayTensor) -> Option<&[E]> {
+fn contiguous_floats<E: burn::tensor::Element + bytemuck::Pod>(tensor: &burn_ndarray::NdArrayTensor) -> Option<&[E]> {
     use burn_ndarray::NdArrayTensor;
 
     match (tensor, E::dtype()) {

@@ -7,11 +7,11 @@ use funcify_core::error::BackendError;
 use funcify_core::{DType, HostTensor, Storage};
 
 use crate::device::Burn;
-use crate::kinds::{Tensor, computable, read, sizes};
+use crate::kinds::{Tensor, to_kernel_form, read, sizes};
 
-/// Uploads a host tensor, in the form that kernels accept ([`crate::kinds::computable`]).
+/// Uploads a host tensor, in the form that kernels accept ([`crate::kinds::to_kernel_form`]).
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
-    let stored = burn.stored(tensor.dtype());
+    let stored = burn.storage_dtype(tensor.dtype());
     if stored != tensor.dtype() {
         return upload(burn, &tensor.cast(stored));
     }
@@ -31,11 +31,11 @@ pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
 
 /// Downloads a tensor of type `dtype`, which the device may store as another dtype.
 pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-    let stored = burn.stored(dtype);
+    let stored = burn.storage_dtype(dtype);
     if stored != dtype {
         return Ok(download(burn, tensor, stored)?.cast(dtype));
     }
-    host(read(computable(tensor.clone()))?, dtype, &sizes(tensor))
+    host(read(to_kernel_form(tensor.clone()))?, dtype, &sizes(tensor))
 }
 
 /// Converts Burn's tensor data to a host tensor.
@@ -67,7 +67,7 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
             let data = if data.dtype() == store { data } else { data.convert_dtype(store) };
             Dispatch::bool_from_data(data, device)
         }
-        BurnDType::U8 if burn.stored(DType::U8) != DType::U8 => {
+        BurnDType::U8 if burn.storage_dtype(DType::U8) != DType::U8 => {
             Dispatch::int_from_data(data.convert_dtype(BurnDType::U32), device)
         }
         dtype if dtype.is_float() => Dispatch::float_from_data(data, device),

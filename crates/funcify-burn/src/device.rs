@@ -34,7 +34,7 @@ pub struct Burn {
 #[derive(Clone, Debug)]
 struct Abilities {
     /// The dtypes that the device does not support, and the reasons.
-    lacking: Vec<(DType, &'static str)>,
+    unsupported_dtypes: Vec<(DType, &'static str)>,
     /// `true` if the device stores f16 and bf16. Otherwise they are f32, rounded after each kernel.
     half_floats: bool,
     /// The largest rank that the device can reshape.
@@ -51,7 +51,7 @@ struct Abilities {
 impl Default for Abilities {
     fn default() -> Self {
         Abilities {
-            lacking: Vec::new(),
+            unsupported_dtypes: Vec::new(),
             half_floats: true,
             max_rank: None,
             sigmoid: true,
@@ -100,7 +100,7 @@ impl Burn {
 
     #[cfg(feature = "wgpu")]
     fn on_gpu(device: Device) -> Self {
-        let mut lacking = vec![
+        let mut unsupported_dtypes = vec![
             (DType::F64, "computes functions of f64 in f32 precision, or incorrectly"),
             (DType::BF16, "has no arithmetic for bf16"),
         ];
@@ -109,9 +109,9 @@ impl Burn {
             (DType::I64, BurnDType::I64, "has no i64: its Vulkan driver does not offer it"),
         ];
         let missing = optional.iter().filter(|(_, dtype, _)| !device.supports_dtype(*dtype));
-        lacking.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
+        unsupported_dtypes.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
         let abilities =
-            Abilities { lacking, max_rank: Some(8), host_memory: false, bytes: false, ..Abilities::default() };
+            Abilities { unsupported_dtypes, max_rank: Some(8), host_memory: false, bytes: false, ..Abilities::default() };
         Burn::new(device, "burn-wgpu", abilities)
     }
 
@@ -176,7 +176,7 @@ impl Burn {
     }
 
     /// Returns the dtype in which the device stores elements of `dtype`.
-    pub(crate) fn stored(&self, dtype: DType) -> DType {
+    pub(crate) fn storage_dtype(&self, dtype: DType) -> DType {
         match dtype {
             DType::U8 if !self.abilities.bytes => DType::U32,
             DType::F16 | DType::BF16 if !self.abilities.half_floats => DType::F32,
@@ -192,7 +192,7 @@ impl Burn {
 
     /// Returns Burn's integer type that stores an integer dtype.
     pub(crate) fn integer(&self, dtype: DType) -> Outcome<IntDType> {
-        dtypes::integer(self.stored(dtype))
+        dtypes::integer(self.storage_dtype(dtype))
     }
 
     /// Returns the integer type of indices.
@@ -205,21 +205,21 @@ impl Burn {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
             // Memory from the system is already zero; Burn's own zeros write it again.
-            return Ok(filled(&self.device, self.stored(dtype), shape, 0.0));
+            return Ok(filled(&self.device, self.storage_dtype(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
         let shape = if shape.is_empty() && !self.in_host_memory() { &[1] } else { shape };
         let sizes = Shape::from(shape.to_vec());
         Ok(match dtype {
             DType::Bool => Dispatch::bool_zeros(sizes, device, self.bool_dtype),
-            _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(self.stored(dtype))?),
+            _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(self.storage_dtype(dtype))?),
             _ => Dispatch::int_zeros(sizes, device, self.integer(dtype)?),
         })
     }
 
     /// Returns the reason why the device cannot hold such a tensor, if any.
-    pub(crate) fn lacking(&self, dtype: DType, rank: usize) -> Option<String> {
-        let lacking = self.abilities.lacking.iter().find(|(lacking, _)| *lacking == dtype);
+    pub(crate) fn unsupported_reason(&self, dtype: DType, rank: usize) -> Option<String> {
+        let lacking = self.abilities.unsupported_dtypes.iter().find(|(lacking, _)| *lacking == dtype);
         match (lacking, self.abilities.max_rank) {
             (Some((_, reason)), _) => Some(reason.to_string()),
             (None, Some(most)) if rank > most => {
@@ -231,7 +231,7 @@ impl Burn {
 
     /// Checks that the device can hold such a tensor.
     pub(crate) fn check(&self, dtype: DType, rank: usize) -> Outcome<()> {
-        self.lacking(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
+        self.unsupported_reason(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
     }
 }
 

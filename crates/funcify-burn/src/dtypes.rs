@@ -31,11 +31,11 @@ pub(crate) fn float(dtype: DType) -> Result<FloatDType, BackendError> {
 
 /// Returns the dtype of a tensor if funcify has it.
 pub(crate) fn of(tensor: &Tensor) -> Option<DType> {
-    named(tensor.dtype())
+    from_burn(tensor.dtype())
 }
 
 /// Returns funcify's dtype of the same name, if any.
-pub(crate) fn named(dtype: BurnDType) -> Option<DType> {
+pub(crate) fn from_burn(dtype: BurnDType) -> Option<DType> {
     match dtype {
         BurnDType::Bool(_) => Some(DType::Bool),
         BurnDType::U8 => Some(DType::U8),

@@ -69,14 +69,14 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
 /// Converts a tensor to the form that kernels accept. Burn's GPU devices compute on rank 1 and above: a scalar there
 /// is a vector of one element inside kernels, and a tensor of rank 0 everywhere else. Neither conversion moves an
 /// element.
-pub(crate) fn computable(tensor: Tensor) -> Tensor {
+pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
         false => tensor,
     }
 }
 
-/// Converts a kernel's result of that rank back to the form used outside kernels: see [`computable`].
+/// Converts a kernel's result of that rank back to the form used outside kernels: see [`to_kernel_form`].
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([]))),
@@ -84,8 +84,8 @@ pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     }
 }
 
-/// Returns the shape that a tensor of `shape` has inside kernels: see [`computable`].
-fn computable_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
+/// Returns the shape that a tensor of `shape` has inside kernels: see [`to_kernel_form`].
+fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     match shape.is_empty() && is_on_gpu(tensor) {
         true => Shape::new([1]),
         false => Shape::from(shape),
@@ -94,8 +94,8 @@ fn computable_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
 
 /// Reshapes a tensor to a shape with as many elements, in row-major order.
 pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
-    let tensor = computable(tensor);
-    let shape = computable_shape(&tensor, shape);
+    let tensor = to_kernel_form(tensor);
+    let shape = kernel_shape(&tensor, shape);
     if tensor.shape() == shape {
         return Ok(tensor);
     }
@@ -106,14 +106,14 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
 }
 
-/// Reshapes a tensor, and returns it in the form used outside kernels: see [`computable`].
+/// Reshapes a tensor, and returns it in the form used outside kernels: see [`to_kernel_form`].
 pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(with_rank(reshape(tensor, shape)?, shape.len()))
 }
 
 /// Expands a tensor to a shape of the same rank, where each axis is equal or 1.
 pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
-    let shape = computable_shape(&tensor, shape);
+    let shape = kernel_shape(&tensor, shape);
     if tensor.shape() == shape {
         return tensor;
     }
@@ -124,7 +124,7 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
 type Slices = SmallVec<[Slice; 6]>;
 
 /// Returns slices that keep all axes whole, except one: `start, start+step, ..` below `limit`.
-pub(crate) fn along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
+pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);
     sizes.iter().enumerate().map(|(index, size)| if index == axis { part } else { whole(*size) }).collect()

@@ -43,17 +43,17 @@ pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) 
 
 /// A float that f64 represents exactly.
 pub(crate) trait Real: Element {
-    fn wide(self) -> f64;
-    fn rounded(wide: f64) -> Self;
+    fn widen(self) -> f64;
+    fn round_from(wide: f64) -> Self;
 }
 
 macro_rules! reals {
     ($($float:ty: $wide:expr, |$number:ident| $rounded:expr;)*) => {$(
         impl Real for $float {
-            fn wide(self) -> f64 {
+            fn widen(self) -> f64 {
                 $wide(self)
             }
-            fn rounded($number: f64) -> Self {
+            fn round_from($number: f64) -> Self {
                 $rounded
             }
         }
@@ -69,7 +69,7 @@ reals! {
 
 /// Applies a function to each element of a float tensor, computed in f64 and rounded once.
 pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outcome {
-    by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::rounded(f(x.wide()))))
+    by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::round_from(f(x.widen()))))
 }
 
 /// Combines the elements of two tensors of one shape.
@@ -127,7 +127,7 @@ fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
 }
 
 /// Computes the running reduction along an axis, from its first element or from its last.
-pub(crate) fn running<E: Element>(
+pub(crate) fn running_reduction<E: Element>(
     burn: &Burn,
     x: Tensor,
     axis: usize,
@@ -212,7 +212,7 @@ mod tests {
     use burn::backend::ops::IntTensorOps;
 
     use super::*;
-    use crate::kinds::{along, expand, slice};
+    use crate::kinds::{slices_along, expand, slice};
 
     fn devices() -> Vec<Burn> {
         vec![
@@ -229,8 +229,8 @@ mod tests {
             let x = || from_elements(&burn, vec![1i64, 2, 3, 4, 5, 6], &[2, 3]);
             let views = [
                 (Dispatch::int_permute(x(), &[1, 0]), vec![1, 4, 2, 5, 3, 6]),
-                (slice(x(), &along(&[2, 3], 1, 1, 3, 1)), vec![2, 3, 5, 6]),
-                (slice(x(), &along(&[2, 3], 0, 1, 2, 1)), vec![4, 5, 6]),
+                (slice(x(), &slices_along(&[2, 3], 1, 1, 3, 1)), vec![2, 3, 5, 6]),
+                (slice(x(), &slices_along(&[2, 3], 0, 1, 2, 1)), vec![4, 5, 6]),
                 (expand(from_elements(&burn, vec![7i64, 8], &[2, 1]), &[2, 2]), vec![7, 7, 8, 8]),
             ];
             for (view, expected) in views {

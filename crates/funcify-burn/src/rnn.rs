@@ -65,14 +65,14 @@ trait Cell: Module {
 /// A state of one or more tensors.
 trait State: Tensors {
     /// Returns the state in which every tensor is this one.
-    fn of(tensor: Tensor<2>) -> Self;
+    fn filled_with(tensor: Tensor<2>) -> Self;
 
     /// Returns the tensors.
     fn parts(&self) -> Vec<&Tensor<2>>;
 }
 
 impl State for LstmState<2> {
-    fn of(tensor: Tensor<2>) -> Self {
+    fn filled_with(tensor: Tensor<2>) -> Self {
         LstmState::new(tensor.clone(), tensor)
     }
 
@@ -82,7 +82,7 @@ impl State for LstmState<2> {
 }
 
 impl State for Tensor<2> {
-    fn of(tensor: Tensor<2>) -> Self {
+    fn filled_with(tensor: Tensor<2>) -> Self {
         tensor
     }
 
@@ -143,7 +143,7 @@ fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
 
 /// Returns the outputs of a cell for a sequence, and the state after the last step.
 #[track_caller]
-fn one_way<M: Cell>(
+fn scan_one_way<M: Cell>(
     cell: &M,
     sequence: Tensor<3>,
     batch_first: bool,
@@ -153,11 +153,11 @@ fn one_way<M: Cell>(
     let rows = steps_first(sequence, batch_first);
     let [steps, batch, _] = rows.dims();
     let [input, hidden] = cell.sizes();
-    expect("the sequence, steps first", &rows, [steps, batch, input])?;
-    let zeros = || M::State::of(Tensor::zeros([batch, hidden], (&rows.device(), rows.dtype())));
+    check_sizes("the sequence, steps first", &rows, [steps, batch, input])?;
+    let zeros = || M::State::filled_with(Tensor::zeros([batch, hidden], (&rows.device(), rows.dtype())));
     let state = state.unwrap_or_else(zeros);
     for part in state.parts() {
-        expect("the state", part, [batch, hidden])?;
+        check_sizes("the state", part, [batch, hidden])?;
     }
     let options = if is_reversed { Scan::new().reverse() } else { Scan::new() };
     let (last, ys) = options.run(cell, state, rows, |cell, state, x| cell.step(x, state))?;
@@ -167,7 +167,7 @@ fn one_way<M: Cell>(
 /// Returns the concatenated outputs of two cells, the second of which runs from the last step to the first, and their
 /// last states.
 #[track_caller]
-fn both_ways<M: Cell>(
+fn scan_both_ways<M: Cell>(
     cells: [&M; 2],
     batched_input: Tensor<3>,
     batch_first: bool,
@@ -175,25 +175,25 @@ fn both_ways<M: Cell>(
 ) -> Result<(Tensor<3>, [M::State; 2])> {
     let rows = steps_first(batched_input, batch_first);
     let [of_forward, of_reverse] = states;
-    let (forward, last_of_forward) = one_way(cells[0], rows.clone(), false, of_forward, false)?;
-    let (reverse, last_of_reverse) = one_way(cells[1], rows, false, of_reverse, true)?;
+    let (forward, last_of_forward) = scan_one_way(cells[0], rows.clone(), false, of_forward, false)?;
+    let (reverse, last_of_reverse) = scan_one_way(cells[1], rows, false, of_reverse, true)?;
     let ys = Tensor::cat(vec![forward, reverse], 2);
     Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
 }
 
 /// Splits the stacked states of the two directions.
 #[track_caller]
-fn halves(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
+fn split_directions(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
     if let Some(state) = &state {
         let [_, batch, hidden] = state.dims();
-        expect("the state", state, [2, batch, hidden])?;
+        check_sizes("the state", state, [2, batch, hidden])?;
     }
     Ok([0, 1].map(|direction| state.clone().map(|state| state.slice(s![direction]).squeeze_dim(0))))
 }
 
 /// Rejects a tensor of other sizes.
 #[track_caller]
-fn expect<const D: usize>(component: &str, tensor: &Tensor<D>, sizes: [usize; D]) -> Result<()> {
+fn check_sizes<const D: usize>(component: &str, tensor: &Tensor<D>, sizes: [usize; D]) -> Result<()> {
     if tensor.dims() == sizes {
         return Ok(());
     }
@@ -207,7 +207,7 @@ impl RnnExt for Lstm {
     type Output = (Tensor<3>, LstmState<2>);
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<LstmState<2>>) -> Result<Self::Output> {
-        one_way(self, batched_input, self.batch_first, state, self.reverse)
+        scan_one_way(self, batched_input, self.batch_first, state, self.reverse)
     }
 }
 
@@ -216,7 +216,7 @@ impl RnnExt for Gru {
     type Output = Tensor<3>;
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<Tensor<2>>) -> Result<Tensor<3>> {
-        Ok(one_way(self, batched_input, true, state, false)?.0)
+        Ok(scan_one_way(self, batched_input, true, state, false)?.0)
     }
 }
 
@@ -226,7 +226,7 @@ impl RnnExt for Rnn {
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<RnnState<2>>) -> Result<Self::Output> {
         let state = state.map(|state| state.hidden);
-        let (ys, last) = one_way(self, batched_input, self.batch_first, state, self.reverse)?;
+        let (ys, last) = scan_one_way(self, batched_input, self.batch_first, state, self.reverse)?;
         Ok((ys, RnnState::new(last)))
     }
 }
@@ -237,13 +237,13 @@ impl RnnExt for BiLstm {
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<LstmState<3>>) -> Result<Self::Output> {
         let (cell, hidden) = state.map(LstmState::unpack).unzip();
-        let [cells, hiddens] = [halves(cell)?, halves(hidden)?];
+        let [cells, hiddens] = [split_directions(cell)?, split_directions(hidden)?];
         let states = [0, 1].map(|direction: usize| {
             let parts = cells[direction].clone().zip(hiddens[direction].clone());
             parts.map(|(cell, hidden)| LstmState::new(cell, hidden))
         });
         let cells = [&self.forward, &self.reverse];
-        let (ys, last) = both_ways(cells, batched_input, self.batch_first, states)?;
+        let (ys, last) = scan_both_ways(cells, batched_input, self.batch_first, states)?;
         Ok((ys, LstmState::stack(last.into(), 0)))
     }
 }
@@ -254,7 +254,7 @@ impl RnnExt for BiGru {
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<Tensor<3>>) -> Result<Self::Output> {
         let cells = [&self.forward, &self.reverse];
-        let (ys, last) = both_ways(cells, batched_input, self.batch_first, halves(state)?)?;
+        let (ys, last) = scan_both_ways(cells, batched_input, self.batch_first, split_directions(state)?)?;
         Ok((ys, Tensor::stack(last.into(), 0)))
     }
 }
@@ -264,8 +264,8 @@ impl RnnExt for BiRnn {
     type Output = (Tensor<3>, RnnState<3>);
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<RnnState<3>>) -> Result<Self::Output> {
-        let (cells, states) = ([&self.forward, &self.reverse], halves(state.map(|state| state.hidden))?);
-        let (ys, last) = both_ways(cells, batched_input, self.batch_first, states)?;
+        let (cells, states) = ([&self.forward, &self.reverse], split_directions(state.map(|state| state.hidden))?);
+        let (ys, last) = scan_both_ways(cells, batched_input, self.batch_first, states)?;
         Ok((ys, RnnState::new(Tensor::stack(last.into(), 0))))
     }
 }

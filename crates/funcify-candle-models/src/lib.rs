@@ -45,12 +45,12 @@ use funcify_candle::{Candle, Differentiable, nn};
 use funcify_core::error::{Place, Site};
 use funcify_core::{Dim, Graph, TensorType, Value, scan};
 
-use crate::model::{Architecture, Zeros, compiled, convolution_parameters, padded_vocabulary, tied_logits};
+use crate::model::{Architecture, Zeros, compile, convolution_parameters, padded_vocabulary, tied_logits};
 
 pub use model::{Model, State};
 
 /// Wraps the error in Candle's error type, with its text.
-fn as_candles(error: funcify_core::Error) -> candle_core::Error {
+fn into_candle_error(error: funcify_core::Error) -> candle_core::Error {
     candle_core::Error::Wrapped(Box::new(error))
 }
 
@@ -58,12 +58,12 @@ fn as_candles(error: funcify_core::Error) -> candle_core::Error {
 #[track_caller]
 fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, fix: &str) -> candle_core::Error {
     let at = Place::new(model, Site::caller());
-    as_candles(at.mismatch(component, expected.to_string(), found.to_string(), fix))
+    into_candle_error(at.mismatch(component, expected.to_string(), found.to_string(), fix))
 }
 
 /// Runs a compiled loop on these arguments, and returns the sequence and the last states.
 #[track_caller]
-fn scanned<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
+fn run_scan<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
     scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
         candle_core::Error::Msg(format!("`{}` returned {} results, not {N}", scan.graph().name(), results.len()))
     })
@@ -75,7 +75,7 @@ fn last_row(xs: &Tensor) -> Result<Tensor> {
 }
 
 /// Prepends the rows before the first step, `[batch, earlier, features]`, to `[batch, steps, features]`.
-fn after(before: &Tensor, xs: &Tensor) -> Result<Tensor> {
+fn prepend_rows(before: &Tensor, xs: &Tensor) -> Result<Tensor> {
     Tensor::cat(&[before, xs], 1)
 }
 
@@ -83,7 +83,7 @@ fn after(before: &Tensor, xs: &Tensor) -> Result<Tensor> {
 /// `[features, 1, width]` and `[features]`. `before` has the `width - 1` rows before the first step; the last
 /// `width - 1` rows are also returned.
 fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (rows, steps) = (after(before, xs)?, xs.dim(1)?);
+    let (rows, steps) = (prepend_rows(before, xs)?, xs.dim(1)?);
     let taps = weight.squeeze(1)?.t()?;
     let width = taps.dim(0)?;
     let mut sum = None;

@@ -117,15 +117,15 @@ impl Model {
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;
-        let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(as_candles)?;
+        let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(into_candle_error)?;
         let programs = Arc::new(programs);
         // The layer with these parameters, used for their initial values.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
-        let core = core.layer().map_err(as_candles)?;
+        let core = core.layer().map_err(into_candle_error)?;
         let block = |_, vb: VarBuilder<'_>| Block::new(config, &programs, &core.parameters, vb);
         let norm_f = candle_nn::rms_norm(config.d_model, 1e-5, vb.pp("norm_f"))?;
         let (own, sizes) = (Mamba { norm_f, inner: config.inner() }, [vocabulary, config.d_model]);
-        Model::of(own, sizes, vb.pp("embedding"), config.n_layer, &vb.pp("layers"), block)
+        Model::from_parts(own, sizes, vb.pp("embedding"), config.n_layer, &vb.pp("layers"), block)
     }
 }
 
@@ -236,14 +236,14 @@ impl model::Block for Block {
     fn forward(&self, xs: &Tensor, BlockState { h, before }: &BlockState, _: usize) -> Result<(Tensor, BlockState)> {
         let projected = self.in_proj.forward(&rms_norm(&self.norm, xs)?)?.chunk(2, 2)?;
         let (weight, bias) = (self.conv_weight.clone(), self.conv_bias.clone());
-        let [us, before] = scanned(&self.core.convolution, &[projected[0].clone(), before.clone(), weight, bias])?;
+        let [us, before] = run_scan(&self.core.convolution, &[projected[0].clone(), before.clone(), weight, bias])?;
         let read = self.x_proj.forward(&us)?;
         let rank = read.dim(2)? - 2 * STATES;
         let part = |start: usize, count: usize| read.narrow(2, start, count)?.contiguous();
         let delta = self.dt_proj.forward(&part(0, rank)?)?;
         let (b, c, z) = (part(rank, STATES)?, part(rank + STATES, STATES)?, projected[1].clone());
         let arguments = [us, delta, z, b, c, self.a_log.clone(), self.d.clone(), h.clone()];
-        let [ys, h] = scanned(&self.core.scan, &arguments)?;
+        let [ys, h] = run_scan(&self.core.scan, &arguments)?;
         Ok(((xs + self.out_proj.forward(&ys)?)?, BlockState { h, before }))
     }
 }

@@ -39,7 +39,7 @@ impl Config {
     }
 
     /// Returns the number of features of the convolution.
-    fn mixed(&self) -> usize {
+    fn convolution_features(&self) -> usize {
         self.inner() + 2 * self.ngroups * self.d_state
     }
 
@@ -129,8 +129,8 @@ impl Model {
             dtype: nn::dtype(&vb)?,
             ..Mixer::new(config.d_model)
         };
-        let layer = mixer.layer().map_err(as_candles)?;
-        let mixer = compiled(Ok(layer.graph), &vb)?;
+        let layer = mixer.layer().map_err(into_candle_error)?;
+        let mixer = compile(Ok(layer.graph), &vb)?;
         let block = |_, vb: VarBuilder<'_>| {
             let (parameters, of_mixer) = (layer.parameters.iter(), vb.pp("mixer"));
             Ok(Block {
@@ -141,7 +141,7 @@ impl Model {
         };
         let norm_f = candle_nn::rms_norm(config.d_model, 1e-5, vb.pp("norm_f"))?;
         let (own, sizes) = (Mamba2 { norm_f, config: config.clone() }, [vocabulary, config.d_model]);
-        Model::of(own, sizes, vb.pp("embeddings"), config.n_layer, &vb.pp("layers"), block)
+        Model::from_parts(own, sizes, vb.pp("embeddings"), config.n_layer, &vb.pp("layers"), block)
     }
 }
 
@@ -152,7 +152,7 @@ impl Architecture for Mamba2 {
     fn zero_state(&self, _: &Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState> {
         let config = &self.config;
         let h = zeros(&[batch, config.inner() / config.headdim, config.headdim, config.d_state])?;
-        Ok(BlockState { h, before: zeros(&[batch, WIDTH - 1, config.mixed()])? })
+        Ok(BlockState { h, before: zeros(&[batch, WIDTH - 1, config.convolution_features()])? })
     }
 
     fn logits(&self, embeddings: &Embedding, xs: &Tensor) -> Result<Tensor> {
@@ -166,7 +166,7 @@ impl model::Block for Block {
     #[track_caller]
     fn forward(&self, xs: &Tensor, BlockState { h, before }: &BlockState, _: usize) -> Result<(Tensor, BlockState)> {
         let given = [rms_norm(&self.norm, xs)?, h.clone(), before.clone()];
-        let [ys, h, before] = scanned(&self.mixer, &[given.as_slice(), &self.parameters].concat())?;
+        let [ys, h, before] = run_scan(&self.mixer, &[given.as_slice(), &self.parameters].concat())?;
         Ok(((xs + ys)?, BlockState { h, before }))
     }
 }

@@ -61,7 +61,7 @@ impl<A: Architecture> Model<A> {
     /// Creates the embedding of `[tokens, features]` and this many blocks, each from its index and its part of
     /// `layers`.
     #[track_caller]
-    pub(crate) fn of(
+    pub(crate) fn from_parts(
         own: A,
         [tokens, features]: [usize; 2],
         embeddings: VarBuilder<'_>,
@@ -128,9 +128,9 @@ pub(crate) fn tied_logits(embeddings: &Embedding, xs: &Tensor) -> Result<Tensor>
 
 /// Compiles a program that all blocks share, on the device of the parameters.
 #[track_caller]
-pub(crate) fn compiled(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) -> Result<Arc<Differentiable>> {
-    let graph = graph.map_err(as_candles)?;
-    Differentiable::compile(&graph, &Candle::new(vb.device().clone())).map(Arc::new).map_err(as_candles)
+pub(crate) fn compile(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) -> Result<Arc<Differentiable>> {
+    let graph = graph.map_err(into_candle_error)?;
+    Differentiable::compile(&graph, &Candle::new(vb.device().clone())).map(Arc::new).map_err(into_candle_error)
 }
 
 /// Returns the number of rows of an embedding: the next multiple of `multiple`.

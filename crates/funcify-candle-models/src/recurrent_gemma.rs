@@ -140,7 +140,7 @@ impl Model {
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
         let shared = Shared {
-            recurrence: compiled(recurrence(config.width(), accumulated(nn::dtype(&vb)?)), &vb)?,
+            recurrence: compile(recurrence(config.width(), accumulator_dtype(nn::dtype(&vb)?)), &vb)?,
             rotation: Rotation::new(config, vb.dtype(), vb.device())?,
         };
         let block = |index: usize, vb: VarBuilder<'_>| {
@@ -148,7 +148,7 @@ impl Model {
         };
         let own = RecurrentGemma { final_norm: Norm::new(config, vb.pp("final_norm"))?, config: config.clone() };
         let sizes = [config.vocab_size, config.hidden_size];
-        Model::of(own, sizes, vb.pp("embed_tokens"), config.num_hidden_layers, &vb.pp("layers"), block)
+        Model::from_parts(own, sizes, vb.pp("embed_tokens"), config.num_hidden_layers, &vb.pp("layers"), block)
     }
 }
 
@@ -187,7 +187,7 @@ impl Architecture for RecurrentGemma {
 }
 
 /// Returns the accumulation type of the recurrence.
-fn accumulated(dtype: funcify_core::DType) -> funcify_core::DType {
+fn accumulator_dtype(dtype: funcify_core::DType) -> funcify_core::DType {
     if dtype == funcify_core::DType::F64 { dtype } else { funcify_core::DType::F32 }
 }
 
@@ -371,7 +371,7 @@ impl Recurrent {
             _ => scaled,
         };
         let wide = |tensor: Tensor| tensor.to_dtype(h.dtype());
-        let [hs, h] = scanned(&self.recurrence, &[wide(log_a.exp()?)?, wide(scaled)?, h.clone()])?;
+        let [hs, h] = run_scan(&self.recurrence, &[wide(log_a.exp()?)?, wide(scaled)?, h.clone()])?;
         let ys = self.linear_out.forward(&(hs.to_dtype(xs.dtype())? * gate)?)?;
         Ok((ys, BlockState::Recurrent { h, before }))
     }

@@ -96,7 +96,7 @@ impl Model {
     #[track_caller]
     pub fn new(version: Version, config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
-        let memory = compiled(memory(config, nn::dtype(&vb)?), &vb)?;
+        let memory = compile(memory_graph(config, nn::dtype(&vb)?), &vb)?;
         let (features, inside) = (config.hidden_size, vb.pp("rwkv"));
         let blocks = inside.pp("blocks");
         let own = Rwkv {
@@ -107,7 +107,7 @@ impl Model {
         };
         let block = |_, vb: VarBuilder<'_>| Block::new(version, config, &memory, vb);
         let sizes = [config.vocab_size, features];
-        Model::of(own, sizes, inside.pp("embeddings"), config.num_hidden_layers, &blocks, block)
+        Model::from_parts(own, sizes, inside.pp("embeddings"), config.num_hidden_layers, &blocks, block)
     }
 }
 
@@ -133,7 +133,7 @@ impl Architecture for Rwkv {
 
 /// Builds the recurrence of the memory over `[B,T,heads,size]`: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`
 /// for each head.
-fn memory(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
+fn memory_graph(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     let (heads, size) = (Dim::from(config.heads()), Dim::from(config.head_size));
     Graph::build("rwkv_memory", |g| {
         let rows = |name: &str| {
@@ -154,12 +154,12 @@ fn memory(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<G
 }
 
 /// Returns the row before each row: `last` first, then all rows except the last.
-fn shifted(xs: &Tensor, last: &Tensor) -> Result<Tensor> {
-    after(&last.unsqueeze(1)?, &xs.narrow(1, 0, xs.dim(1)? - 1)?)
+fn shift_rows(xs: &Tensor, last: &Tensor) -> Result<Tensor> {
+    prepend_rows(&last.unsqueeze(1)?, &xs.narrow(1, 0, xs.dim(1)? - 1)?)
 }
 
 /// Computes `x + share (y - x)`, with a share for each feature or each element.
-fn mixed(x: &Tensor, change: &Tensor, share: &Tensor) -> Result<Tensor> {
+fn mix_in(x: &Tensor, change: &Tensor, share: &Tensor) -> Result<Tensor> {
     x + change.broadcast_mul(share)?
 }
 
@@ -216,7 +216,7 @@ struct TimeMix {
     output: Linear,
     ln_x: GroupNorm,
     time_faaaa: Tensor,
-    shares: Shares,
+    mixing: Mixing,
     memory: Arc<Differentiable>,
     heads: usize,
     size: usize,
@@ -224,7 +224,7 @@ struct TimeMix {
 
 /// The shares that mix inputs with those of the previous step, and the decays of memories.
 #[derive(Clone)]
-enum Shares {
+enum Mixing {
     /// Shares and decay as parameters: the shares of x in receptance, key, value and gate, `[1, 1, features]`, and
     /// the decay, `[heads, size]`.
     Parameters { mix: [Tensor; 4], decay: Tensor },
@@ -234,7 +234,7 @@ enum Shares {
 }
 
 /// The inputs of the projections, `[batch, steps, features]`, and the decays, which may have one row for all steps.
-struct Mixed {
+struct MixedInputs {
     receptance: Tensor,
     key: Tensor,
     value: Tensor,
@@ -242,7 +242,7 @@ struct Mixed {
     decay: Tensor,
 }
 
-impl Shares {
+impl Mixing {
     fn new(version: Version, config: &Config, vb: &VarBuilder<'_>) -> Result<Self> {
         let (features, heads, size) = (config.hidden_size, config.heads(), config.head_size);
         let half = Init::Const(0.5);
@@ -250,11 +250,11 @@ impl Shares {
         let small = Init::Uniform { lo: -1e-2, up: 1e-2 };
         let slow = Init::Uniform { lo: -6.0, up: -1.0 };
         Ok(match version {
-            Version::Five => Shares::Parameters {
+            Version::Five => Mixing::Parameters {
                 mix: [share("receptance")?, share("key")?, share("value")?, share("gate")?],
                 decay: vb.get_with_hints((heads, size), "time_decay", slow)?,
             },
-            Version::Six => Shares::Input {
+            Version::Six => Mixing::Input {
                 mix_x: share("x")?,
                 mix: [share("w")?, share("key")?, share("value")?, share("receptance")?, share("gate")?],
                 narrow: vb.get_with_hints((features, 5 * heads), "time_mix_w1", small)?,
@@ -269,13 +269,13 @@ impl Shares {
     }
 
     /// Mixes `xs` with `before`, the rows before each of its rows.
-    fn mixed(&self, xs: &Tensor, before: &Tensor) -> Result<Mixed> {
+    fn mix(&self, xs: &Tensor, before: &Tensor) -> Result<MixedInputs> {
         match self {
-            Shares::Parameters { mix, decay } => {
+            Mixing::Parameters { mix, decay } => {
                 let change = (xs - before)?;
-                let of = |share: &Tensor| mixed(before, &change, share);
+                let of = |share: &Tensor| mix_in(before, &change, share);
                 let [receptance, key, value, gate] = mix;
-                Ok(Mixed {
+                Ok(MixedInputs {
                     receptance: of(receptance)?,
                     key: of(key)?,
                     value: of(value)?,
@@ -283,15 +283,15 @@ impl Shares {
                     decay: decay.flatten_all()?.reshape((1, 1, ()))?,
                 })
             }
-            Shares::Input { mix_x, mix, narrow, wide, decay, decay_maps } => {
+            Mixing::Input { mix_x, mix, narrow, wide, decay, decay_maps } => {
                 let change = (before - xs)?;
                 let (batch, steps, _) = xs.dims3()?;
-                let narrow = product(&mixed(xs, &change, mix_x)?, narrow)?.tanh()?;
+                let narrow = product(&mix_in(xs, &change, mix_x)?, narrow)?.tanh()?;
                 let parts = narrow.reshape((batch * steps, 5, ()))?.transpose(0, 1)?.contiguous()?;
                 let more = parts.matmul(wide)?.reshape((5, batch, steps, ()))?;
-                let of = |index: usize| mixed(xs, &change, &mix[index].broadcast_add(&more.get(index)?)?);
+                let of = |index: usize| mix_in(xs, &change, &mix[index].broadcast_add(&more.get(index)?)?);
                 let [first, second] = decay_maps;
-                Ok(Mixed {
+                Ok(MixedInputs {
                     decay: product(&product(&of(0)?, first)?.tanh()?, second)?.broadcast_add(decay)?,
                     key: of(1)?,
                     value: of(2)?,
@@ -315,7 +315,7 @@ impl TimeMix {
             output: linear("output")?,
             ln_x: candle_nn::group_norm(heads, features, 1e-5, vb.pp("ln_x"))?,
             time_faaaa: vb.get_with_hints((heads, size), "time_faaaa", Init::Uniform { lo: -1.0, up: 1.0 })?,
-            shares: Shares::new(version, config, &vb)?,
+            mixing: Mixing::new(version, config, &vb)?,
             memory,
             heads,
             size,
@@ -327,7 +327,7 @@ impl TimeMix {
     #[track_caller]
     fn forward(&self, xs: &Tensor, last: &Tensor, memory: &Tensor) -> Result<(Tensor, Tensor)> {
         let (batch, steps, features) = xs.dims3()?;
-        let Mixed { receptance, key, value, gate, decay } = self.shares.mixed(xs, &shifted(xs, last)?)?;
+        let MixedInputs { receptance, key, value, gate, decay } = self.mixing.mix(xs, &shift_rows(xs, last)?)?;
         let by_head = |xs: Tensor| xs.reshape((batch, steps, self.heads, self.size));
         let decay = decay.exp()?.neg()?.exp()?.broadcast_as((batch, steps, features))?.contiguous()?;
         let arguments = [
@@ -338,7 +338,7 @@ impl TimeMix {
             self.time_faaaa.clone(),
             memory.clone(),
         ];
-        let [os, memory] = scanned(&self.memory, &arguments)?;
+        let [os, memory] = run_scan(&self.memory, &arguments)?;
         let os = self.ln_x.forward(&os.reshape((batch * steps, features, 1))?)?.reshape((batch, steps, features))?;
         let ys = self.output.forward(&(os * self.gate.forward(&gate)?.silu()?)?)?;
         Ok((ys, memory))
@@ -371,14 +371,14 @@ impl ChannelMix {
     }
 
     fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
-        let before = shifted(xs, last)?;
+        let before = shift_rows(xs, last)?;
         // The share is that of x in version 5, and that of the previous row in version 6.
         let (from, change) = match self.version {
             Version::Five => (&before, (xs - &before)?),
             Version::Six => (xs, (&before - xs)?),
         };
-        let key = self.key.forward(&mixed(from, &change, &self.time_mix_key)?)?.relu()?.sqr()?;
-        let receptance = self.receptance.forward(&mixed(from, &change, &self.time_mix_receptance)?)?;
+        let key = self.key.forward(&mix_in(from, &change, &self.time_mix_key)?)?.relu()?.sqr()?;
+        let receptance = self.receptance.forward(&mix_in(from, &change, &self.time_mix_receptance)?)?;
         ops::sigmoid(&receptance)? * self.value.forward(&key)?
     }
 }

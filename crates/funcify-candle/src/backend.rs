@@ -13,9 +13,9 @@ use funcify_runtime::{
 };
 
 use crate::compiled::Loop;
-use crate::device::{Candle, MAX_RANK, download, rank_reason, stored, upload};
+use crate::device::{Candle, MAX_RANK, download, rank_reason, storage_dtype, upload};
 use crate::differentiable::{TrackedPrograms, call_tracked, is_tracked};
-use crate::errors::{kernel as without_backtrace, plain};
+use crate::errors::{kernel_without_backtrace, without_backtrace};
 
 funcify_runtime::register_backend!("candle", || Result::Ok(Candle::cpu()));
 
@@ -48,15 +48,15 @@ impl Backend for Candle {
     }
 
     fn has_dtype(&self, tensor: &Tensor, dtype: DType) -> bool {
-        tensor.dtype() == stored(dtype)
+        tensor.dtype() == storage_dtype(dtype)
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
-        Ok(tensor.narrow(0, start, count).map_err(plain)?)
+        Ok(tensor.narrow(0, start, count).map_err(without_backtrace)?)
     }
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
-        Ok(tensor.narrow(0, row, 1).and_then(|row| row.squeeze(0)).map_err(plain)?)
+        Ok(tensor.narrow(0, row, 1).and_then(|row| row.squeeze(0)).map_err(without_backtrace)?)
     }
 
     fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {
@@ -64,10 +64,10 @@ impl Backend for Candle {
         let mut rows = 0;
         for part in parts {
             let block = match part {
-                Part::Row(row) => row.unsqueeze(0).map_err(plain)?,
+                Part::Row(row) => row.unsqueeze(0).map_err(without_backtrace)?,
                 Part::Block(block) => block,
             };
-            rows += block.dim(0).map_err(plain)?;
+            rows += block.dim(0).map_err(without_backtrace)?;
             if block.elem_count() > 0 {
                 blocks.push(block);
             }
@@ -78,7 +78,7 @@ impl Backend for Candle {
         if blocks.is_empty() {
             return self.zeros(&ty.shape(), ty.dtype);
         }
-        Ok(Tensor::cat(&blocks, 0).map_err(plain)?)
+        Ok(Tensor::cat(&blocks, 0).map_err(without_backtrace)?)
     }
 
     fn allocate(&self, ty: &StackType) -> Result<Option<Tensor>, BackendError> {
@@ -88,8 +88,8 @@ impl Backend for Candle {
     /// Writes into the trace's own storage, which is not shared. Candle copies only from contiguous tensors.
     fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
         if value.elem_count() > 0 {
-            let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(plain)?;
-            trace.slice_set(&row_of_trace, 0, row).map_err(plain)?;
+            let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(without_backtrace)?;
+            trace.slice_set(&row_of_trace, 0, row).map_err(without_backtrace)?;
         }
         Ok(trace)
     }
@@ -99,7 +99,7 @@ impl Backend for Candle {
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {
-            DType::Bool if tensor.elem_count() > 0 => Ok(tensor.ne(0u8).map_err(plain)?),
+            DType::Bool if tensor.elem_count() > 0 => Ok(tensor.ne(0u8).map_err(without_backtrace)?),
             _ => Ok(tensor),
         }
     }
@@ -138,6 +138,6 @@ impl Backend for Candle {
         call: &KernelCall<'_, Self, Op>,
         operands: Tensors<Tensor>,
     ) -> Result<Tensors<Tensor>, BackendError> {
-        call.normalize(kernel(call, operands).map_err(without_backtrace)?)
+        call.normalize(kernel(call, operands).map_err(kernel_without_backtrace)?)
     }
 }

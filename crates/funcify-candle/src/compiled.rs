@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::autodiff::storage::storage_of;
 use crate::device::{download, elements, upload};
-use crate::errors::plain;
+use crate::errors::without_backtrace;
 
 /// A compiled loop on Candle's tensors in host memory.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Compiled<Tensor> for Loop {
     fn run(&self, operands: &[Tensor], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<Tensor>, BackendError> {
         let Loop(engine) = self;
         let in_order = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            Some(own) if own == engine.dtype() => Ok(Some(tensor.contiguous().map_err(plain)?)),
+            Some(own) if own == engine.dtype() => Ok(Some(tensor.contiguous().map_err(without_backtrace)?)),
             _ => Ok(None),
         });
         let in_order = in_order.collect::<Result<SmallVec<[Option<Tensor>; 16]>, BackendError>>()?;
@@ -75,7 +75,7 @@ impl Compiled<Tensor> for Loop {
 fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s [E], BackendError> {
     let range = tensor.layout().contiguous_offsets();
     match (storage, range) {
-        (Storage::Cpu(storage), Some((start, end))) => Ok(&storage.as_slice::<E>().map_err(plain)?[start..end]),
+        (Storage::Cpu(storage), Some((start, end))) => Ok(&storage.as_slice::<E>().map_err(without_backtrace)?[start..end]),
         _ => Err("a tensor is not contiguous in host memory".into()),
     }
 }
@@ -87,5 +87,5 @@ fn tensor(engine: &Engine, elements: Elements<'static>, dtype: DType, shape: &[u
         Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
         Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
     };
-    Ok(tensor.map_err(plain)?)
+    Ok(tensor.map_err(without_backtrace)?)
 }

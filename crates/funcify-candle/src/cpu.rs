@@ -25,38 +25,38 @@ pub(crate) fn require_cpu<O>(call: &Call<'_, O>) -> Outcome<()> {
 }
 
 /// A function that a Candle op can hold and any thread can call.
-pub(crate) trait Shared: Copy + Send + Sync + 'static {}
+pub(crate) trait KernelFn: Copy + Send + Sync + 'static {}
 
-impl<F: Copy + Send + Sync + 'static> Shared for F {}
+impl<F: Copy + Send + Sync + 'static> KernelFn for F {}
 
 /// A kernel on elements in host memory as a Candle op; the closure has a storage and a layout parameter for each
 /// operand.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
 
 /// The result of a kernel: elements, and their shape.
-pub(crate) type Given = Result<(CpuStorage, Shape)>;
+pub(crate) type KernelResult = Result<(CpuStorage, Shape)>;
 
-impl<F: Fn(&CpuStorage, &Layout) -> Given> CustomOp1 for Kernel<F> {
+impl<F: Fn(&CpuStorage, &Layout) -> KernelResult> CustomOp1 for Kernel<F> {
     fn name(&self) -> &'static str {
         self.0
     }
 
-    fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout) -> Given {
+    fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout) -> KernelResult {
         (self.1)(s1, l1)
     }
 }
 
-impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout) -> Given> CustomOp2 for Kernel<F> {
+impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout) -> KernelResult> CustomOp2 for Kernel<F> {
     fn name(&self) -> &'static str {
         self.0
     }
 
-    fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout) -> Given {
+    fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout) -> KernelResult {
         (self.1)(s1, l1, s2, l2)
     }
 }
 
-impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout, &CpuStorage, &Layout) -> Given> CustomOp3 for Kernel<F> {
+impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout, &CpuStorage, &Layout) -> KernelResult> CustomOp3 for Kernel<F> {
     fn name(&self) -> &'static str {
         self.0
     }
@@ -69,7 +69,7 @@ impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout, &CpuStorage, &Layout) -> 
         l2: &Layout,
         s3: &CpuStorage,
         l3: &Layout,
-    ) -> Given {
+    ) -> KernelResult {
         (self.1)(s1, l1, s2, l2, s3, l3)
     }
 }
@@ -78,7 +78,7 @@ impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout, &CpuStorage, &Layout) -> 
 fn run(
     x: &Tensor,
     name: &'static str,
-    f: impl Fn(&CpuStorage, &Layout) -> Given + Send + Sync + 'static,
+    f: impl Fn(&CpuStorage, &Layout) -> KernelResult + Send + Sync + 'static,
 ) -> Result<Tensor> {
     x.apply_op1(Kernel(name, f))
 }
@@ -87,7 +87,7 @@ fn run(
 pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
-    f: impl Fn(A) -> R + Shared,
+    f: impl Fn(A) -> R + KernelFn,
 ) -> Outcome {
     require_cpu(call)?;
     if x.elem_count() == 0 {
@@ -102,18 +102,18 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
 
 /// Applies a function to each element of a float tensor, computed in f64 and rounded once. Pass a function pointer if
 /// the call is cheap compared with the function, so that all such functions share one loop.
-pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f64 + Shared) -> Outcome {
+pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f64 + KernelFn) -> Outcome {
     match x.dtype() {
         DType::F64 => map1(call, x, f),
         DType::F32 => map1(call, x, move |v: f32| f(f64::from(v)) as f32),
         DType::F16 => map1(call, x, move |v: f16| nearest_f16(f(v.to_f64()))),
         DType::BF16 => map1(call, x, move |v: bf16| nearest_bf16(f(v.to_f64()))),
-        _ => Err(outside_domain(call, x)),
+        _ => Err(outside_domain_error(call, x)),
     }
 }
 
 /// Applies a function to each element of an integer tensor, computed in i64 and wrapped.
-pub(crate) fn map_integers<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(i64) -> i64 + Shared) -> Outcome {
+pub(crate) fn map_integers<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(i64) -> i64 + KernelFn) -> Outcome {
     with_integer!(call, x, I => map1(call, x, move |v: I| f(v.into()) as I))
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn map2<A: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
     y: &Tensor,
-    f: impl Fn(A, A) -> A + Shared,
+    f: impl Fn(A, A) -> A + KernelFn,
 ) -> Outcome {
     require_cpu(call)?;
     if x.dims() != y.dims() {
@@ -149,7 +149,7 @@ pub(crate) fn map_integer_pairs<O>(
     call: &Call<'_, O>,
     x: &Tensor,
     y: &Tensor,
-    f: impl Fn(i64, i64) -> i64 + Shared,
+    f: impl Fn(i64, i64) -> i64 + KernelFn,
 ) -> Outcome {
     with_integer!(call, x, I => map2(call, x, y, move |a: I, b| f(a.into(), b.into()) as I))
 }
@@ -159,7 +159,7 @@ pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
     axes: &[usize],
-    f: impl Fn(&[A]) -> R + Shared,
+    f: impl Fn(&[A]) -> R + KernelFn,
 ) -> Outcome {
     require_cpu(call)?;
     let remaining: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
@@ -178,7 +178,7 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
     axis: usize,
-    f: impl Fn(&[A], &mut [R]) + Shared,
+    f: impl Fn(&[A], &mut [R]) + KernelFn,
 ) -> Outcome {
     require_cpu(call)?;
     let (last, size) = (x.rank() - 1, x.dim(axis)?);
@@ -198,7 +198,7 @@ pub(crate) fn fold_columns<E: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
     [first, end]: [usize; 2],
-    f: impl Fn(E, E) -> E + Shared,
+    f: impl Fn(E, E) -> E + KernelFn,
 ) -> Outcome {
     require_cpu(call)?;
     let (before, after) = (&x.dims()[..first], &x.dims()[end..]);
@@ -230,7 +230,7 @@ pub(crate) fn is_nan<A: PartialOrd>(element: A) -> bool {
 }
 
 /// Returns the error for an operand whose element type the op's type rule excludes.
-pub(crate) fn outside_domain<O>(call: &Call<'_, O>, x: &Tensor) -> BackendError {
+pub(crate) fn outside_domain_error<O>(call: &Call<'_, O>, x: &Tensor) -> BackendError {
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
 
@@ -251,7 +251,7 @@ macro_rules! map_floats {
                 $(let $v = $v.to_f32();)+
                 bf16::from_f32($formula)
             }),
-            _ => Err(crate::cpu::outside_domain($call, $x)),
+            _ => Err(crate::cpu::outside_domain_error($call, $x)),
         }
     }};
 }
@@ -273,7 +273,7 @@ macro_rules! with_element {
                     $kernel
                 }
             })*
-            _ => Err(crate::cpu::outside_domain($call, $x)),
+            _ => Err(crate::cpu::outside_domain_error($call, $x)),
         }
     };
 }

@@ -5,7 +5,7 @@ use funcify_core::error::BackendError;
 use funcify_core::{DType, HostTensor, Storage};
 use funcify_runtime::KernelCall;
 
-use crate::errors::plain;
+use crate::errors::without_backtrace;
 
 /// A call of a kernel.
 pub(crate) type Call<'a, O> = KernelCall<'a, Candle, O>;
@@ -44,12 +44,12 @@ impl Candle {
 
     /// Creates a tensor of zeros (`false` for booleans).
     pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Outcome {
-        Ok(Tensor::zeros(shape, stored(dtype), &self.device).map_err(plain)?)
+        Ok(Tensor::zeros(shape, storage_dtype(dtype), &self.device).map_err(without_backtrace)?)
     }
 }
 
 /// Returns the element type in which Candle stores elements of `dtype`.
-pub(crate) fn stored(dtype: DType) -> CandleDType {
+pub(crate) fn storage_dtype(dtype: DType) -> CandleDType {
     match dtype {
         DType::Bool | DType::U8 => CandleDType::U8,
         DType::U32 => CandleDType::U32,
@@ -96,7 +96,7 @@ pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
         Storage::F32(elements) => Tensor::from_slice(elements, shape, device),
         Storage::F64(elements) => Tensor::from_slice(elements, shape, device),
     };
-    Ok(uploaded.map_err(plain)?)
+    Ok(uploaded.map_err(without_backtrace)?)
 }
 
 /// Downloads a tensor of type `dtype`, which Candle may store as another dtype.
@@ -123,5 +123,5 @@ pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Outcome<Vec<E>> {
     if tensor.elem_count() == 0 {
         return Ok(Vec::new());
     }
-    Ok(tensor.flatten_all().and_then(|flat| flat.to_vec1()).map_err(plain)?)
+    Ok(tensor.flatten_all().and_then(|flat| flat.to_vec1()).map_err(without_backtrace)?)
 }

@@ -51,23 +51,23 @@ pub struct Differentiable {
 }
 
 /// A flag per input, `true` if a gradient flows to it, and the programs, if any flag is set.
-type ForInputs = (Vec<bool>, Option<Arc<Programs>>);
+type ProgramsForInputs = (Vec<bool>, Option<Arc<Programs>>);
 
 /// The programs of a graph for calls with tracked inputs.
 pub struct TrackedPrograms {
-    by_inputs: Cache<Vec<bool>, ForInputs>,
+    by_inputs: Cache<Vec<bool>, ProgramsForInputs>,
     /// The programs of the last call, if it had gradients.
     last: Mutex<Option<Arc<Programs>>>,
 }
 
 impl Default for TrackedPrograms {
     fn default() -> Self {
-        TrackedPrograms { by_inputs: Cache::new(CACHED), last: Mutex::default() }
+        TrackedPrograms { by_inputs: Cache::new(MAX_CACHED), last: Mutex::default() }
     }
 }
 
 /// A graph to differentiate, with its options.
-struct Subject<'a> {
+struct ProgramSource<'a> {
     graph: &'a Graph,
     candle: &'a Candle,
     compile: &'a CompileOptions,
@@ -75,7 +75,7 @@ struct Subject<'a> {
 }
 
 /// The number of sets of tracked inputs whose programs are cached.
-const CACHED: usize = 64;
+const MAX_CACHED: usize = 64;
 
 /// Options for compiling a [`Differentiable`].
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ struct Programs {
     largest_constant: usize,
 }
 
-enum Take {
+enum BackwardArgument {
     Value(Tensor),
     /// The index of a float output, and its type.
     Cotangent(usize, Shape, DType),
@@ -184,12 +184,12 @@ impl Differentiable {
         let at = place(self.graph().name());
         let (graph, candle, compile) = (self.graph(), self.primal.backend(), self.primal.options());
         let results =
-            self.tracked.run_tracked(&at, Subject { graph, candle, compile, policy: self.policy.as_ref() }, arguments);
+            self.tracked.run_tracked(&at, ProgramSource { graph, candle, compile, policy: self.policy.as_ref() }, arguments);
         let results = results.unwrap_or_else(|| {
             let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
             self.primal.call(&values)
         });
-        results.map_err(|error| errors::candle(errors::for_caller(&at, error)))
+        results.map_err(|error| errors::into_candle(errors::for_caller(&at, error)))
     }
 }
 
@@ -200,8 +200,8 @@ pub(crate) fn call_tracked(
     candle: &Candle,
     arguments: &[Tensor],
 ) -> Option<funcify_core::Result<Vec<Tensor>>> {
-    let subject = Subject { graph: call.graph, candle, compile: call.options, policy: None };
-    let results = call.tracked.run_tracked(call.at, subject, arguments);
+    let source = ProgramSource { graph: call.graph, candle, compile: call.options, policy: None };
+    let results = call.tracked.run_tracked(call.at, source, arguments);
     results.map(|results| results.map_err(|error| errors::for_caller(call.at, error)))
 }
 
@@ -210,35 +210,35 @@ impl TrackedPrograms {
     fn run_tracked(
         &self,
         at: &Place,
-        subject: Subject<'_>,
+        source: ProgramSource<'_>,
         arguments: &[Tensor],
     ) -> Option<funcify_core::Result<Vec<Tensor>>> {
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
         // The call without a gradient reports a wrong number of arguments.
-        if !tracked.contains(&true) || arguments.len() != subject.graph.inputs().len() {
+        if !tracked.contains(&true) || arguments.len() != source.graph.inputs().len() {
             *lock(&self.last) = None;
             return None;
         }
         let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
-        let programs = match self.pick(at, &subject, tracked, &values) {
+        let programs = match self.find_or_make_programs(at, &source, tracked, &values) {
             Ok(programs) => programs,
             Err(error) => return Some(Err(error)),
         };
         lock(&self.last).clone_from(&programs);
-        programs.map(|programs| forward(at, programs, arguments, values, subject.graph.outputs().len()))
+        programs.map(|programs| forward(at, programs, arguments, values, source.graph.outputs().len()))
     }
 
     /// Returns the programs for a set of tracked inputs, and compiles them on first use: the layout of the tensors
     /// between them is optimised for the sizes of that call.
-    fn pick(
+    fn find_or_make_programs(
         &self,
         at: &Place,
-        subject: &Subject<'_>,
+        source: &ProgramSource<'_>,
         tracked: Vec<bool>,
         arguments: &[Tensor],
     ) -> funcify_core::Result<Option<Arc<Programs>>> {
         let goes_on = || ActiveHandles::current().check(at, Progress::Uncounted);
-        let make = || Ok((tracked.clone(), subject.make_programs(&tracked, arguments)?));
+        let make = || Ok((tracked.clone(), source.make_programs(&tracked, arguments)?));
         Ok(self.by_inputs.find_or_make(&tracked, |(of, _)| *of == tracked, goes_on, make)?.1)
     }
 }
@@ -254,10 +254,10 @@ fn forward(
     let results = programs.pair.forward.call(&values)?;
     let inputs = arguments.iter().zip(&programs.pair.differentiated).filter(|(_, by)| **by);
     let inputs: Vec<Tensor> = inputs.map(|(tensor, _)| tensor.clone()).collect();
-    attach_results(at, programs, &inputs, values, results, count).map_err(|error| errors::execution(at, error))
+    attach_results(at, programs, &inputs, values, results, count).map_err(|error| errors::execution_error(at, error))
 }
 
-impl Subject<'_> {
+impl ProgramSource<'_> {
     /// Compiles the programs for a set of tracked inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
         // The call reports a tracked input of another type than the graph's.
@@ -295,16 +295,16 @@ fn attach_results(
     if floats.is_empty() {
         return Ok(results.into_iter().take(count).collect());
     }
-    let saved: Arc<OnceLock<Vec<Take>>> = Arc::default();
+    let saved: Arc<OnceLock<Vec<BackwardArgument>>> = Arc::default();
     let pull = {
         let (programs, saved, at) = (programs.clone(), saved.clone(), at.clone());
         move |cotangents: &[Option<Tensor>]| {
             let Some(saved) = saved.get() else {
                 crate::errors::bail!("{}: backward ran before the forward pass had finished", at.op);
             };
-            let arguments = saved.iter().map(|take| match take {
-                Take::Value(tensor) => Ok(tensor.clone()),
-                Take::Cotangent(index, shape, dtype) => match &cotangents[*index] {
+            let arguments = saved.iter().map(|argument| match argument {
+                BackwardArgument::Value(tensor) => Ok(tensor.clone()),
+                BackwardArgument::Cotangent(index, shape, dtype) => match &cotangents[*index] {
                     Some(cotangent) => Ok(cotangent.clone()),
                     None => {
                         let given = cotangents.iter().flatten().next();
@@ -315,25 +315,25 @@ fn attach_results(
             });
             let arguments = arguments.collect::<Result<Vec<_>>>()?;
             let gradients = programs.pair.backward.call(&arguments);
-            let gradients = gradients.map_err(|error| errors::candle(errors::for_caller(&at, error)))?;
-            let gradients = Elements::of_program(gradients, arguments.iter(), programs.largest_constant);
+            let gradients = gradients.map_err(|error| errors::into_candle(errors::for_caller(&at, error)))?;
+            let gradients = Elements::from_results(gradients, arguments.iter(), programs.largest_constant);
             Ok(gradients.into_iter().map(Some).collect())
         }
     };
     let others = results.iter().enumerate().filter(|(index, _)| !floats.contains(index)).map(|(_, result)| result);
     let outputs = floats.iter().map(|index| results[*index].clone()).collect();
-    let outputs = Elements::of_program(outputs, others.chain(&values), programs.largest_constant);
+    let outputs = Elements::from_results(outputs, others.chain(&values), programs.largest_constant);
     let mut results = results;
     for (index, tracked) in floats.iter().zip(attach(at, inputs, &outputs, Box::new(pull))?) {
         results[*index] = tracked;
     }
     let takes = programs.pair.backward_inputs.iter().map(|input| match input {
-        BackwardInput::Input(index) => Take::Value(values[*index].clone()),
+        BackwardInput::Input(index) => BackwardArgument::Value(values[*index].clone()),
         // An output that is also saved is stored once.
-        BackwardInput::Output(index) => Take::Value(results[*index].detach()),
+        BackwardInput::Output(index) => BackwardArgument::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
-            Take::Cotangent(number.expect("only float outputs have cotangents"), result.shape().clone(), result.dtype())
+            BackwardArgument::Cotangent(number.expect("only float outputs have cotangents"), result.shape().clone(), result.dtype())
         }
     });
     // Set only here.

@@ -7,7 +7,7 @@ use candle_core::{DType, Error, Tensor};
 use funcify_core::error::{BackendError, Place};
 
 /// Wraps the error in Candle's error type, with its text.
-pub(crate) fn candle(error: funcify_core::Error) -> Error {
+pub(crate) fn into_candle(error: funcify_core::Error) -> Error {
     Error::Wrapped(Box::new(error))
 }
 
@@ -17,24 +17,24 @@ pub(crate) fn for_caller(at: &Place, error: funcify_core::Error) -> funcify_core
 }
 
 /// Converts Candle's error to one of a funcify op.
-pub(crate) fn execution(at: &Place, error: Error) -> funcify_core::Error {
-    funcify_core::Error::Execution { at: at.boxed(), backend: "candle".into(), source: plain(error).into() }
+pub(crate) fn execution_error(at: &Place, error: Error) -> funcify_core::Error {
+    funcify_core::Error::Execution { at: at.boxed(), backend: "candle".into(), source: without_backtrace(error).into() }
 }
 
 /// Removes backtraces from an error of Candle, or of a kernel of this crate.
-pub(crate) fn kernel(error: BackendError) -> BackendError {
+pub(crate) fn kernel_without_backtrace(error: BackendError) -> BackendError {
     match error.downcast::<Error>() {
-        Ok(error) => plain(*error).into(),
+        Ok(error) => without_backtrace(*error).into(),
         Err(error) => error,
     }
 }
 
 /// Removes backtraces from Candle's error.
-pub(crate) fn plain(error: Error) -> Error {
+pub(crate) fn without_backtrace(error: Error) -> Error {
     match error {
-        Error::WithBacktrace { inner, .. } => plain(*inner),
-        Error::Context { inner, context } => Error::Context { inner: Box::new(plain(*inner)), context },
-        Error::WithPath { inner, path } => Error::WithPath { inner: Box::new(plain(*inner)), path },
+        Error::WithBacktrace { inner, .. } => without_backtrace(*inner),
+        Error::Context { inner, context } => Error::Context { inner: Box::new(without_backtrace(*inner)), context },
+        Error::WithPath { inner, path } => Error::WithPath { inner: Box::new(without_backtrace(*inner)), path },
         error => error,
     }
 }
@@ -49,12 +49,12 @@ macro_rules! bail {
 pub(crate) use bail;
 
 /// Formats a type in funcify's notation.
-pub(crate) fn ty(dtype: DType, dims: &[usize]) -> String {
+pub(crate) fn type_text(dtype: DType, dims: &[usize]) -> String {
     let dims: Vec<String> = dims.iter().map(usize::to_string).collect();
     format!("{}[{}]", dtype.as_str(), dims.join(","))
 }
 
 /// Formats the type of a tensor in funcify's notation.
 pub(crate) fn type_of(tensor: &Tensor) -> String {
-    ty(tensor.dtype(), tensor.dims())
+    type_text(tensor.dtype(), tensor.dims())
 }

@@ -64,7 +64,7 @@ impl Layer {
         let Some(batch) = dims.iter().position(|dim| *dim == Dim::from("B")) else {
             let found = layer.graph.input_type(0).to_string();
             let fix = "name the batch axis `B`, as funcify's layers do";
-            return Err(errors::candle(place(layer.graph.name()).mismatch("the sequence", "an axis `B`", found, fix)));
+            return Err(errors::into_candle(place(layer.graph.name()).mismatch("the sequence", "an axis `B`", found, fix)));
         };
         let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
         Ok(Layer { function, states, parameters, batch, dtype, candle })
@@ -108,7 +108,7 @@ impl Layer {
             let fix = "pass the states of `zero_state` or of an earlier call";
             let error =
                 place(self.function.graph().name()).mismatch("the states", self.states.len(), states.len(), fix);
-            return Err(errors::candle(error));
+            return Err(errors::into_candle(error));
         }
         let arguments = [std::slice::from_ref(xs), states, &self.parameters].concat();
         let mut results = self.function.call(&arguments)?.into_iter();

@@ -69,7 +69,7 @@ pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: 
     }
     let listed = |names: &[String]| format!("tensors at {}", names.join(", "));
     let fix = "return tensors at the same paths in every step, with zeros instead of `None`";
-    Err(errors::candle(at.mismatch(component, listed(expected), listed(&found), fix)))
+    Err(errors::into_candle(at.mismatch(component, listed(expected), listed(&found), fix)))
 }
 
 /// Returns the same structure with these leaves.
@@ -80,7 +80,7 @@ pub(crate) fn rebuild<T: TensorTree>(tree: &T, leaves: impl IntoIterator<Item = 
 }
 
 /// Returns the same structure, detached from any graph.
-pub(crate) fn detached<T: TensorTree>(tree: &T) -> Result<T> {
+pub(crate) fn detach<T: TensorTree>(tree: &T) -> Result<T> {
     rebuild(tree, leaves(tree).iter().map(Tensor::detach))
 }
 

@@ -14,7 +14,7 @@ const BEGIN: &str = "funcify-scan";
 const END: &str = "funcify-scan-end";
 
 /// The attributes of an inner loop, stored in its mark.
-pub(super) struct Inner {
+pub(super) struct InnerLoop {
     pub(super) is_reversed: bool,
     pub(super) steps: usize,
     /// The number of carries among its operands, and among its results.
@@ -43,33 +43,33 @@ pub(super) fn type_of(tensor: &AnyTensor) -> Type {
 pub(super) fn begin(
     at: &Place,
     like: &AnyTensor,
-    inner: &Inner,
+    inner: &InnerLoop,
     operands: &[AnyTensor],
     params: &[Type],
 ) -> Result<Vec<AnyTensor>> {
-    let Inner { is_reversed, steps, carries } = *inner;
+    let InnerLoop { is_reversed, steps, carries } = *inner;
     let attributes = vec![ScalarIr::Bool(is_reversed), ScalarIr::UInt(steps as u64), ScalarIr::UInt(carries as u64)];
-    mark(at, like, BEGIN, attributes, operands, params)
+    add_mark(at, like, BEGIN, attributes, operands, params)
 }
 
 /// Ends a loop's body: maps the body's results to those of the loop.
 pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: &[Type]) -> Result<Vec<AnyTensor>> {
-    mark(at, like, END, Vec::new(), results, outputs)
+    add_mark(at, like, END, Vec::new(), results, outputs)
 }
 
 /// Returns the loop that an op begins.
-pub(super) fn begins(op: &OperationIr) -> Option<(Inner, &CustomOpIr)> {
+pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)> {
     let OperationIr::Custom(op) = op else { return None };
     match *op.scalars.as_slice() {
         [ScalarIr::Bool(is_reversed), ScalarIr::UInt(steps), ScalarIr::UInt(carries)] if op.id == BEGIN => {
-            Some((Inner { is_reversed, steps: steps as usize, carries: carries as usize }, op))
+            Some((InnerLoop { is_reversed, steps: steps as usize, carries: carries as usize }, op))
         }
         _ => None,
     }
 }
 
 /// Returns the ops of the loop's body at the head of `ops`, and the mark that ends it.
-pub(super) fn body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
+pub(super) fn split_body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;
     for (index, op) in ops.iter().enumerate() {
         match op {
@@ -84,7 +84,7 @@ pub(super) fn body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)>
     None
 }
 
-fn mark(
+fn add_mark(
     at: &Place,
     like: &AnyTensor,
     id: &str,
@@ -93,7 +93,7 @@ fn mark(
     outputs: &[Type],
 ) -> Result<Vec<AnyTensor>> {
     use BackendTensor::{Bool, Float, Int};
-    let foreign = || {
+    let not_recorded = || {
         unsupported(
             at,
             "a loop whose tensors are not all recorded",
@@ -101,17 +101,17 @@ fn mark(
             "pass the tensor to the closure, as a weight or as part of its carry",
         )
     };
-    let first = tape::router(like.as_dispatch()).ok_or_else(foreign)?;
+    let first = tape::router(like.as_dispatch()).ok_or_else(not_recorded)?;
     let client = first.client.clone();
     let ir = |input: &AnyTensor| tape::router(input.as_dispatch()).map(|tensor| tensor.clone().into_ir());
     let operands = inputs.iter().map(|input| input.as_dispatch().clone());
-    let inputs = inputs.iter().map(|input| ir(input).ok_or_else(foreign)).collect::<Result<Vec<TensorIr>>>()?;
+    let inputs = inputs.iter().map(|input| ir(input).ok_or_else(not_recorded)).collect::<Result<Vec<TensorIr>>>()?;
     let new = outputs
         .iter()
         .map(|(dtype, sizes)| TensorIr::uninit(client.create_empty_handle(), Shape::from(sizes.clone()), *dtype));
     let outputs_ir: Vec<TensorIr> = new.collect();
     if let (Some(mark), true) = (outputs_ir.first(), tape::has_tape(like.as_dispatch())) {
-        tape::read(mark.id, operands);
+        tape::note_reads(mark.id, operands);
     }
     let op = CustomOpIr { id: id.to_string(), inputs, outputs: outputs_ir, scalars };
     let results = client.register(OperationIr::Custom(op)).into_iter().zip(outputs);

@@ -36,33 +36,33 @@ pub use weights::Weights;
 
 /// An error that occurs while a graph is built, inside a closure that cannot return it.
 #[derive(Default)]
-struct Refusal(RefCell<Option<Error>>);
+struct DeferredError(RefCell<Option<Error>>);
 
-impl Refusal {
+impl DeferredError {
     /// Returns the results, or keeps the error and returns `otherwise`.
-    fn results<T>(&self, results: Result<T>, otherwise: impl FnOnce() -> T) -> T {
+    fn unwrap_or_keep<T>(&self, results: Result<T>, otherwise: impl FnOnce() -> T) -> T {
         results.unwrap_or_else(|error| {
             *self.0.borrow_mut() = Some(error);
             otherwise()
         })
     }
 
-    /// Returns the error that was kept, or else `made`.
-    fn or<T>(self, made: Result<T>) -> Result<T> {
-        self.0.into_inner().map_or(made, Err)
+    /// Returns the error that was kept, or else `result`.
+    fn into_result<T>(self, result: Result<T>) -> Result<T> {
+        self.0.into_inner().map_or(result, Err)
     }
 }
 
 /// Splits the results of a step into the next carry and the ys.
-fn parted(mut results: Vec<Value>, carries: usize) -> (Vec<Value>, Vec<Value>) {
+fn split_carry(mut results: Vec<Value>, carries: usize) -> (Vec<Value>, Vec<Value>) {
     let ys = results.split_off(carries);
     (results, ys)
 }
 
 /// A list of distinct names.
-struct Named(Vec<String>);
+struct DistinctNames(Vec<String>);
 
-impl Named {
+impl DistinctNames {
     /// Adds the name, with a numeric suffix if it is already present, and returns it.
     fn add(&mut self, name: &str) -> String {
         let numbered = (1..).map(|number: usize| format!("{name}_{number}"));
@@ -74,8 +74,8 @@ impl Named {
 }
 
 /// Makes these names distinct by numbering duplicates.
-fn names(names: Vec<String>) -> Named {
-    let mut named = Named(Vec::with_capacity(names.len()));
-    names.iter().for_each(|name| _ = named.add(name));
-    named
+fn distinct_names(names: Vec<String>) -> DistinctNames {
+    let mut distinct = DistinctNames(Vec::with_capacity(names.len()));
+    names.iter().for_each(|name| _ = distinct.add(name));
+    distinct
 }

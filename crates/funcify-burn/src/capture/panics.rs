@@ -17,35 +17,35 @@ pub(super) struct Panic {
 
 thread_local! {
     /// `Some` while a closure is recorded on this thread; holds the location of its panic.
-    static LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
+    static PANIC_LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
 /// Runs `f` and returns its result, or its panic.
-pub(super) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
+pub(super) fn catch_panic<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let others = take_hook();
         set_hook(Box::new(move |panic| {
             let line = panic.location().map(ToString::to_string);
-            let hear = |heard: &RefCell<Option<Option<String>>>| match heard.try_borrow_mut() {
-                Ok(mut heard) if heard.is_some() => {
-                    *heard = Some(line);
+            let store = |slot: &RefCell<Option<Option<String>>>| match slot.try_borrow_mut() {
+                Ok(mut slot) if slot.is_some() => {
+                    *slot = Some(line);
                     true
                 }
                 _ => false,
             };
-            if !LINE.try_with(hear).unwrap_or(false) {
+            if !PANIC_LINE.try_with(store).unwrap_or(false) {
                 others(panic);
             }
         }));
     });
-    let around = LINE.replace(Some(None));
+    let around = PANIC_LINE.replace(Some(None));
     let result = catch_unwind(AssertUnwindSafe(f));
-    let line = LINE.replace(around).flatten();
-    result.map_err(|panic| Panic { text: text(panic.as_ref()), line })
+    let line = PANIC_LINE.replace(around).flatten();
+    result.map_err(|panic| Panic { text: panic_text(panic.as_ref()), line })
 }
 
-fn text(panic: &(dyn Any + Send)) -> String {
+fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }

@@ -10,7 +10,7 @@ use funcify_core::{Disconnected, GradOptions};
 use funcify_runtime::{CompileOptions, Function};
 
 use super::import::import;
-use super::record::{Record, dtype_of, numbered, unsupported};
+use super::record::{Record, dtype_of, renumber, unsupported};
 use super::tape::{ADDEND, Edges, FACTOR};
 use super::*;
 use crate::device::Burn;
@@ -21,16 +21,16 @@ fn tolerance(dtype: DType) -> f64 {
 }
 
 /// The size below which gradients count as rounding errors.
-const SMALLEST: f64 = 0.01;
+const ROUNDING_FLOOR: f64 = 0.01;
 
 /// The number of input elements above which a trial is slow.
-const LARGE: usize = 1 << 20;
+const LARGE_INPUT_ELEMENTS: usize = 1 << 20;
 
 /// The bounds of the floats in each trial: some ops are flat for small values, some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
 /// A closure's ops with stops placed in one way, and its results.
-pub(super) type Stopped = (Vec<OperationIr>, Vec<TensorId>);
+pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 
 /// A record of a closure and of Burn's backward pass from its results.
 pub(super) struct Evidence {
@@ -49,9 +49,9 @@ pub(super) struct Evidence {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Comparison {
     /// The number of trials in which they agree and are not all zero.
-    pub(super) equal: usize,
+    pub(super) agreeing: usize,
     /// The number of trials in which they differ.
-    pub(super) apart: usize,
+    pub(super) differing: usize,
 }
 
 impl Evidence {
@@ -60,9 +60,9 @@ impl Evidence {
     ///
     /// # Errors
     /// `Unsupported` for an op of Burn's backward pass that has no translation, and the errors of running the graphs.
-    pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[Stopped]) -> Result<Vec<Comparison>> {
+    pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[OpsWithStops]) -> Result<Vec<Comparison>> {
         let inputs = self.all_inputs(at)?;
-        let backend = quickest(device)?;
+        let backend = probe_backend(device)?;
         let compiled = |graph: &Graph| {
             let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
             Function::compile_with(graph, &backend, options)
@@ -73,11 +73,11 @@ impl Evidence {
         };
         let (by, gradients): (Vec<usize>, Vec<TensorId>) = self.edges.leaves.iter().filter_map(gradient).unzip();
         let burn = self.record(&inputs, &[self.ops.as_slice(), &self.backward].concat(), &gradients);
-        let burn = compiled(&graph(at, &inputs, &burn, |results| results.to_vec())?)?;
-        let gradients = |(ops, outputs): &Stopped| {
+        let burn = compiled(&import_graph(at, &inputs, &burn, |results| results.to_vec())?)?;
+        let gradients = |(ops, outputs): &OpsWithStops| {
             let read = ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.inputs().map(|it| it.id));
             let results: Vec<TensorId> = outputs.iter().copied().chain(read).collect();
-            let loss = graph(at, &inputs, &self.record(&inputs, ops, &results), |results| {
+            let loss = import_graph(at, &inputs, &self.record(&inputs, ops, &results), |results| {
                 let floats = results.iter().filter(|result| result.dtype().is_float());
                 let parts = floats.map(|result| (*result * (*result * FACTOR + ADDEND).stop_gradient()).sum(..));
                 parts.reduce(|sum, part| sum + part.cast(sum.dtype())).into_iter().collect()
@@ -88,22 +88,22 @@ impl Evidence {
         let gradients = ways.iter().map(gradients).collect::<Result<Vec<_>>>()?;
         let elements: usize =
             inputs.iter().map(|(_, ty)| ty.shape.constant().iter().flatten().product::<usize>()).sum();
-        let enough = if elements > LARGE { 1 } else { 3 };
+        let enough = if elements > LARGE_INPUT_ELEMENTS { 1 } else { 3 };
         let mut comparisons = vec![Comparison::default(); ways.len()];
         for (trial, range) in RANGES.into_iter().enumerate() {
-            if comparisons.len() == 1 && comparisons[0].equal == enough {
+            if comparisons.len() == 1 && comparisons[0].agreeing == enough {
                 break;
             }
             let seed = |index: usize| (trial * inputs.len() + index) as u64 + 1;
-            let numbers = inputs.iter().enumerate().map(|(index, (_, ty))| numbers(seed(index), ty, range));
+            let numbers = inputs.iter().enumerate().map(|(index, (_, ty))| arbitrary_tensor(seed(index), ty, range));
             let numbers: Vec<HostTensor> = numbers.collect();
             let expected = burn.call_host(&numbers)?;
             let says_something = expected.iter().any(|it| it.to_f64_vec().into_iter().any(f64::is_normal));
             for (gradients, comparison) in gradients.iter().zip(&mut comparisons) {
                 let found = gradients.call_host(&numbers)?;
                 match found.iter().zip(&expected).all(|(found, expected)| is_close(found, expected)) {
-                    true => comparison.equal += usize::from(says_something),
-                    false => comparison.apart += 1,
+                    true => comparison.agreeing += usize::from(says_something),
+                    false => comparison.differing += 1,
                 }
             }
         }
@@ -127,38 +127,38 @@ impl Evidence {
         let operations = ops.iter().filter(|op| !inner::is_mark(op)).cloned().collect();
         let graph = GraphIr { operations, ..self.graph.graph.clone() };
         let inputs: Vec<TensorId> = inputs.iter().map(|(input, _)| *input).collect();
-        numbered(CapturedGraph { graph, values: self.graph.values.clone() }, &inputs, outputs)
+        renumber(CapturedGraph { graph, values: self.graph.values.clone() }, &inputs, outputs)
     }
 }
 
-fn graph(
+fn import_graph(
     at: &Place,
     inputs: &[(TensorId, TensorType)],
     record: &Record,
     results: impl FnOnce(&[Value]) -> Vec<Value>,
 ) -> Result<Graph> {
-    let refusal = Refusal::default();
+    let deferred = DeferredError::default();
     let graph = Graph::build("probe", |g| {
         let inputs = inputs.iter().enumerate().map(|(index, (_, ty))| g.input(&format!("x{index}"), ty));
         let values = import(at, record, &inputs.collect::<Vec<Value>>());
-        refusal.results(values.map(|values| results(&values)), Vec::new)
+        deferred.unwrap_or_keep(values.map(|values| results(&values)), Vec::new)
     });
-    refusal.or(graph)
+    deferred.into_result(graph)
 }
 
 /// Returns the backend that runs the graphs: one in host memory if available, because its kernels need no compilation.
 #[cfg(feature = "flex")]
-fn quickest(_: &Device) -> Result<Burn> {
+fn probe_backend(_: &Device) -> Result<Burn> {
     Ok(Burn::flex())
 }
 
 #[cfg(not(feature = "flex"))]
-fn quickest(device: &Device) -> Result<Burn> {
+fn probe_backend(device: &Device) -> Result<Burn> {
     Burn::of(device)
 }
 
 /// Returns arbitrary elements: floats of the range, small integers, or both booleans.
-fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
+fn arbitrary_tensor(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
     let sizes = ty.shape.constant().expect("a closure is recorded with constant sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -180,8 +180,8 @@ fn is_close(found: &HostTensor, expected: &HostTensor) -> bool {
     let tolerance = tolerance(expected.dtype());
     let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
     let finite = expected.iter().filter(|element| element.is_finite());
-    let apart = tolerance * finite.fold(SMALLEST, |largest, element| largest.max(element.abs()));
+    let margin = tolerance * finite.fold(ROUNDING_FLOOR, |largest, element| largest.max(element.abs()));
     // Elements that are not finite in Burn are skipped; others decide.
-    let close = |(found, expected): (&f64, &f64)| !expected.is_finite() || (found - expected).abs() <= apart;
+    let close = |(found, expected): (&f64, &f64)| !expected.is_finite() || (found - expected).abs() <= margin;
     found.len() == expected.len() && found.iter().zip(&expected).all(close)
 }

@@ -10,10 +10,10 @@ use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{BoolDType, FloatDType, IntDType, TensorData};
 
-use super::panics::{Panic, caught};
-use super::probe::{Comparison, Evidence, Stopped};
+use super::panics::{Panic, catch_panic};
+use super::probe::{Comparison, Evidence, OpsWithStops};
 use super::recorded::Closure;
-use super::stops::{self, Stop, Unclear};
+use super::stops::{self, Stop, StopError};
 use super::tape::{self, Edges};
 use super::*;
 use crate::dtypes;
@@ -39,7 +39,7 @@ pub(crate) struct Record {
 pub(crate) struct Recording {
     pub(crate) record: Record,
     /// With autodiff: the chosen placement of its stops, and the record of Burn's backward pass.
-    evidence: Option<(Stopped, Evidence)>,
+    evidence: Option<(OpsWithStops, Evidence)>,
 }
 
 /// The elements of the arguments while a closure is recorded.
@@ -86,11 +86,11 @@ impl Record {
 
     /// Returns whether gradients stop anywhere in the record.
     pub(crate) fn has_stops(&self) -> bool {
-        self.ops.iter().any(|op| stops::of(op).is_some())
+        self.ops.iter().any(|op| stops::as_stop(op).is_some())
     }
 
     /// Returns for each input whether an op or a result uses it.
-    pub(crate) fn used(&self) -> Vec<bool> {
+    pub(crate) fn used_inputs(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
         let read = self.ops.iter().flat_map(|op| op.inputs()).map(|tensor| tensor.id.value());
         for id in read.chain(self.outputs.iter().copied()) {
@@ -134,8 +134,8 @@ impl Closure<'_> {
         }
         let Some((way, evidence)) = &first.evidence else { return Ok(()) };
         match evidence.compare(self.at, self.device, std::slice::from_ref(way)) {
-            Ok(comparisons) if comparisons.iter().any(|it| it.apart > it.equal) => {
-                Err(Unclear::OtherRules.error(self.at))
+            Ok(comparisons) if comparisons.iter().any(|it| it.differing > it.agreeing) => {
+                Err(StopError::OtherRules.into_error(self.at))
             }
             Err(error @ Error::Cancelled { .. }) => Err(error),
             Ok(_) | Err(_) => Ok(()),
@@ -145,7 +145,7 @@ impl Closure<'_> {
     /// Records the closure on the capture device. If the device has autodiff, so do the tensors, and the record has a
     /// stop wherever Burn's autodiff has one: see [`tape`](super::tape).
     fn record_with(&self, elements: Elements) -> Result<Recording> {
-        let capture = Lent::like(self.device);
+        let capture = PooledDevice::like(self.device);
         let has_tape = self.device.is_autodiff();
         let on_device = if has_tape { capture.device.clone().autodiff() } else { capture.device.clone() };
         let mut ends = None;
@@ -159,7 +159,7 @@ impl Closure<'_> {
                 let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
                 let outputs = (self.body)(&on_device, inputs.clone()).and_then(|outputs| {
                     let ids = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
-                    let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(self.at, index, ty)));
+                    let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign_result_error(self.at, index, ty)));
                     let ids = ids.collect::<Result<Vec<TensorId>>>();
                     ids.map(|ids| (ids, outputs))
                 });
@@ -167,7 +167,7 @@ impl Closure<'_> {
                     Ok((ids, alive)) => (Ok(ids), alive.into_iter().map(AnyTensor::into_dispatch).collect()),
                     Err(error) => (Err(error), Vec::new()),
                 };
-                let edges = has_tape.then(|| tape::edges(&alive));
+                let edges = has_tape.then(|| tape::record_backward(&alive));
                 let mut unique = Vec::new();
                 for id in ids.iter().flatten().filter(|id| !numbers.contains(id)) {
                     if !unique.contains(id) {
@@ -181,7 +181,7 @@ impl Closure<'_> {
                 token
             })
         };
-        let graph = caught(recording).map_err(|panic| panicked(self.at, &panic))?;
+        let graph = catch_panic(recording).map_err(|panic| panic_error(self.at, &panic))?;
         let Some((inputs, outputs, edges)) = ends else {
             return Err(unsupported(self.at, "the closure", "it did not finish", "report this as a bug in funcify"));
         };
@@ -193,7 +193,7 @@ impl Closure<'_> {
         if let Some(edges) = edges {
             return self.with_stops(graph, inputs, &outputs, edges);
         }
-        Ok(Recording { record: numbered(graph, &inputs, &outputs), evidence: None })
+        Ok(Recording { record: renumber(graph, &inputs, &outputs), evidence: None })
     }
 
     /// Builds the record of a graph in which Burn's backward pass follows the closure's ops: adds the stops and drops
@@ -209,48 +209,48 @@ impl Closure<'_> {
         let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
         let end = ops.iter().position(is_end).unwrap_or(ops.len());
         let backward = ops.split_off(end).into_iter().skip(1).collect();
-        let ways = stops::stops(&ops, &edges).map_err(|unclear| unclear.error(self.at))?;
+        let ways = stops::find_stops(&ops, &edges).map_err(|error| error.into_error(self.at))?;
         let types = self.types.to_vec();
         let evidence = Evidence { graph, inputs, types, ops, backward, edges };
         let way = match ways.as_slice() {
             [way] => way,
-            _ => self.choose(&ways, outputs, &evidence)?,
+            _ => self.choose_stops(&ways, outputs, &evidence)?,
         };
-        let (ops, outputs) = stopped(&evidence, outputs, way);
+        let (ops, outputs) = add_stops(&evidence, outputs, way);
         let graph = GraphIr { operations: ops.clone(), ..evidence.graph.graph.clone() };
         let graph = CapturedGraph { graph, values: evidence.graph.values.clone() };
-        let record = numbered(graph, &evidence.inputs, &outputs);
+        let record = renumber(graph, &evidence.inputs, &outputs);
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
     /// Chooses the placement of stops whose gradients agree with Burn's in every trial.
-    fn choose<'w>(
+    fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],
         outputs: &[TensorId],
         evidence: &Evidence,
     ) -> Result<&'w BTreeSet<Stop>> {
-        let live = ways.iter().map(|way| stops::live(&evidence.ops, outputs, &evidence.edges, way));
+        let live = ways.iter().map(|way| stops::live_places(&evidence.ops, outputs, &evidence.edges, way));
         let live: Vec<BTreeSet<Stop>> = live.collect();
         if live.iter().all(|other| *other == live[0]) {
             return Ok(&ways[0]);
         }
-        let stopped: Vec<Stopped> = ways.iter().map(|way| stopped(evidence, outputs, way)).collect();
-        let comparisons = evidence.compare(self.at, self.device, &stopped).map_err(|error| match error {
+        let with_stops: Vec<OpsWithStops> = ways.iter().map(|way| add_stops(evidence, outputs, way)).collect();
+        let comparisons = evidence.compare(self.at, self.device, &with_stops).map_err(|error| match error {
             Error::Cancelled { .. } => error,
-            _ => Unclear::Ambiguous.error(self.at),
+            _ => StopError::Ambiguous.into_error(self.at),
         })?;
-        let is_burns = |(_, comparison): &(usize, &Comparison)| comparison.apart == 0;
+        let is_burns = |(_, comparison): &(usize, &Comparison)| comparison.differing == 0;
         let matching: Vec<usize> = comparisons.iter().enumerate().filter(is_burns).map(|(index, _)| index).collect();
         match matching.split_first() {
             Some((first, others)) if others.iter().all(|other| live[*other] == live[*first]) => Ok(&ways[*first]),
-            _ => Err(Unclear::Ambiguous.error(self.at)),
+            _ => Err(StopError::Ambiguous.into_error(self.at)),
         }
     }
 }
 
 /// Returns a closure's ops and results with these stops added.
-fn stopped(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> Stopped {
+fn add_stops(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> OpsWithStops {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
     (ops, outputs)
@@ -271,7 +271,7 @@ impl IrVisitorMut for Renumber {
     }
 }
 
-pub(super) fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[TensorId]) -> Record {
+pub(super) fn renumber(graph: CapturedGraph, inputs: &[TensorId], outputs: &[TensorId]) -> Record {
     let mut numbers = Renumber(HashMap::new());
     inputs.iter().for_each(|input| _ = numbers.number(*input));
     let mut ops = graph.graph.operations;
@@ -286,22 +286,22 @@ pub(super) fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[Ten
 
 /// A capture device with the default dtypes of another device, borrowed from a pool of free ones: Burn has 65,536 per
 /// process, and each records one closure at a time.
-struct Lent {
+struct PooledDevice {
     device: Device,
     /// The default dtypes that a new device has yet to receive.
     settings: Option<(FloatDType, IntDType)>,
 }
 
-static FREE: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+static FREE_DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
 
-impl Lent {
+impl PooledDevice {
     fn like(device: &Device) -> Self {
         let settings_of = |device: &Device| (device.settings().float_dtype, device.settings().int_dtype);
         let settings = settings_of(device);
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREE_DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         match free.iter().position(|free| settings_of(free) == settings) {
-            Some(index) => Lent { device: free.swap_remove(index), settings: None },
-            None => Lent { device: Device::capture(), settings: Some(settings) },
+            Some(index) => PooledDevice { device: free.swap_remove(index), settings: None },
+            None => PooledDevice { device: Device::capture(), settings: Some(settings) },
         }
     }
 
@@ -314,9 +314,9 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledDevice {
     fn drop(&mut self) {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.device.clone());
+        FREE_DEVICES.lock().unwrap_or_else(PoisonError::into_inner).push(self.device.clone());
     }
 }
 
@@ -361,7 +361,7 @@ pub(super) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Er
     crate::device::unsupported(at, "burn-capture", what, reason, fix)
 }
 
-fn foreign(at: &Place, index: usize, found: String) -> Error {
+fn foreign_result_error(at: &Place, index: usize, found: String) -> Error {
     at.mismatch(
         format!("result {index} of the closure"),
         "a tensor that the closure computed from its arguments",
@@ -370,7 +370,7 @@ fn foreign(at: &Place, index: usize, found: String) -> Error {
     )
 }
 
-fn panicked(at: &Place, panic: &Panic) -> Error {
+fn panic_error(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
     // The message of Burn's capture for any read of elements.
     if panic.text.contains("has no concrete value") {
@@ -414,5 +414,5 @@ fn panicked(at: &Place, panic: &Panic) -> Error {
 
 /// Returns the dtype of a recorded tensor.
 pub(crate) fn dtype_of(tensor: &TensorIr) -> Option<DType> {
-    dtypes::named(tensor.dtype)
+    dtypes::from_burn(tensor.dtype)
 }

@@ -39,7 +39,7 @@ impl Closure<'_> {
     ) -> Result<(Arc<Differentiable>, Vec<bool>)> {
         let recording = self.record()?;
         let first = &recording.record;
-        let used = first.used();
+        let used = first.used_inputs();
         let is_it = |entry: &Entry| entry.key == key && entry.types == self.types && entry.record.is_same(first);
         let cached = |entries: &mut Vec<Entry>| {
             let entry = entries.remove(entries.iter().position(is_it)?);

@@ -5,7 +5,7 @@ use funcify_core::{CheckpointPolicy, Dim};
 use funcify_runtime::CompileOptions;
 
 use super::import::import;
-use super::inner::{self, Inner};
+use super::inner::{self, InnerLoop};
 use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::sequence::{Sequences, Stacked};
@@ -153,9 +153,9 @@ impl Scan {
         let at = Place::new("scan", Site::Rust(line));
         let operands = Operands::new(&at, &weights, init, xs)?;
         if operands.all().any(inner::is_recorded) {
-            return self.inside::<W, C, X, Y>(&at, &weights, operands, body);
+            return self.record_inner::<W, C, X, Y>(&at, &weights, operands, body);
         }
-        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, false, body)?;
+        let recorded = self.record_loop::<W, C, X, Y>(line, &at, &weights, operands, false, body)?;
         let mut results = recorded.function.run(&at, recorded.arguments)?;
         let stacks = results.split_off(recorded.carry);
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
@@ -180,11 +180,11 @@ impl Scan {
         let line = Location::caller();
         let at = Place::new("scan", Site::Rust(line));
         let operands = Operands::new(&at, &weights, init, xs)?;
-        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, true, body)?;
+        let recorded = self.record_loop::<W, C, X, Y>(line, &at, &weights, operands, true, body)?;
         Ok(Trace::new(recorded.function, recorded.used))
     }
 
-    fn recorded<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
+    fn record_loop<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
         line: &'static Location<'static>,
         at: &Place,
@@ -192,14 +192,14 @@ impl Scan {
         operands: Operands,
         is_traced: bool,
         body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
-    ) -> Result<Recorded> {
+    ) -> Result<RecordedLoop> {
         let counts = operands.counts();
         let types = operands.types(at)?;
         if !self.is_inference {
             let fix = "draw masks before the loop and pass them as a sequence, or use `Scan::new().inference()`";
             check_training(at, weights, operands.all(), fix)?;
         }
-        let device = device_of(operands.all()).ok_or_else(|| no_tensors(at))?;
+        let device = device_of(operands.all()).ok_or_else(|| no_tensors_error(at))?;
         let Operands { weights: given, carry, sequences } = operands;
         let body = |device: &Device, tensors: Vec<AnyTensor>| {
             let mut tensors = tensors.into_iter();
@@ -207,7 +207,7 @@ impl Scan {
             let before = structure(at, "part of the carry", tensors.by_ref().take(counts.carry).collect())?;
             let row = structure(at, "row", tensors.collect())?;
             let (after, y) = body(inside, before, row);
-            results(at, counts.carry, after, y)
+            collect_results(at, counts.carry, after, y)
         };
         let closure = Closure { line, at, device: &device, types: &types, body: &body };
         let device = if is_traced { closure.device_for_graph()? } else { device.clone() };
@@ -215,15 +215,15 @@ impl Scan {
         let named: Vec<String> = given.iter().map(|(name, _)| name.clone()).collect();
         let key = format!("{self:?}, {} of carry, weights {named:?}", counts.carry);
         let graph = |record: &Record| self.graph(at, record, &types, &counts, named);
-        let made = closure.function(key, &self.function, graph);
-        let (function, used) = made.map_err(|error| for_caller(at, error))?;
+        let function = closure.function(key, &self.function, graph);
+        let (function, used) = function.map_err(|error| for_caller(at, error))?;
         let weights = given.into_iter().zip(&used).filter_map(|((_, tensor), used)| used.then_some(tensor));
         let arguments = weights.chain(carry).chain(sequences).collect();
-        Ok(Recorded { function, used, arguments, carry: counts.carry })
+        Ok(RecordedLoop { function, used, arguments, carry: counts.carry })
     }
 
     /// Records the loop inside the body of another one that is being recorded.
-    fn inside<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
+    fn record_inner<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
         at: &Place,
         weights: &W,
@@ -237,14 +237,14 @@ impl Scan {
         let (carries, before) = (carry.len(), carry.iter().map(inner::type_of).collect::<Vec<_>>());
         let mut params = before.clone();
         params.extend(sequences.iter().map(inner::type_of).map(|(dtype, shape)| (dtype, shape[1..].to_vec())));
-        let inner = Inner { is_reversed: self.is_reversed, steps, carries };
+        let inner = InnerLoop { is_reversed: self.is_reversed, steps, carries };
         let mut params = inner::begin(at, &like, &inner, &[carry, sequences].concat(), &params)?.into_iter();
         let mut given = given.into_iter().map(|(_, tensor)| tensor).collect::<Vec<_>>().into_iter();
         let inside = weights.inside(at, &like.device(), &mut given)?;
         let state = structure(at, "part of the carry", params.by_ref().take(carries).collect())?;
         let row = structure(at, "row", params.collect())?;
         let (after, y) = body(inside, state, row);
-        let results = results(at, carries, after, y)?;
+        let results = collect_results(at, carries, after, y)?;
         for (index, (result, ty)) in results.iter().zip(&before).enumerate() {
             if inner::type_of(result) != *ty {
                 let (component, fix) = (format!("part {index} of the next carry"), "return the type that `init` has");
@@ -263,15 +263,15 @@ impl Scan {
     fn steps(&self, at: &Place, sequences: &[AnyTensor]) -> Result<usize> {
         let rows = sequences.iter().filter_map(|tensor| tensor.shape().first().copied());
         let mut counts = self.length.into_iter().chain(rows);
-        let refused = |reason: String| Error::StepCount {
+        let step_count_error = |reason: String| Error::StepCount {
             at: at.boxed(),
             reason,
             fix: "set the number of steps with `Scan::length`, or pass sequences with that many rows".into(),
         };
-        let steps = counts.next().ok_or_else(|| refused("neither sequences nor a length are given".into()))?;
+        let steps = counts.next().ok_or_else(|| step_count_error("neither sequences nor a length are given".into()))?;
         match counts.find(|count| *count != steps) {
             None => Ok(steps),
-            Some(other) => Err(refused(format!("{steps} steps are requested, but a sequence has {other} rows"))),
+            Some(other) => Err(step_count_error(format!("{steps} steps are requested, but a sequence has {other} rows"))),
         }
     }
 
@@ -283,7 +283,7 @@ impl Scan {
         counts: &Counts,
         weights: Vec<String>,
     ) -> Result<Graph> {
-        let (mut names, refusal) = (names(weights), Refusal::default());
+        let (mut names, deferred) = (distinct_names(weights), DeferredError::default());
         let mut options = ScanOptions::new();
         if self.is_reversed {
             options = options.reverse();
@@ -291,7 +291,7 @@ impl Scan {
         if let Some(length) = self.length {
             options = options.length(length);
         }
-        let used = record.used();
+        let used = record.used_inputs();
         let graph = Graph::build("scan", |g| {
             let mut types = types.iter();
             let mut weights = Vec::with_capacity(counts.weights);
@@ -299,7 +299,7 @@ impl Scan {
                 // As in Burn, a weight that the body does not use has no gradient.
                 weights.push(used[index].then(|| g.input(&names.0[index], ty)));
             }
-            let of = |kind: &str, names: &mut Named| names.add(kind);
+            let of = |kind: &str, names: &mut DistinctNames| names.add(kind);
             let init = types.by_ref().take(counts.carry).map(|ty| g.input(&of("init", &mut names), ty));
             let init: Vec<Value> = init.collect();
             let steps = match self.length {
@@ -320,17 +320,17 @@ impl Scan {
                         return (carry, Vec::new());
                     };
                     inputs.extend(carry.iter().chain(&row));
-                    let results = import(at, record, &inputs).map(|results| parted(results, counts.carry));
-                    refusal.results(results, || (carry, Vec::new()))
+                    let results = import(at, record, &inputs).map(|results| split_carry(results, counts.carry));
+                    deferred.unwrap_or_keep(results, || (carry, Vec::new()))
                 })
             })
         });
-        refusal.or(graph)
+        deferred.into_result(graph)
     }
 }
 
 /// A loop with a recorded body.
-struct Recorded {
+struct RecordedLoop {
     function: Arc<Differentiable>,
     /// For each weight, `true` if the body uses it.
     used: Vec<bool>,
@@ -366,7 +366,7 @@ impl Operands {
     }
 
     fn first(&self, at: &Place) -> Result<&AnyTensor> {
-        self.all().next().ok_or_else(|| no_tensors(at))
+        self.all().next().ok_or_else(|| no_tensors_error(at))
     }
 
     fn counts(&self) -> Counts {
@@ -393,12 +393,12 @@ impl Operands {
     }
 }
 
-fn no_tensors(at: &Place) -> Error {
+fn no_tensors_error(at: &Place) -> Error {
     at.mismatch("the loop", "a weight, a carry or a sequence", "none", "pass a carry")
 }
 
 /// Returns the results of a body: as many carries as it received, then the ys.
-fn results<C: Tensors, Y: Stacked>(at: &Place, carries: usize, after: C, y: Y) -> Result<Vec<AnyTensor>> {
+fn collect_results<C: Tensors, Y: Stacked>(at: &Place, carries: usize, after: C, y: Y) -> Result<Vec<AnyTensor>> {
     let mut results = leaves_of(after);
     if results.len() != carries {
         let (expected, found) = (format!("{carries} tensors"), format!("{} tensors", results.len()));

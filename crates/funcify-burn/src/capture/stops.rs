@@ -27,14 +27,14 @@ use super::*;
 pub(super) const STOP: &str = "funcify-stop";
 
 /// The limit on attempts to match nodes.
-const TRIES: usize = 1_000_000;
+const MAX_ATTEMPTS: usize = 1_000_000;
 
 /// The limit on placements with different stops that are compared.
-const WAYS: usize = 32;
+const MAX_PLACEMENTS: usize = 32;
 
 /// The reason why the stops of gradients could not be determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unclear {
+pub(super) enum StopError {
     /// The tape does not match the ops.
     Misfit,
     /// Several matches fit, and more than one of them, or none, has Burn's gradients.
@@ -43,22 +43,22 @@ pub(super) enum Unclear {
     OtherRules,
 }
 
-impl Unclear {
+impl StopError {
     /// Returns the error for such a closure.
-    pub(super) fn error(self, at: &funcify_core::error::Place) -> funcify_core::Error {
+    pub(super) fn into_error(self, at: &funcify_core::error::Place) -> funcify_core::Error {
         let with_stops = "a closure with `detach`, `set_require_grad(false)` or `no_grad`";
         let (what, reason, fix) = match self {
-            Unclear::Misfit => (
+            StopError::Misfit => (
                 with_stops,
                 "Burn's autodiff tape does not match the recorded ops",
                 "use other ops of Burn, or avoid `detach`, `set_require_grad` and `no_grad`",
             ),
-            Unclear::OtherRules => (
+            StopError::OtherRules => (
                 "a closure whose gradients differ from those of its ops",
                 "an op in it, such as `batch_norm_train` or an op of an extension, has its own derivative rule in Burn",
                 "use other ops of Burn",
             ),
-            Unclear::Ambiguous => (
+            StopError::Ambiguous => (
                 with_stops,
                 "Burn's autodiff does not record where `detach` was called, and several places in the closure fit",
                 "detach an argument of the closure (weight, carry or row), or multiply by 1.0 before `detach`",
@@ -81,7 +81,7 @@ struct Forward<'a> {
     operands: Vec<Vec<Operand>>,
     shapes: HashMap<TensorId, Shape>,
     /// The index of the op that computes each tensor.
-    made: HashMap<TensorId, usize>,
+    producers: HashMap<TensorId, usize>,
     /// The tensors that depend on a leaf.
     tracked: HashSet<TensorId>,
     ops: &'a [OperationIr],
@@ -90,7 +90,7 @@ struct Forward<'a> {
 impl<'a> Forward<'a> {
     fn new(ops: &'a [OperationIr], leaves: impl Iterator<Item = TensorId>) -> Self {
         let mut tracked: HashSet<TensorId> = leaves.collect();
-        let (mut operands, mut shapes, mut made) = (Vec::with_capacity(ops.len()), HashMap::new(), HashMap::new());
+        let (mut operands, mut shapes, mut producers) = (Vec::with_capacity(ops.len()), HashMap::new(), HashMap::new());
         for (index, op) in ops.iter().enumerate() {
             let inputs: Vec<&TensorIr> = op.inputs().collect();
             let floats = inputs.iter().enumerate().filter(|(_, it)| it.dtype.is_float() && tracked.contains(&it.id));
@@ -102,12 +102,12 @@ impl<'a> Forward<'a> {
             for output in op.outputs() {
                 if !floats.is_empty() && output.dtype.is_float() && !inner::is_mark(op) {
                     tracked.insert(output.id);
-                    made.insert(output.id, index);
+                    producers.insert(output.id, index);
                 }
             }
             operands.push(floats);
         }
-        Forward { operands, shapes, made, tracked, ops }
+        Forward { operands, shapes, producers, tracked, ops }
     }
 
     /// Returns whether an op is symmetric in its operands.
@@ -144,13 +144,13 @@ struct Search<'a> {
     forward: Forward<'a>,
     tape: &'a Edges,
     found: Vec<BTreeSet<Stop>>,
-    tries: Cell<usize>,
+    attempts: Cell<usize>,
 }
 
 /// Returns every set of places where gradients may stop that fits the tape; at least one.
-pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, Unclear> {
-    if tape.is_lost {
-        return Err(Unclear::Misfit);
+pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, StopError> {
+    if tape.is_order_lost {
+        return Err(StopError::Misfit);
     }
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut first = Match::default();
@@ -158,22 +158,22 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
         // A leaf that the closure created from a detached tensor has a node without edges.
         match root.node.filter(|node| tape.leads_on(*node)) {
             Some(node) => _ = first.bind(tape, node, root.tensor),
-            None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(Unclear::Misfit)?),
+            None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(StopError::Misfit)?),
         }
     }
-    let mut search = Search { forward, tape, found: Vec::new(), tries: Cell::new(0) };
+    let mut search = Search { forward, tape, found: Vec::new(), attempts: Cell::new(0) };
     search.run(first);
     match search.found.len() {
-        _ if search.tries.get() > TRIES => Err(Unclear::Ambiguous),
-        0 => Err(Unclear::Misfit),
-        1..=WAYS => Ok(search.found),
-        _ => Err(Unclear::Ambiguous),
+        _ if search.attempts.get() > MAX_ATTEMPTS => Err(StopError::Ambiguous),
+        0 => Err(StopError::Misfit),
+        1..=MAX_PLACEMENTS => Ok(search.found),
+        _ => Err(StopError::Ambiguous),
     }
 }
 
 /// Returns the operands and results that gradients reach, given these stops. Two matches for which these are equal have
 /// equal gradients.
-pub(super) fn live(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stops: &BTreeSet<Stop>) -> BTreeSet<Stop> {
+pub(super) fn live_places(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stops: &BTreeSet<Stop>) -> BTreeSet<Stop> {
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut leads: HashSet<TensorId> = tape.leaves.values().copied().collect();
     let mut open: Vec<Vec<Operand>> = Vec::with_capacity(ops.len());
@@ -231,16 +231,16 @@ impl Match {
 impl Search<'_> {
     /// Counts an attempt. Returns whether the limit is exceeded.
     fn is_exhausted(&self) -> bool {
-        self.tries.set(self.tries.get() + 1);
-        self.tries.get() > TRIES
+        self.attempts.set(self.attempts.get() + 1);
+        self.attempts.get() > MAX_ATTEMPTS
     }
 
     fn run(&mut self, mut state: Match) {
         while let Some(node) = state.open.pop_last() {
-            if self.is_exhausted() || self.found.len() > WAYS {
+            if self.is_exhausted() || self.found.len() > MAX_PLACEMENTS {
                 return;
             }
-            let mut ways = self.ways(&state, node);
+            let mut ways = self.edge_matches(&state, node);
             match (ways.pop(), ways.is_empty()) {
                 (None, _) => return,
                 (Some(only), true) => state = only,
@@ -257,9 +257,9 @@ impl Search<'_> {
     }
 
     /// Returns the possible matches of a node's edges with the operands of its op.
-    fn ways(&self, state: &Match, node: u64) -> Vec<Match> {
+    fn edge_matches(&self, state: &Match, node: u64) -> Vec<Match> {
         let tensor = state.tensors[&node];
-        let Some(op) = self.forward.made.get(&tensor).copied() else {
+        let Some(op) = self.forward.producers.get(&tensor).copied() else {
             return Vec::new();
         };
         let mut parents: BTreeMap<u64, (usize, &Shape)> = BTreeMap::new();
@@ -274,12 +274,12 @@ impl Search<'_> {
         operands.for_each(|operand| groups.entry(operand.tensor).or_default().push(*operand));
         let groups: Vec<(TensorId, Vec<Operand>)> = groups.into_iter().collect();
         let mut ways = Vec::new();
-        self.choose(state.clone(), &parents, &groups, &mut ways);
+        self.add_matches(state.clone(), &parents, &groups, &mut ways);
         ways
     }
 
     /// Adds the matches of the edges, in order, with some of the operands, which are grouped by tensor.
-    fn choose(
+    fn add_matches(
         &self,
         state: Match,
         parents: &[(u64, usize, &Shape)],
@@ -302,24 +302,24 @@ impl Search<'_> {
             && *times <= operands.len()
             && self.forward.shapes.get(tensor) == Some(*shape)
         {
-            for stopped in self.without(operands, operands.len() - times) {
+            for stopped in self.operand_choices(operands, operands.len() - times) {
                 let mut way = state.clone();
                 way.stops.extend(stopped.iter().map(Operand::stop));
                 if way.bind(self.tape, *parent, *tensor) {
-                    self.choose(way, rest, others, ways);
+                    self.add_matches(way, rest, others, ways);
                 }
             }
         }
         if groups.len() > parents.len() {
             let mut way = state;
             way.stops.extend(operands.iter().map(Operand::stop));
-            self.choose(way, parents, others, ways);
+            self.add_matches(way, parents, others, ways);
         }
     }
 
     /// Returns the choices of `count` operands among those that are one tensor. For a symmetric op all choices are
     /// equal.
-    fn without(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
+    fn operand_choices(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();
         }
@@ -327,7 +327,7 @@ impl Search<'_> {
             return vec![operands[..count].to_vec()];
         }
         let with = operands.iter().enumerate().flat_map(|(index, operand)| {
-            let others = self.without(&operands[index + 1..], count - 1);
+            let others = self.operand_choices(&operands[index + 1..], count - 1);
             others.into_iter().map(|it| [vec![*operand], it].concat())
         });
         with.collect()
@@ -355,8 +355,8 @@ impl IrVisitorMut for Replace {
 /// Adds the stops to the ops, each as an op in front of the one that reads through it, and to the results.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
-    let mut made = Vec::with_capacity(ops.len() + stops.len());
-    let fresh = |made: &[OperationIr]| TensorId::new(u64::MAX - made.len() as u64);
+    let mut new_ops = Vec::with_capacity(ops.len() + stops.len());
+    let fresh = |new_ops: &[OperationIr]| TensorId::new(u64::MAX - new_ops.len() as u64);
     let stop = |tensor: &TensorIr, to: TensorId| {
         let output = TensorIr { id: to, ..tensor.clone() };
         let inputs = vec![tensor.clone()];
@@ -366,24 +366,24 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
         let inputs: Vec<TensorIr> = op.inputs().cloned().collect();
         // From the last operand, so that earlier ones keep their positions among equal ids.
         for position in (0..inputs.len()).rev().filter(|it| stops.contains(&Stop::Operand(index, *it))) {
-            let (tensor, to) = (&inputs[position], fresh(&made));
-            made.push(stop(tensor, to));
+            let (tensor, to) = (&inputs[position], fresh(&new_ops));
+            new_ops.push(stop(tensor, to));
             let position = inputs[..position].iter().filter(|it| it.id == tensor.id).count();
             op.visit_mut(&mut Replace { position, from: tensor.id, to });
         }
         types.extend(op.inputs().chain(op.outputs()).map(|tensor| (tensor.id, tensor.clone())));
-        made.push(op);
+        new_ops.push(op);
     }
     for (_, result) in results.iter_mut().enumerate().filter(|(it, _)| stops.contains(&Stop::Result(*it))) {
-        let to = fresh(&made);
-        made.push(stop(types.get(result).expect("every result is an argument or computed by an op"), to));
+        let to = fresh(&new_ops);
+        new_ops.push(stop(types.get(result).expect("every result is an argument or computed by an op"), to));
         *result = to;
     }
-    made
+    new_ops
 }
 
 /// Returns the op if it is a stop.
-pub(super) fn of(op: &OperationIr) -> Option<&CustomOpIr> {
+pub(super) fn as_stop(op: &OperationIr) -> Option<&CustomOpIr> {
     match op {
         OperationIr::Custom(op) if op.id == STOP => Some(op),
         _ => None,

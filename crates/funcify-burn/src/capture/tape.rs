@@ -22,10 +22,10 @@ use burn_router::RouterClient;
 use super::*;
 
 /// The capture backend with Burn's autodiff above it.
-type Recorded = Autodiff<Capture, NoCheckpointing>;
+type AutodiffCapture = Autodiff<Capture, NoCheckpointing>;
 
 /// A float tensor of that backend.
-type Taped = <Recorded as BackendTypes>::FloatTensorPrimitive;
+type Taped = <AutodiffCapture as BackendTypes>::FloatTensorPrimitive;
 
 /// A tensor of the capture backend.
 pub(super) type Router = <Capture as BackendTypes>::FloatTensorPrimitive;
@@ -62,7 +62,7 @@ pub(super) struct Edges {
     /// The gradient of each node: the sum of the contributions to it.
     pub(super) gradients: BTreeMap<u64, TensorId>,
     /// `true` if the order of the steps was lost.
-    pub(super) is_lost: bool,
+    pub(super) is_order_lost: bool,
 }
 
 impl Edges {
@@ -78,28 +78,28 @@ pub(super) const ADDEND: f64 = 0.3;
 
 thread_local! {
     /// The tensors where the tape of the closure being recorded begins and ends, at marks of loops.
-    static CUTS: RefCell<Cuts> = const { RefCell::new((Vec::new(), Vec::new())) };
+    static TAPE_BOUNDS: RefCell<TapeBounds> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
 /// The tensors where the tape begins anew, and those where it ends, each with its place.
-type Cuts = (Vec<Tensor>, Vec<(Tensor, RootPlace)>);
+type TapeBounds = (Vec<Tensor>, Vec<(Tensor, RootPlace)>);
 
 /// Makes a recorded tensor a leaf of Burn's autodiff, so that gradients flow to it.
 pub(super) fn leaf(tensor: Tensor) -> Tensor {
     let leaf = match tensor.kind {
         DispatchTensorKind::Capture(BackendTensor::Float(tensor)) => {
-            let taped = BackendTensor::<Recorded>::Float(Taped::new(tensor).require_grad());
-            <Tensor as DispatchKindConversion<Recorded>>::from_backend(taped)
+            let taped = BackendTensor::<AutodiffCapture>::Float(Taped::new(tensor).require_grad());
+            <Tensor as DispatchKindConversion<AutodiffCapture>>::from_backend(taped)
         }
         kind => Tensor { kind, autodiff: DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled) },
     };
-    CUTS.with_borrow_mut(|(leaves, _)| leaves.push(leaf.clone()));
+    TAPE_BOUNDS.with_borrow_mut(|(leaves, _)| leaves.push(leaf.clone()));
     leaf
 }
 
 /// Returns a recorded tensor without autodiff.
 pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
-    let kind = match (&tensor.kind, taped(tensor)) {
+    let kind = match (&tensor.kind, as_taped(tensor)) {
         (_, Some(taped)) => DispatchTensorKind::Capture(BackendTensor::Float(taped.primitive().clone())),
         (kind, None) => kind.clone(),
     };
@@ -107,8 +107,8 @@ pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
 }
 
 /// Notes that a mark of a loop reads these tensors; `mark` is its first result.
-pub(super) fn read(mark: TensorId, operands: impl Iterator<Item = Tensor>) {
-    CUTS.with_borrow_mut(|(_, roots)| {
+pub(super) fn note_reads(mark: TensorId, operands: impl Iterator<Item = Tensor>) {
+    TAPE_BOUNDS.with_borrow_mut(|(_, roots)| {
         roots.extend(operands.enumerate().map(|(index, tensor)| (tensor, RootPlace::Operand(mark, index))));
     });
 }
@@ -118,7 +118,7 @@ pub(super) fn router(tensor: &Tensor) -> Option<&Router> {
     use BackendTensor::{Bool, Float, Int};
     match &tensor.kind {
         DispatchTensorKind::Capture(Float(tensor) | Int(tensor) | Bool(tensor)) => Some(tensor),
-        _ => taped(tensor).map(|taped| taped.primitive()),
+        _ => as_taped(tensor).map(|taped| taped.primitive()),
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn has_tape(tensor: &Tensor) -> bool {
     tensor.autodiff != DispatchAutodiffContext::Disabled
 }
 
-fn taped(tensor: &Tensor) -> Option<&Taped> {
+fn as_taped(tensor: &Tensor) -> Option<&Taped> {
     match &tensor.kind {
         DispatchTensorKind::Autodiff(inner) => match &**inner {
             DispatchTensorKind::Capture(BackendTensor::Autodiff(taped)) => Some(taped),
@@ -139,36 +139,36 @@ fn taped(tensor: &Tensor) -> Option<&Taped> {
 
 /// Begins the record of a closure. When the guard drops, the record of the enclosing closure continues.
 pub(super) fn begin() -> impl Drop {
-    struct Outer(Cuts);
+    struct Outer(TapeBounds);
     impl Drop for Outer {
         fn drop(&mut self) {
-            CUTS.set(std::mem::take(&mut self.0));
+            TAPE_BOUNDS.set(std::mem::take(&mut self.0));
         }
     }
-    Outer(CUTS.take())
+    Outer(TAPE_BOUNDS.take())
 }
 
 /// Records the backward pass from the results of a closure, and returns the edges of its tape.
-pub(super) fn edges(results: &[Tensor]) -> Edges {
-    let (leaves, cuts) = CUTS.take();
-    let of_leaf = |leaf: &Tensor| taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
+pub(super) fn record_backward(results: &[Tensor]) -> Edges {
+    let (leaves, mark_roots) = TAPE_BOUNDS.take();
+    let of_leaf = |leaf: &Tensor| as_taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
     let leaves = leaves.iter().filter_map(of_leaf).collect();
     let results = results.iter().cloned().enumerate().map(|(index, result)| (result, RootPlace::Result(index)));
-    let roots: Vec<(Tensor, RootPlace)> = results.chain(cuts).filter(|(root, _)| root.dtype().is_float()).collect();
-    let watched = backward(&roots);
+    let roots: Vec<(Tensor, RootPlace)> = results.chain(mark_roots).filter(|(root, _)| root.dtype().is_float()).collect();
+    let watched = run_backward(&roots);
     let named = roots.iter().filter_map(|(root, place)| {
-        let node = taped(root).filter(|taped| taped.is_tracked()).map(|taped| taped.id().value);
+        let node = as_taped(root).filter(|taped| taped.is_tracked()).map(|taped| taped.id().value);
         Some(Root { node, tensor: router(root)?.id(), place: *place })
     });
     let roots = named.collect();
-    let Watched { edges, gradients, is_lost, .. } = watched;
-    Edges { edges, leaves, roots, gradients, is_lost }
+    let Watched { edges, gradients, is_order_lost, .. } = watched;
+    Edges { edges, leaves, roots, gradients, is_order_lost }
 }
 
 /// Runs Burn's backward pass from these tensors.
-fn backward(roots: &[(Tensor, RootPlace)]) -> Watched {
+fn run_backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     let watched = Arc::new(Mutex::new(Watched::default()));
-    let tracked: Vec<&Taped> = roots.iter().filter_map(|(root, _)| taped(root)).filter(|it| it.is_tracked()).collect();
+    let tracked: Vec<&Taped> = roots.iter().filter_map(|(root, _)| as_taped(root)).filter(|it| it.is_tracked()).collect();
     let Some(first) = tracked.first() else {
         return Watched::default();
     };
@@ -180,7 +180,7 @@ fn backward(roots: &[(Tensor, RootPlace)]) -> Watched {
         let seed = Seed { root: root.primitive().clone(), watched };
         let before = last.take().unwrap_or_else(|| Taped::new(first.primitive().clone()));
         let value = first.primitive().clone();
-        let joined = match Join.prepare::<NoCheckpointing>([root.node(), before.node()]).compute_bound().stateful() {
+        let joined = match JoinRoots.prepare::<NoCheckpointing>([root.node(), before.node()]).compute_bound().stateful() {
             OpsKind::Tracked(prepared) => prepared.finish(seed, value),
             OpsKind::UnTracked(prepared) => prepared.finish(value),
         };
@@ -195,7 +195,7 @@ fn backward(roots: &[(Tensor, RootPlace)]) -> Watched {
 
 /// A tape op that joins a root to the earlier ones; its backward step passes the root its gradient.
 #[derive(Debug)]
-struct Join;
+struct JoinRoots;
 
 #[derive(Clone, Debug)]
 struct Seed {
@@ -204,7 +204,7 @@ struct Seed {
     watched: Option<Arc<Mutex<Watched>>>,
 }
 
-impl Backward<Capture, 2> for Join {
+impl Backward<Capture, 2> for JoinRoots {
     type State = Seed;
 
     fn backward(self, ops: Ops<Seed, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
@@ -234,7 +234,7 @@ struct Watched {
     waiting: BTreeSet<u64>,
     /// The running node.
     running: Option<u64>,
-    is_lost: bool,
+    is_order_lost: bool,
 }
 
 /// A listener for each registered gradient.
@@ -249,7 +249,7 @@ impl DistributedRegistration for Watcher {
         match *taken.as_slice() {
             [] => {}
             [step] => watched.running = Some(step),
-            _ => watched.is_lost = true,
+            _ => watched.is_order_lost = true,
         }
         watched.waiting = waiting;
         let gradient = container.get::<TensorPrimitive<Capture>>(&node.value).map(TensorPrimitive::tensor);

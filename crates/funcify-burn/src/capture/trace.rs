@@ -64,7 +64,7 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     let recording = closure.record()?;
     closure.check(&recording)?;
     let record = recording.record;
-    let used = record.used();
+    let used = record.used_inputs();
     let weight_names = given.into_iter().map(|(name, _)| name).collect();
     let graph = graph(&at, &record, &types, weight_names, &used).map_err(|error| for_caller(&at, error))?;
     Ok(Trace::new(Arc::new(Differentiable::new(&graph)), used))
@@ -72,7 +72,7 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
 
 fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>, used: &[bool]) -> Result<Graph> {
     let count = weights.len();
-    let (mut names, refusal) = (names(weights), Refusal::default());
+    let (mut names, deferred) = (distinct_names(weights), DeferredError::default());
     let graph = Graph::build("traced", |g| {
         let mut inputs = Vec::with_capacity(types.len());
         for (index, ty) in types.iter().enumerate() {
@@ -81,9 +81,9 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
         }
         let any = inputs.iter().flatten().copied().next();
         let inputs: Vec<Value> = inputs.iter().filter_map(|input| input.or(any)).collect();
-        refusal.results(at_site(at.site, || import(at, record, &inputs)), Vec::new)
+        deferred.unwrap_or_keep(at_site(at.site, || import(at, record, &inputs)), Vec::new)
     });
-    refusal.or(graph)
+    deferred.into_result(graph)
 }
 
 /// A recorded closure: see [`trace`].

@@ -63,7 +63,7 @@ impl<const D: usize, K: TensorKind> Weights for Tensor<D, K> {
     }
 
     fn inside(&self, at: &Place, _: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Tensor<D, K>> {
-        next(at, tensors)
+        next_tensor(at, tensors)
     }
 }
 
@@ -75,7 +75,7 @@ impl Weights for AnyTensor {
     }
 
     fn inside(&self, at: &Place, _: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<AnyTensor> {
-        tensors.next().ok_or_else(|| lost(at))
+        tensors.next().ok_or_else(|| missing_weight_error(at))
     }
 }
 
@@ -108,11 +108,11 @@ impl<M: Module> Weights for &M {
         // Remove autodiff first: the running statistics are then copies, which can be changed, and only tensors
         // without autodiff can move to capture. A module of an outer loop is already there.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
-            true => placed(at, M::clone(self), plain.collect())?.valid(),
-            false => placed(at, self.valid(), plain.collect())?,
+            true => replace_parameters(at, M::clone(self), plain.collect())?.valid(),
+            false => replace_parameters(at, self.valid(), plain.collect())?,
         };
         let module = module.to_device(&device.clone().without_autodiff());
-        if device.is_autodiff() { Ok(placed(at, module, given)?.map(&mut Statistics)) } else { Ok(module) }
+        if device.is_autodiff() { Ok(replace_parameters(at, module, given)?.map(&mut StripAutodiff)) } else { Ok(module) }
     }
 }
 
@@ -120,7 +120,7 @@ impl<T: Weights, const N: usize> Weights for [T; N] {
     type Inside = [T::Inside; N];
 
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>> {
-        let parts = self.iter().enumerate().map(|(index, part)| Ok(named(index, part.tensors(at)?)));
+        let parts = self.iter().enumerate().map(|(index, part)| Ok(prefix_names(index, part.tensors(at)?)));
         Ok(parts.collect::<Result<Vec<_>>>()?.concat())
     }
 
@@ -130,7 +130,7 @@ impl<T: Weights, const N: usize> Weights for [T; N] {
 
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<[T::Inside; N]> {
         let parts = self.iter().map(|part| part.inside(at, device, tensors)).collect::<Result<Vec<_>>>()?;
-        parts.try_into().map_err(|_| lost(at))
+        parts.try_into().map_err(|_| missing_weight_error(at))
     }
 }
 
@@ -140,7 +140,7 @@ macro_rules! tuples {
             type Inside = ($($name::Inside,)+);
 
             fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>> {
-                Ok([$(named($index, self.$index.tensors(at)?)),+].concat())
+                Ok([$(prefix_names($index, self.$index.tensors(at)?)),+].concat())
             }
 
             fn has_training(&self) -> bool {
@@ -157,15 +157,15 @@ macro_rules! tuples {
 funcify_core::for_tuples!(tuples);
 
 /// Prefixes the names of the weights in one part of a tuple or an array.
-fn named(index: usize, tensors: Vec<(String, AnyTensor)>) -> Vec<(String, AnyTensor)> {
+fn prefix_names(index: usize, tensors: Vec<(String, AnyTensor)>) -> Vec<(String, AnyTensor)> {
     tensors.into_iter().map(|(name, tensor)| (format!("w{index}_{name}"), tensor)).collect()
 }
 
-fn next<const D: usize, K: TensorKind>(at: &Place, tensors: &mut IntoIter<AnyTensor>) -> Result<Tensor<D, K>> {
-    tensors.next().and_then(|tensor| tensor.into_tensor().ok()).ok_or_else(|| lost(at))
+fn next_tensor<const D: usize, K: TensorKind>(at: &Place, tensors: &mut IntoIter<AnyTensor>) -> Result<Tensor<D, K>> {
+    tensors.next().and_then(|tensor| tensor.into_tensor().ok()).ok_or_else(|| missing_weight_error(at))
 }
 
-fn lost(at: &Place) -> Error {
+fn missing_weight_error(at: &Place) -> Error {
     let reason = "mapping the module yields other parameters than visiting it";
     unsupported(at, "the weights", reason, "derive `Module` for it")
 }
@@ -222,17 +222,17 @@ impl ModuleVisitor for Visitor {
 }
 
 /// Returns a module with these tensors as its parameters.
-fn placed<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M> {
-    let mut mapper = Mapper { tensors: tensors.into_iter(), is_complete: true };
+fn replace_parameters<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M> {
+    let mut mapper = ReplaceTensors { tensors: tensors.into_iter(), is_complete: true };
     let module = module.map(&mut mapper);
-    if mapper.is_complete { Ok(module) } else { Err(lost(at)) }
+    if mapper.is_complete { Ok(module) } else { Err(missing_weight_error(at)) }
 }
 
 /// Removes autodiff from tensors that a module's own mapping detaches: running statistics, which layers move between
 /// devices.
-struct Statistics;
+struct StripAutodiff;
 
-impl ModuleMapper for Statistics {
+impl ModuleMapper for StripAutodiff {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, tensor, mapper) = param.consume();
         let plain = match tensor.is_tracked() {
@@ -244,33 +244,33 @@ impl ModuleMapper for Statistics {
 }
 
 /// Replaces the tensors of a module, in the order of a visit.
-struct Mapper {
+struct ReplaceTensors {
     tensors: IntoIter<AnyTensor>,
     is_complete: bool,
 }
 
-impl Mapper {
-    fn tensor<const D: usize, K: TensorKind>(&mut self, old: Tensor<D, K>) -> Tensor<D, K> {
+impl ReplaceTensors {
+    fn replace<const D: usize, K: TensorKind>(&mut self, old: Tensor<D, K>) -> Tensor<D, K> {
         let new = self.tensors.next().and_then(|tensor| tensor.into_tensor().ok());
         self.is_complete &= new.is_some();
         new.unwrap_or(old)
     }
 }
 
-impl ModuleMapper for Mapper {
+impl ModuleMapper for ReplaceTensors {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, old, mapper) = param.consume();
-        Param::from_mapped_value(id, self.tensor(old), mapper)
+        Param::from_mapped_value(id, self.replace(old), mapper)
     }
 
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
         let (id, old, mapper) = param.consume();
-        Param::from_mapped_value(id, self.tensor(old), mapper)
+        Param::from_mapped_value(id, self.replace(old), mapper)
     }
 
     fn map_bool<const D: usize>(&mut self, param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
         let (id, old, mapper) = param.consume();
-        Param::from_mapped_value(id, self.tensor(old), mapper)
+        Param::from_mapped_value(id, self.replace(old), mapper)
     }
 }
 

@@ -35,7 +35,7 @@ use funcify_nn::{Cell, XlstmCell};
 
 use self::parameters::Parameters;
 use crate::device::Burn;
-use crate::plugin::{AnyTensor, Differentiable, Tensors, failed, for_caller, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, Tensors, device_error, for_caller, leaves_of, structure};
 
 /// The common part of all layers: parameters, and a function of the sequence, the states and the parameters.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Layer {
         let zeros = |ty: &TensorType| {
             let sizes = ty.shape.dims().iter().map(|dim| dim.constant().map_or(batch, |size| size as usize));
             let zeros = burn.zeros(ty.dtype, &sizes.collect::<Vec<usize>>());
-            zeros.map(AnyTensor::new).map_err(|source| failed(at, "burn", source))
+            zeros.map(AnyTensor::new).map_err(|source| device_error(at, "burn", source))
         };
         self.states.iter().map(zeros).collect()
     }

@@ -7,7 +7,7 @@ use funcify_core::{DType, HostTensor};
 use funcify_nn::{Init, Layer, Parameter};
 
 use crate::device::Burn;
-use crate::plugin::{AnyTensor, failed};
+use crate::plugin::{AnyTensor, device_error};
 use crate::{data, dtypes};
 
 /// An ordered list of named parameters. A dot in a name is a step down in a module's path: `x_proj.weight`.
@@ -80,7 +80,7 @@ fn param<const D: usize>(
 ) -> Result<Param<Tensor<D>>> {
     let shape = parameter.shape.as_slice();
     let burn_dtype =
-        burn::tensor::DType::from(dtypes::float(burn.stored(dtype)).map_err(|source| failed(at, "burn", source))?);
+        burn::tensor::DType::from(dtypes::float(burn.storage_dtype(dtype)).map_err(|source| device_error(at, "burn", source))?);
     let options = (device, burn_dtype);
     let tensor = match &parameter.init {
         Init::Uniform(bound) => Tensor::random(shape, Distribution::Uniform(-bound, *bound), options),

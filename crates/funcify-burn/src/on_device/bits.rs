@@ -70,5 +70,5 @@ pub(crate) fn count_leading_zeros(x: Tensor, bits: u32) -> Tensor {
         let lower = Dispatch::bitwise_right_shift_scalar(x.clone(), Scalar::from(i64::from(amount)));
         Dispatch::bitwise_or(x, lower)
     });
-    Dispatch::int_add_scalar(negative(popcount(filled, bits)), Scalar::from(i64::from(bits)))
+    Dispatch::int_add_scalar(negate(popcount(filled, bits)), Scalar::from(i64::from(bits)))
 }

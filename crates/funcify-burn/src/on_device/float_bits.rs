@@ -14,16 +14,16 @@ const NAN: i64 = 0x7fc0_0000;
 
 /// Reinterprets the bits of each element as `dtype`, which has the same width.
 pub(crate) fn bitcast(burn: &Burn, x: &Tensor, dtype: DType) -> Option<Tensor> {
-    if burn.in_host_memory() { None } else { reinterpreted(x, dtype) }
+    if burn.in_host_memory() { None } else { reinterpret(x, dtype) }
 }
 
 #[cfg(not(feature = "wgpu"))]
-fn reinterpreted(_: &Tensor, _: DType) -> Option<Tensor> {
+fn reinterpret(_: &Tensor, _: DType) -> Option<Tensor> {
     None
 }
 
 #[cfg(feature = "wgpu")]
-fn reinterpreted(x: &Tensor, dtype: DType) -> Option<Tensor> {
+fn reinterpret(x: &Tensor, dtype: DType) -> Option<Tensor> {
     use burn::backend::{BackendTensor, DispatchTensorKind};
     use burn::tensor::DType as BurnDType;
 
@@ -61,7 +61,7 @@ fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) 
 /// Returns |x| with the sign of y, for f32.
 pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
-    let (magnitude, sign) = (masked(&x, MAGNITUDE), masked(&y, SIGN));
+    let (magnitude, sign) = (mask_bits(&x, MAGNITUDE), mask_bits(&y, SIGN));
     bitcast(burn, &Dispatch::bitwise_or(magnitude, sign), DType::F32)
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> 
     let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
     let bool_dtype = burn.bool_dtype();
     let in_order = |bits: &Tensor| {
-        let magnitude = masked(bits, MAGNITUDE);
-        mask_where(magnitude.clone(), below_zero(burn, bits), negative(magnitude))
+        let magnitude = mask_bits(bits, MAGNITUDE);
+        mask_where(magnitude.clone(), below_zero(burn, bits), negate(magnitude))
     };
     let (from, toward) = (in_order(&x), in_order(&y));
     let up = Dispatch::int_greater(toward.clone(), from.clone(), bool_dtype);
@@ -88,17 +88,17 @@ pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> 
     let is_below = below_zero(burn, &moved);
     let is_zero = Dispatch::int_equal_elem(moved.clone(), Scalar::from(0i64), bool_dtype);
     let is_negative = Dispatch::bool_or(is_below.clone(), Dispatch::bool_and(is_zero, below_zero(burn, &x)));
-    let magnitude = mask_where(moved.clone(), is_below, negative(moved));
+    let magnitude = mask_where(moved.clone(), is_below, negate(moved));
     let signed = Dispatch::bitwise_or_scalar(magnitude.clone(), Scalar::from(SIGN));
     let next = mask_where(magnitude, is_negative, signed);
     let next = mask_where(y.clone(), Dispatch::bool_or(up, down), next);
 
     let is_nan =
-        |bits: &Tensor| Dispatch::int_greater_elem(masked(bits, MAGNITUDE), Scalar::from(INFINITY), bool_dtype);
+        |bits: &Tensor| Dispatch::int_greater_elem(mask_bits(bits, MAGNITUDE), Scalar::from(INFINITY), bool_dtype);
     let undefined = Dispatch::bool_or(is_nan(&x), is_nan(&y));
     bitcast(burn, &Dispatch::int_mask_fill(next, undefined, Scalar::from(NAN)), DType::F32)
 }
 
-fn masked(bits: &Tensor, mask: i64) -> Tensor {
+fn mask_bits(bits: &Tensor, mask: i64) -> Tensor {
     Dispatch::bitwise_and_scalar(bits.clone(), Scalar::from(mask))
 }

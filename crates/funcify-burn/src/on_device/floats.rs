@@ -16,7 +16,7 @@ pub(super) fn square(x: &Tensor) -> Tensor {
 }
 
 /// Computes x (1 + x^2 p(x^2)), which keeps the sign of zeros.
-pub(super) fn odd(x: Tensor, coefficients: &[f64]) -> Tensor {
+pub(super) fn odd_polynomial(x: Tensor, coefficients: &[f64]) -> Tensor {
     let squares = square(&x);
     let bend = Dispatch::float_mul(polynomial(&squares, coefficients), squares);
     Dispatch::float_mul(Dispatch::float_add_scalar(bend, Scalar::from(1f64)), x)
@@ -31,7 +31,7 @@ pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
 pub(crate) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [-5.704_988_727_45e-3, 2.063_908_879_54e-2, -5.373_971_555_31e-2, 1.333_144_220_36e-1, -3.333_328_194_22e-1];
-    let near = odd(x.clone(), &COEFFICIENTS);
+    let near = odd_polynomial(x.clone(), &COEFFICIENTS);
     let power = Dispatch::float_exp(Dispatch::float_mul_scalar(Dispatch::float_abs(x.clone()), Scalar::from(2f64)));
     let rest = Dispatch::float_recip(Dispatch::float_add_scalar(power, Scalar::from(1f64)));
     let far = Dispatch::float_add_scalar(Dispatch::float_mul_scalar(rest, Scalar::from(-2f64)), Scalar::from(1f64));

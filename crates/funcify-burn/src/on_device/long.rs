@@ -8,37 +8,37 @@ use super::*;
 use crate::kinds::reshape;
 
 /// The maximum number of elements of an axis that one reduction processes.
-const LONGEST: usize = 1 << 15;
+const MAX_REDUCTION: usize = 1 << 15;
 
 /// The maximum number of elements of an axis that one running reduction processes.
 const BLOCK: usize = 512;
 
 /// The same limit for running products. Their blocks run in sequence, because the product of a block may overflow
 /// where the running product is 0.
-const BLOCK_IN_TURN: usize = 4096;
+const SEQUENTIAL_BLOCK: usize = 4096;
 
 /// Reduces a tensor along an axis, which stays with size 1. `reduce` handles axes that are not long.
-pub(crate) fn reduced(burn: &Burn, x: Tensor, axis: usize, reduce: &dyn Fn(Tensor, usize) -> Outcome) -> Outcome {
+pub(crate) fn reduce_long_axis(burn: &Burn, x: Tensor, axis: usize, reduce: &dyn Fn(Tensor, usize) -> Outcome) -> Outcome {
     let mut shape = sizes(&x);
     let len = shape[axis];
-    if burn.in_host_memory() || len <= LONGEST {
+    if burn.in_host_memory() || len <= MAX_REDUCTION {
         return reduce(x, axis);
     }
-    let [outer, inner] = around(&shape, axis);
-    let count = len / LONGEST;
-    let whole = slice(x.clone(), &along(&shape, axis, 0, count * LONGEST, 1));
-    let of_blocks = reduce(reshape(whole, &[outer, count, LONGEST, inner])?, 2)?;
-    let rest = slice(x, &along(&shape, axis, count * LONGEST, len, 1));
+    let [outer, inner] = sizes_around(&shape, axis);
+    let count = len / MAX_REDUCTION;
+    let whole = slice(x.clone(), &slices_along(&shape, axis, 0, count * MAX_REDUCTION, 1));
+    let of_blocks = reduce(reshape(whole, &[outer, count, MAX_REDUCTION, inner])?, 2)?;
+    let rest = slice(x, &slices_along(&shape, axis, count * MAX_REDUCTION, len, 1));
     shape[axis] = count;
     let mut parts = vec![reshape(of_blocks, &shape)?];
-    if count * LONGEST < len {
+    if count * MAX_REDUCTION < len {
         parts.push(reduce(rest, axis)?);
     }
-    reduced(burn, join(parts, axis), axis, reduce)
+    reduce_long_axis(burn, join(parts, axis), axis, reduce)
 }
 
 /// Computes a running reduction along an axis. `running` handles axes that are not long.
-pub(crate) fn running(
+pub(crate) fn running_long_axis(
     burn: &Burn,
     monoid: ReduceKind,
     x: Tensor,
@@ -49,25 +49,25 @@ pub(crate) fn running(
     if burn.in_host_memory() || shape[axis] <= BLOCK {
         return Ok(running(x, axis));
     }
-    let [outer, inner] = around(&shape, axis);
+    let [outer, inner] = sizes_around(&shape, axis);
     let x = reshape(x, &[outer, shape[axis], inner])?;
-    let result = if monoid == ReduceKind::Prod { in_turn(x, running) } else { in_blocks(x, running)? };
+    let result = if monoid == ReduceKind::Prod { running_sequential(x, running) } else { running_blocked(x, running)? };
     reshape(result, &shape)
 }
 
 /// Returns the number of elements before an axis, and after it.
-fn around(shape: &[usize], axis: usize) -> [usize; 2] {
+fn sizes_around(shape: &[usize], axis: usize) -> [usize; 2] {
     [shape[..axis].iter().product(), shape[axis + 1..].iter().product()]
 }
 
 /// Returns the rows `start..end` of an axis.
 fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
-    slice(x.clone(), &along(&sizes(x), axis, start, end, 1))
+    slice(x.clone(), &slices_along(&sizes(x), axis, start, end, 1))
 }
 
 /// Runs along axis 1 of `[outer, len, inner]`: first each block separately, then each after the total of those before
 /// it.
-fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
+fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let shape = sizes(&x);
     let (outer, len, inner) = (shape[0], shape[1], shape[2]);
     if len <= BLOCK {
@@ -80,7 +80,7 @@ fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let blocks = reshape(filled, &[outer, count, BLOCK, inner])?;
     let alone = running(blocks.clone(), 2);
     let last = reshape(rows(&alone, 2, BLOCK - 1, BLOCK), &[outer, count, inner])?;
-    let before = in_blocks(rows(&last, 1, 0, count - 1), running)?;
+    let before = running_blocked(rows(&last, 1, 0, count - 1), running)?;
     let before = reshape(before, &[outer, count - 1, 1, inner])?;
     let others = running(join(vec![before, rows(&blocks, 1, 1, count)], 2), 2);
     let all = join(vec![rows(&alone, 1, 0, 1), rows(&others, 2, 1, BLOCK + 1)], 1);
@@ -88,12 +88,12 @@ fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
 }
 
 /// Runs along axis 1 of `[outer, len, inner]`: each block starts from the last result of the one before it.
-fn in_turn(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Tensor {
+fn running_sequential(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Tensor {
     let len = sizes(&x)[1];
-    let mut done = running(rows(&x, 1, 0, BLOCK_IN_TURN.min(len)), 1);
+    let mut done = running(rows(&x, 1, 0, SEQUENTIAL_BLOCK.min(len)), 1);
     let mut parts = vec![done.clone()];
-    for start in (BLOCK_IN_TURN..len).step_by(BLOCK_IN_TURN) {
-        let end = len.min(start + BLOCK_IN_TURN);
+    for start in (SEQUENTIAL_BLOCK..len).step_by(SEQUENTIAL_BLOCK) {
+        let end = len.min(start + SEQUENTIAL_BLOCK);
         let count = sizes(&done)[1];
         let block = join(vec![rows(&done, 1, count - 1, count), rows(&x, 1, start, end)], 1);
         done = rows(&running(block, 1), 1, 1, end - start + 1);

@@ -17,12 +17,12 @@ use funcify_core::ops::{ReduceKind, ScatterMode};
 
 use crate::device::Burn;
 use crate::dtypes;
-use crate::kinds::{Kind, Outcome, Tensor, along, join, kind, mask_where, sizes, slice};
+use crate::kinds::{Kind, Outcome, Tensor, slices_along, join, kind, mask_where, sizes, slice};
 
 pub(crate) use bits::{count_leading_zeros, popcount, shift_left, shift_right_arithmetic, shift_right_logical};
 pub(crate) use float_bits::{bitcast, copysign, next_after};
 pub(crate) use floats::{expm1, log, log1p, power, tanh};
-pub(crate) use long::{reduced, running};
+pub(crate) use long::{reduce_long_axis, running_long_axis};
 pub(crate) use special::{acos, asin, atan, atan2, erf, erf_inv, sinh};
 pub(crate) use threefry::threefry;
 
@@ -32,7 +32,7 @@ fn is_unsigned(x: &Tensor) -> bool {
 }
 
 /// Computes -x in two's complement, for unsigned integers too.
-pub(crate) fn negative(x: Tensor) -> Tensor {
+pub(crate) fn negate(x: Tensor) -> Tensor {
     Dispatch::int_add_scalar(Dispatch::bitwise_not(x), Scalar::from(1i64))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
         return x;
     }
     let below = below_zero(burn, &x);
-    mask_where(x.clone(), below, negative(x))
+    mask_where(x.clone(), below, negate(x))
 }
 
 /// Computes the sign: -1, 0 or 1.
@@ -66,7 +66,7 @@ pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
     let quotient = Dispatch::int_div(x.clone(), divisor);
     let quotient = match is_minus_one {
-        Some(is_minus_one) => mask_where(quotient, is_minus_one, negative(x)),
+        Some(is_minus_one) => mask_where(quotient, is_minus_one, negate(x)),
         None => quotient,
     };
     let ones = if is_unsigned(&y) { i64::from(u32::MAX) } else { -1 };
@@ -94,7 +94,7 @@ fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
 }
 
 /// Casts integers to another integer type, wrapping. Burn's wgpu device sign-extends u32 to i64.
-pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+pub(crate) fn cast_wrapping(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let is_extended = is_unsigned(&x) && dtype == DType::I64;
     let cast = Dispatch::int_cast(x, burn.integer(dtype)?);
     Ok(match is_extended {
@@ -104,7 +104,7 @@ pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
 }
 
 /// Casts floats to integers: toward zero, saturating, NaN to 0.
-pub(crate) fn saturated(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let (lowest, highest) = match dtype {
         DType::U8 => (0, 255),
         DType::U32 => (0, i64::from(u32::MAX)),
@@ -150,7 +150,7 @@ pub(crate) fn running_integers(
         ReduceKind::Any | ReduceKind::All => return None,
     };
     let turned = |x: Tensor| if reverse { Dispatch::int_flip(x, &[axis]) } else { x };
-    Some(running(burn, monoid, turned(x), axis, &along).map(turned))
+    Some(running_long_axis(burn, monoid, turned(x), axis, &along).map(turned))
 }
 
 /// Computes the running reduction of booleans along an axis.
@@ -165,7 +165,7 @@ pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: us
 }
 
 /// Clamps indices of any integer type into `0..size`.
-pub(crate) fn clamped(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
+pub(crate) fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     let last = size.saturating_sub(1).min(i32::MAX as usize) as i64;
     let indices = Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last));
     Dispatch::int_cast(indices, burn.index_dtype())
@@ -200,8 +200,8 @@ fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indic
     let below = below_zero(burn, &indices);
     let above = Dispatch::int_greater_elem(indices.clone(), Scalar::from(size as i64 - 1), burn.bool_dtype());
     let outside = Dispatch::bool_or(below, above);
-    let indices = Dispatch::int_mask_fill(clamped(burn, indices, size), outside, Scalar::from(size as i64));
-    let spare = slice(x.clone(), &along(&x_sizes, axis, 0, 1, 1));
+    let indices = Dispatch::int_mask_fill(clamp_indices(burn, indices, size), outside, Scalar::from(size as i64));
+    let spare = slice(x.clone(), &slices_along(&x_sizes, axis, 0, 1, 1));
     let extended = join(vec![x, spare], axis);
     let update = match mode {
         ScatterMode::Set => IndexingUpdateOp::Assign,
@@ -216,7 +216,7 @@ fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indic
     };
     let mut extended = x_sizes;
     extended[axis] += 1;
-    slice(changed, &along(&extended, axis, 0, size, 1))
+    slice(changed, &slices_along(&extended, axis, 0, size, 1))
 }
 
 #[cfg(all(test, feature = "wgpu"))]

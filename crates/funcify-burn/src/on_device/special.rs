@@ -4,7 +4,7 @@
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-use super::floats::{log, odd, polynomial, square, within};
+use super::floats::{log, odd_polynomial, polynomial, square, within};
 use super::*;
 fn plus(x: Tensor, number: f64) -> Tensor {
     Dispatch::float_add_scalar(x, Scalar::from(number))
@@ -15,7 +15,7 @@ fn times(x: Tensor, number: f64) -> Tensor {
 }
 
 /// Computes number - x.
-fn from(number: f64, x: Tensor) -> Tensor {
+fn subtract_from(number: f64, x: Tensor) -> Tensor {
     plus(Dispatch::float_neg(x), number)
 }
 
@@ -33,7 +33,7 @@ fn is_negative(burn: &Burn, x: &Tensor) -> Tensor {
 }
 
 /// Negates `y` where the mask is true.
-fn negated(y: Tensor, mask: Tensor) -> Tensor {
+fn negate_where(y: Tensor, mask: Tensor) -> Tensor {
     mask_where(y.clone(), mask, Dispatch::float_neg(y))
 }
 
@@ -41,26 +41,26 @@ fn negated(y: Tensor, mask: Tensor) -> Tensor {
 fn asin_near_zero(x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [4.216_319_904_8e-2, 2.418_131_104_9e-2, 4.547_002_599_8e-2, 7.495_300_268_6e-2, 1.666_675_242_2e-1];
-    odd(x, &COEFFICIENTS)
+    odd_polynomial(x, &COEFFICIENTS)
 }
 
 /// Computes arccos |x| for |x| above 1/2: 2 arcsin(sqrt((1 - |x|) / 2)); NaN above 1.
 fn acos_near_one(burn: &Burn, x: &Tensor) -> Tensor {
     let magnitude = Dispatch::float_abs(x.clone());
     let outside = above(burn, &magnitude, 1.0);
-    let root = Dispatch::float_sqrt(times(from(1.0, magnitude), 0.5));
+    let root = Dispatch::float_sqrt(times(subtract_from(1.0, magnitude), 0.5));
     Dispatch::float_mask_fill(times(asin_near_zero(root), 2.0), outside, Scalar::from(f64::NAN))
 }
 
 pub(crate) fn asin(burn: &Burn, x: Tensor) -> Tensor {
-    let far = negated(from(FRAC_PI_2, acos_near_one(burn, &x)), below(burn, &x, 0.0));
+    let far = negate_where(subtract_from(FRAC_PI_2, acos_near_one(burn, &x)), below(burn, &x, 0.0));
     mask_where(far, within(burn, &x, 0.5), asin_near_zero(x))
 }
 
 pub(crate) fn acos(burn: &Burn, x: Tensor) -> Tensor {
     let far = acos_near_one(burn, &x);
-    let far = mask_where(far.clone(), below(burn, &x, 0.0), from(PI, far));
-    mask_where(far, within(burn, &x, 0.5), from(FRAC_PI_2, asin_near_zero(x)))
+    let far = mask_where(far.clone(), below(burn, &x, 0.0), subtract_from(PI, far));
+    mask_where(far, within(burn, &x, 0.5), subtract_from(FRAC_PI_2, asin_near_zero(x)))
 }
 
 /// Computes Cephes' `atanf`: the argument becomes -1/x above tan(3 pi / 8), and (x - 1) / (x + 1) above tan(pi / 8),
@@ -76,11 +76,11 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     let far = Dispatch::float_neg(Dispatch::float_recip(magnitude));
     // Small x are unchanged, with their signs; the others become magnitudes.
     let reduced = mask_where(mask_where(x.clone(), is_middle.clone(), middle), is_far.clone(), far);
-    let angle = odd(reduced, &COEFFICIENTS);
+    let angle = odd_polynomial(reduced, &COEFFICIENTS);
     let middle = plus(angle.clone(), FRAC_PI_4);
     let far = plus(angle.clone(), FRAC_PI_2);
     let above = mask_where(middle, is_far, far);
-    let above = negated(above, below(burn, &x, 0.0));
+    let above = negate_where(above, below(burn, &x, 0.0));
     mask_where(angle, is_middle, above)
 }
 
@@ -97,9 +97,9 @@ pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let is_infinite = Dispatch::float_equal_elem(small, Scalar::from(f64::INFINITY), bool_dtype);
     let ratio = Dispatch::float_mask_fill(ratio, is_zero, Scalar::from(0f64));
     let angle = atan(burn, Dispatch::float_mask_fill(ratio, is_infinite, Scalar::from(1f64)));
-    let angle = mask_where(angle.clone(), is_steep, from(FRAC_PI_2, angle));
-    let angle = mask_where(angle.clone(), is_negative(burn, &x), from(PI, angle));
-    let angle = negated(angle, is_negative(burn, &y));
+    let angle = mask_where(angle.clone(), is_steep, subtract_from(FRAC_PI_2, angle));
+    let angle = mask_where(angle.clone(), is_negative(burn, &x), subtract_from(PI, angle));
+    let angle = negate_where(angle, is_negative(burn, &y));
     let is_nan = |tensor: Tensor| Dispatch::float_is_nan(tensor, bool_dtype);
     Dispatch::float_mask_fill(angle, Dispatch::bool_or(is_nan(y), is_nan(x)), Scalar::from(f64::NAN))
 }
@@ -111,8 +111,8 @@ pub(crate) fn sinh(burn: &Burn, x: Tensor) -> Tensor {
     let root = Dispatch::float_exp(times(Dispatch::float_abs(x.clone()), 0.5));
     let rising = Dispatch::float_mul(root.clone(), times(root.clone(), 0.5));
     let falling = times(square(&Dispatch::float_recip(root)), 0.5);
-    let far = negated(Dispatch::float_sub(rising, falling), below(burn, &x, 0.0));
-    mask_where(far, within(burn, &x, 1.0), odd(x, &COEFFICIENTS))
+    let far = negate_where(Dispatch::float_sub(rising, falling), below(burn, &x, 0.0));
+    mask_where(far, within(burn, &x, 1.0), odd_polynomial(x, &COEFFICIENTS))
 }
 
 /// Uses Cephes' `erff` near 0, and the device's `erf` elsewhere.
@@ -154,7 +154,7 @@ pub(crate) fn erf_inv(burn: &Burn, x: Tensor) -> Tensor {
         1.001_674_06,
         2.832_976_82,
     ];
-    let w = Dispatch::float_neg(log(burn, Dispatch::float_mul(from(1.0, x.clone()), plus(x.clone(), 1.0))));
+    let w = Dispatch::float_neg(log(burn, Dispatch::float_mul(subtract_from(1.0, x.clone()), plus(x.clone(), 1.0))));
     let is_central = below(burn, &w, 5.0);
     let centre = polynomial(&plus(w.clone(), -2.5), &CENTRE);
     let tail = polynomial(&plus(Dispatch::float_sqrt(w), -3.0), &TAIL);

@@ -11,13 +11,13 @@ use crate::kinds::{expand, reshape};
 /// `funcify::ops::threefry_bits`; `size` is below 2^32.
 pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize, words: Words) -> Outcome {
     let shape = [sizes(&keys).iter().product::<usize>() / 2, size];
-    let [high_key, low_key] = split(keys, &shape)?;
-    let [high, low] = split(counters, &shape)?;
+    let [high_key, low_key] = split_words(keys, &shape)?;
+    let [high, low] = split_words(counters, &shape)?;
     let indices = expand(from_elements(burn, (0..size).map(|index| index as u32).collect(), &[1, size]), &shape);
     let low = Dispatch::int_add(low, indices.clone());
     let carry = Dispatch::int_lower(low.clone(), indices, burn.bool_dtype());
     let high = Dispatch::int_add(high, Dispatch::bool_into_int(carry, IntDType::U32));
-    let [x, y] = encrypted([high_key, low_key], [high, low]);
+    let [x, y] = encrypt([high_key, low_key], [high, low]);
     match words {
         Words::Mixed => Ok(Dispatch::bitwise_xor(x, y)),
         Words::Both => {
@@ -28,14 +28,14 @@ pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize,
 }
 
 /// Returns the two words of each pair, expanded to `[pairs, size]`.
-fn split(pairs: Tensor, shape: &[usize; 2]) -> Outcome<[Tensor; 2]> {
+fn split_words(pairs: Tensor, shape: &[usize; 2]) -> Outcome<[Tensor; 2]> {
     let words = [shape[0], 2];
     let pairs = reshape(pairs, &words)?;
-    Ok([0, 1].map(|word| expand(slice(pairs.clone(), &along(&words, 1, word, word + 1, 1)), shape)))
+    Ok([0, 1].map(|word| expand(slice(pairs.clone(), &slices_along(&words, 1, word, word + 1, 1)), shape)))
 }
 
 /// Computes Threefry-2x32 with 20 rounds: encrypts the blocks of counters with their keys.
-fn encrypted(key: [Tensor; 2], counter: [Tensor; 2]) -> [Tensor; 2] {
+fn encrypt(key: [Tensor; 2], counter: [Tensor; 2]) -> [Tensor; 2] {
     const ROTATIONS: [[i64; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: i64 = 0x1bd1_1bda;
     let [high_key, low_key] = key;
@@ -47,7 +47,7 @@ fn encrypted(key: [Tensor; 2], counter: [Tensor; 2]) -> [Tensor; 2] {
     for group in 0..5 {
         for rotation in ROTATIONS[group % 2] {
             x = Dispatch::int_add(x, y.clone());
-            y = Dispatch::bitwise_xor(rotated(y, rotation), x.clone());
+            y = Dispatch::bitwise_xor(rotate_left(y, rotation), x.clone());
         }
         x = Dispatch::int_add(x, schedule[(group + 1) % 3].clone());
         y = Dispatch::int_add(y, schedule[(group + 2) % 3].clone());
@@ -56,7 +56,7 @@ fn encrypted(key: [Tensor; 2], counter: [Tensor; 2]) -> [Tensor; 2] {
     [x, y]
 }
 
-fn rotated(x: Tensor, amount: i64) -> Tensor {
+fn rotate_left(x: Tensor, amount: i64) -> Tensor {
     let left = Dispatch::bitwise_left_shift_scalar(x.clone(), Scalar::from(amount));
     Dispatch::bitwise_or(left, Dispatch::bitwise_right_shift_scalar(x, Scalar::from(32 - amount)))
 }

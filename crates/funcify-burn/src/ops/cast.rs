@@ -14,15 +14,15 @@ funcify!(Burn, ops::Cast, |call, [x]| {
 });
 
 fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
-    let stored = burn.stored(dtype);
+    let stored = burn.storage_dtype(dtype);
     // Burn's own conversions to half floats go through f32, or drop bits.
     let is_half = matches!(dtype, DType::F16 | DType::BF16) && dtypes::of(&x) != Some(stored);
     match kind(&x) {
         Kind::Float if is_half && burn.in_host_memory() => {
-            return by_float!(x, Float => half(burn, x, dtype, Float::wide));
+            return by_float!(x, Float => cast_to_half(burn, x, dtype, Float::widen));
         }
         Kind::Integer if is_half && burn.in_host_memory() => {
-            return by_integer!(x, Integer => half(burn, x, dtype, odd::<Integer>));
+            return by_integer!(x, Integer => cast_to_half(burn, x, dtype, round_to_odd::<Integer>));
         }
         _ => {}
     }
@@ -40,16 +40,16 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         (Kind::Integer, DType::Bool) => Ok(Dispatch::int_not_equal_elem(x, Scalar::from(0i64), burn.bool_dtype())),
         (Kind::Float, _) if dtype.is_float() => Ok(Dispatch::float_cast(x, dtypes::float(stored)?)),
         (Kind::Integer, _) if dtype.is_float() => Ok(Dispatch::int_into_float(x, dtypes::float(stored)?)),
-        (Kind::Integer, _) if !burn.in_host_memory() => on_device::wrapped(burn, x, dtype),
-        (Kind::Float, _) if !burn.in_host_memory() => on_device::saturated(burn, x, dtype),
-        (Kind::Integer, _) => by_integer!(x, Integer => wrapped::<Integer>(burn, x, dtype)),
-        (Kind::Float, _) => by_float!(x, Float => saturated::<Float>(burn, x, dtype)),
+        (Kind::Integer, _) if !burn.in_host_memory() => on_device::cast_wrapping(burn, x, dtype),
+        (Kind::Float, _) if !burn.in_host_memory() => on_device::cast_saturating(burn, x, dtype),
+        (Kind::Integer, _) => by_integer!(x, Integer => cast_wrapping::<Integer>(burn, x, dtype)),
+        (Kind::Float, _) => by_float!(x, Float => cast_saturating::<Float>(burn, x, dtype)),
     }
 }
 
 /// Casts numbers to f16 or bf16, which some devices store as f32.
-fn half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f64) -> Outcome {
-    match (dtype, burn.stored(dtype)) {
+fn cast_to_half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f64) -> Outcome {
+    match (dtype, burn.storage_dtype(dtype)) {
         (DType::F16, DType::F16) => on_host::map(burn, x, |e: E| nearest_f16(wide(e))),
         (DType::F16, _) => on_host::map(burn, x, |e: E| nearest_f16(wide(e)).to_f32()),
         (_, DType::BF16) => on_host::map(burn, x, |e: E| nearest_bf16(wide(e))),
@@ -57,12 +57,12 @@ fn half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f6
     }
 }
 
-fn odd<E: Into<i64>>(integer: E) -> f64 {
+fn round_to_odd<E: Into<i64>>(integer: E) -> f64 {
     round_integer_to_odd(integer.into())
 }
 
 /// Casts integers to another integer type, wrapping.
-fn wrapped<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+fn cast_wrapping<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |i: E| i.into() as u8),
         DType::U32 => on_host::map(burn, x, |i: E| i.into() as u32),
@@ -72,11 +72,11 @@ fn wrapped<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outc
 }
 
 /// Casts floats to integers: toward zero, saturating, NaN to 0.
-fn saturated<E: Real>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+fn cast_saturating<E: Real>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
-        DType::U8 => on_host::map(burn, x, |float: E| float.wide() as u8),
-        DType::U32 => on_host::map(burn, x, |float: E| float.wide() as u32),
-        DType::I32 => on_host::map(burn, x, |float: E| float.wide() as i32),
-        _ => on_host::map(burn, x, |float: E| float.wide() as i64),
+        DType::U8 => on_host::map(burn, x, |float: E| float.widen() as u8),
+        DType::U32 => on_host::map(burn, x, |float: E| float.widen() as u32),
+        DType::I32 => on_host::map(burn, x, |float: E| float.widen() as i32),
+        _ => on_host::map(burn, x, |float: E| float.widen() as i64),
     }
 }

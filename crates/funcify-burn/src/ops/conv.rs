@@ -18,11 +18,11 @@ fn conv(call: &Call<'_, ops::Conv>, x: Tensor, kernel: Tensor) -> Outcome {
     let mut zeros = Vec::new();
     for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
         let padding = call.op.padding(call.place(), spatial, sizes(&x)[spatial + 2], call.sizes())?;
-        x = dilated(call, x, spatial + 2, *dilation, &padding)?;
+        x = dilate(call, x, spatial + 2, *dilation, &padding)?;
         if call.backend.in_host_memory() {
             zeros.push((padding.before, padding.after));
         } else {
-            x = padded(call, x, spatial + 2, &padding)?;
+            x = pad(call, x, spatial + 2, &padding)?;
             zeros.push((0, 0));
         }
     }
@@ -43,30 +43,30 @@ fn conv(call: &Call<'_, ops::Conv>, x: Tensor, kernel: Tensor) -> Outcome {
 }
 
 /// Spreads the elements of an axis `dilation` apart, with zeros between them, and crops it by negative padding.
-fn dilated(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, padding: &ops::Padding) -> Outcome {
+fn dilate(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;
     let dilated = if dilation == 1 {
         x
     } else {
         shape[axis] = size;
-        slice_assign(zeros_like(call, &x, &shape)?, &along(&shape, axis, 0, size, dilation), x)
+        slice_assign(zeros_like(call, &x, &shape)?, &slices_along(&shape, axis, 0, size, dilation), x)
     };
     if padding.kept == (0..size) {
         return Ok(dilated);
     }
-    Ok(slice(dilated, &along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
+    Ok(slice(dilated, &slices_along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
 }
 
 /// Adds zeros before and after an axis.
-fn padded(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Padding) -> Outcome {
+fn pad(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let (start, end) = (padding.before, padding.before + shape[axis]);
     if padding.before + padding.after == 0 {
         return Ok(x);
     }
     shape[axis] = end + padding.after;
-    Ok(slice_assign(zeros_like(call, &x, &shape)?, &along(&shape, axis, start, end, 1), x))
+    Ok(slice_assign(zeros_like(call, &x, &shape)?, &slices_along(&shape, axis, start, end, 1), x))
 }
 
 /// Creates zeros of the operand's compute type, which may be f32 for f16.

@@ -14,8 +14,8 @@ fn cumulative(call: &Call<'_, ops::Cumulative>, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Float if burn.in_host_memory() && matches!(monoid, ReduceKind::Max | ReduceKind::Min) => {
             by_float!(x, Float => match monoid {
-                ReduceKind::Max => on_host::running::<Float>(burn, x, axis, reverse, Float::larger),
-                _ => on_host::running::<Float>(burn, x, axis, reverse, Float::smaller),
+                ReduceKind::Max => on_host::running_reduction::<Float>(burn, x, axis, reverse, Float::larger),
+                _ => on_host::running_reduction::<Float>(burn, x, axis, reverse, Float::smaller),
             })
         }
         Kind::Float => floats(burn, monoid, x, axis, reverse),
@@ -25,15 +25,15 @@ fn cumulative(call: &Call<'_, ops::Cumulative>, x: Tensor) -> Outcome {
             on_device::running_bools(burn, monoid, x, axis, reverse).unwrap_or_else(|| wrong_kind(monoid, "booleans"))
         }
         Kind::Integer => by_integer!(x, Integer => match monoid {
-            ReduceKind::Sum => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_add(j)),
-            ReduceKind::Prod => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_mul(j)),
-            ReduceKind::Max => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.max(j)),
-            ReduceKind::Min => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.min(j)),
+            ReduceKind::Sum => on_host::running_reduction::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_add(j)),
+            ReduceKind::Prod => on_host::running_reduction::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_mul(j)),
+            ReduceKind::Max => on_host::running_reduction::<Integer>(burn, x, axis, reverse, |i, j| i.max(j)),
+            ReduceKind::Min => on_host::running_reduction::<Integer>(burn, x, axis, reverse, |i, j| i.min(j)),
             _ => wrong_kind(monoid, "integers"),
         }),
         Kind::Bool => match monoid {
-            ReduceKind::Any => on_host::running::<bool>(burn, x, axis, reverse, |i, j| i | j),
-            ReduceKind::All => on_host::running::<bool>(burn, x, axis, reverse, |i, j| i & j),
+            ReduceKind::Any => on_host::running_reduction::<bool>(burn, x, axis, reverse, |i, j| i | j),
+            ReduceKind::All => on_host::running_reduction::<bool>(burn, x, axis, reverse, |i, j| i & j),
             _ => wrong_kind(monoid, "booleans"),
         },
     }
@@ -48,7 +48,7 @@ fn floats(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool
         _ => return wrong_kind(monoid, "floats"),
     };
     let turned = |x: Tensor| if reverse { Dispatch::float_flip(x, &[axis]) } else { x };
-    on_device::running(burn, monoid, turned(x), axis, &along).map(turned)
+    on_device::running_long_axis(burn, monoid, turned(x), axis, &along).map(turned)
 }
 
 fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {

@@ -21,12 +21,12 @@ fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: Tensor, start: Tensor) -
     if size == 0 || x_sizes.contains(&0) {
         return call.backend.zeros(call.dtype(0), &call.output_shape(0)?);
     }
-    Ok(slice(x, &along(&x_sizes, axis, start, start + size, 1)))
+    Ok(slice(x, &slices_along(&x_sizes, axis, start, start + size, 1)))
 }
 
 /// Returns the positions of the part on the device; they are within the axis.
 pub(super) fn positions_from<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome {
-    let first = on_device::clamped(call.backend, start, last_start(call, part, axis)? + 1);
+    let first = on_device::clamp_indices(call.backend, start, last_start(call, part, axis)? + 1);
     let steps = from_elements(call.backend, (0..part as i32).collect(), &[part]);
     Ok(Dispatch::int_add(first, steps))
 }

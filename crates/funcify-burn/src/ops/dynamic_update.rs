@@ -13,17 +13,17 @@ fn dynamic_update(call: &Call<'_, ops::DynamicUpdate>, x: Tensor, part: Tensor, 
     let (x_sizes, changed) = (sizes(&x), sizes(&part));
     if !call.backend.in_host_memory() && !changed.contains(&0) {
         let positions = positions_from(call, start, changed[axis], x_sizes[axis])?;
-        return Ok(replaced(call.backend, x, axis, positions, part));
+        return Ok(replace_rows(call.backend, x, axis, positions, part));
     }
     let start = clamped_start(call, start, changed[axis], x_sizes[axis])?;
     if changed.contains(&0) {
         return Ok(x);
     }
-    Ok(slice_assign(x, &along(&x_sizes, axis, start, start + changed[axis], 1), part))
+    Ok(slice_assign(x, &slices_along(&x_sizes, axis, start, start + changed[axis], 1), part))
 }
 
 /// Replaces the rows at `positions` of an axis.
-fn replaced(burn: &Burn, x: Tensor, axis: usize, positions: Tensor, part: Tensor) -> Tensor {
+fn replace_rows(burn: &Burn, x: Tensor, axis: usize, positions: Tensor, part: Tensor) -> Tensor {
     let assign = IndexingUpdateOp::Assign;
     match kind(&x) {
         Kind::Float => Dispatch::float_select_assign(x, axis, positions, part, assign),

@@ -13,7 +13,7 @@ fn gather(call: &Call<'_, ops::Gather>, x: Tensor, indices: Tensor) -> Outcome {
     if size == 0 {
         return Err(empty_axis(call));
     }
-    let indices = clamped_indices(call.backend, indices, size);
+    let indices = clamp_indices(call.backend, indices, size);
     Ok(with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
         Kind::Float => Dispatch::float_gather(axis, x, indices),
         _ => Dispatch::int_gather(axis, x, indices),

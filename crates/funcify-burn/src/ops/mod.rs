@@ -1,14 +1,14 @@
 //! The lowering rules: one file per file of ops in the core.
 //!
 //! Differences on wgpu, where [`Burn::in_host_memory`] is false:
-//! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::computable`). So the
+//! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::to_kernel_form`). So the
 //!   shape of a result is computed from the call's types, not from the operands' sizes.
 //! - Nothing is read back: [`on_device`] replaces `by_integer!`, `by_float!` and `integer_value`.
 //! - u8 is stored as u32 (`Burn::integer`). Each kernel's u8 result is cut to 8 bits afterwards
 //!   (`Backend::normalize`).
 //! - Elementwise ops receive no empty operands, and compute in f32 on f16 (`Backend::run_kernel`).
-//! - `float_not_equal` is false for NaN; a cast of u32 to i64 extends the sign (`on_device::wrapped`); a dispatch of
-//!   booleans by index needs integers, as elsewhere, which are u32 there.
+//! - `float_not_equal` is false for NaN; a cast of u32 to i64 extends the sign (`on_device::cast_wrapping`); a
+//!   dispatch of booleans by index needs integers, as elsewhere, which are u32 there.
 
 mod argmax;
 mod binary;
@@ -56,9 +56,9 @@ mod prelude {
 
     pub(super) use crate::device::{Burn, Call};
     pub(super) use crate::kinds::{
-        Kind, Outcome, Tensor, along, expand, join, kind, mask_where, reshape, sizes, slice, slice_assign,
+        Kind, Outcome, Tensor, slices_along, expand, join, kind, mask_where, reshape, sizes, slice, slice_assign,
     };
-    pub(super) use crate::ops::{check_output, clamped_indices, empty_axis, with_bools_as_bytes};
+    pub(super) use crate::ops::{check_output, clamp_indices, empty_axis, with_bools_as_bytes};
     pub(super) use crate::{on_device, on_host};
 }
 
@@ -75,9 +75,9 @@ fn check_output<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
 }
 
 /// Clamps indices of any integer type into `0..size`.
-fn clamped_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
+fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     if !burn.in_host_memory() {
-        return on_device::clamped(burn, indices, size);
+        return on_device::clamp_indices(burn, indices, size);
     }
     let indices = Dispatch::int_cast(indices, IntDType::I64);
     let last = size.saturating_sub(1) as i64;
@@ -89,7 +89,7 @@ fn clamped_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {
         Kind::Bool => {
-            let byte = if burn.stored(DType::U8) == DType::U8 { IntDType::U8 } else { IntDType::U32 };
+            let byte = if burn.storage_dtype(DType::U8) == DType::U8 { IntDType::U8 } else { IntDType::U32 };
             let picked = pick(Dispatch::bool_into_int(x, byte));
             Dispatch::int_not_equal_elem(picked, Scalar::from(0i64), burn.bool_dtype())
         }

@@ -11,7 +11,7 @@ fn next_after(burn: &Burn, dtype: DType, x: Tensor, y: Tensor) -> Outcome {
     }
     // Neighbours are those of the value's dtype, however it is stored.
     by_float!(x, Float => {
-        let next = |a: Float, b: Float| Float::rounded(ops::next_after(a.wide(), b.wide(), dtype));
+        let next = |a: Float, b: Float| Float::round_from(ops::next_after(a.widen(), b.widen(), dtype));
         on_host::zip::<Float>(burn, x, y, next)
     })
 }

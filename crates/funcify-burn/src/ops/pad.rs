@@ -20,5 +20,5 @@ fn pad(call: &Call<'_, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
     if limit > shape[axis] {
         return Err(format!("sizes {x_sizes:?}, padded by {low} at the start, do not fit into {shape:?}").into());
     }
-    Ok(slice_assign(padding, &along(&shape, axis, low, limit, step), x))
+    Ok(slice_assign(padding, &slices_along(&shape, axis, low, limit, step), x))
 }

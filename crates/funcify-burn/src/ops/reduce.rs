@@ -33,7 +33,7 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: Tensor) -> Outcome {
         }
         Kind::Float if axes.len() == x_sizes.len() && call.backend.in_host_memory() => whole(*monoid, x)?,
         of => axes.iter().try_fold(x, |x, axis| {
-            on_device::reduced(call.backend, x, *axis, &|x, axis| match of {
+            on_device::reduce_long_axis(call.backend, x, *axis, &|x, axis| match of {
                 Kind::Float => along_float(*monoid, x, axis),
                 Kind::Bool => along_bool(*monoid, x, axis),
                 Kind::Integer => along_integer(call.backend, *monoid, x, axis),
@@ -71,7 +71,7 @@ fn in_f32(burn: &Burn, monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome
     let dtype = x.dtype();
     let wide = Dispatch::float_cast(x, FloatDType::F32);
     let along = |x: Tensor, axis: usize| along_float(monoid, x, axis);
-    let reduced = axes.iter().try_fold(wide, |x, axis| on_device::reduced(burn, x, *axis, &along))?;
+    let reduced = axes.iter().try_fold(wide, |x, axis| on_device::reduce_long_axis(burn, x, *axis, &along))?;
     Ok(Dispatch::float_cast(reduced, dtype.into()))
 }
 

@@ -55,5 +55,5 @@ fn add(burn: &Burn, axis: usize, x: Tensor, indices: Tensor, updates: Tensor) ->
     let below = Dispatch::int_lower_elem(indices.clone(), Scalar::from(0i64), bool_dtype);
     let above = Dispatch::int_greater_elem(indices.clone(), Scalar::from(size as i64 - 1), bool_dtype);
     let updates = Dispatch::float_mask_fill(updates, Dispatch::bool_or(below, above), Scalar::from(0f64));
-    Dispatch::float_scatter(axis, x, clamped_indices(burn, indices, size), updates, IndexingUpdateOp::Add)
+    Dispatch::float_scatter(axis, x, clamp_indices(burn, indices, size), updates, IndexingUpdateOp::Add)
 }

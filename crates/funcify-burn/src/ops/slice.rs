@@ -23,5 +23,5 @@ fn sliced(call: &Call<'_, ops::Slice>, x: Tensor) -> Outcome {
         shape[axis] = (limit - start).div_ceil(step);
         return call.backend.zeros(call.dtype(0), &shape);
     }
-    Ok(slice(x, &along(&x_sizes, axis, start, limit, step)))
+    Ok(slice(x, &slices_along(&x_sizes, axis, start, limit, step)))
 }

@@ -15,7 +15,7 @@ fn take(call: &Call<'_, ops::Take>, x: Tensor, indices: Tensor) -> Outcome {
     if shape.contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
     }
-    let indices = reshape(clamped_indices(call.backend, indices, x_sizes[axis]), &[count])?;
+    let indices = reshape(clamp_indices(call.backend, indices, x_sizes[axis]), &[count])?;
     reshape(
         with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
             Kind::Float => Dispatch::float_select(x, axis, indices),

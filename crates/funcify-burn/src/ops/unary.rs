@@ -34,7 +34,7 @@ macro_rules! numbers {
 }
 
 numbers! {
-    Neg => |burn, x| Dispatch::float_neg(x), on_device::negative(x), |i| i.wrapping_neg();
+    Neg => |burn, x| Dispatch::float_neg(x), on_device::negate(x), |i| i.wrapping_neg();
     Abs => |burn, x| Dispatch::float_abs(x), on_device::magnitude(burn, x), |i| magnitude(i) as Integer;
     Sign => |burn, x| sign(burn, x), on_device::sign(burn, x), |i| signum(i) as Integer;
     Square => |burn, x| Dispatch::float_mul(x.clone(), x), Dispatch::int_mul(x.clone(), x), |i| i.wrapping_mul(i);

@@ -7,7 +7,7 @@ use funcify_core::error::{Place, Result, Site};
 use funcify_core::{DType, HostTensor};
 use funcify_runtime::Backend;
 
-use super::{failed, misfit};
+use super::{device_error, misfit};
 use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
@@ -112,7 +112,7 @@ impl AnyTensor {
         if kinds::rank(&self.0) == D {
             return Ok(BurnTensor::from_dispatch(self.0));
         }
-        kinds::resized(self.0, &[1]).map(BurnTensor::from_dispatch).map_err(|source| failed(&at(), "burn", source))
+        kinds::resized(self.0, &[1]).map(BurnTensor::from_dispatch).map_err(|source| device_error(&at(), "burn", source))
     }
 
     /// Returns whether the tensor has this rank and kind, or is a scalar that can become a vector of one element.
@@ -129,9 +129,9 @@ impl AnyTensor {
     pub fn into_host(self) -> Result<HostTensor> {
         let at = Place::new("into_host", Site::caller());
         let burn = Burn::of(&self.device())?;
-        let failed = |source| failed(&at, burn.name(), source);
-        let dtype = self.dtype().ok_or_else(|| failed(format!("funcify has no dtype {:?}", self.0.dtype()).into()))?;
-        burn.download(&plain(self.0), dtype).map_err(failed)
+        let to_error = |source| device_error(&at, burn.name(), source);
+        let dtype = self.dtype().ok_or_else(|| to_error(format!("funcify has no dtype {:?}", self.0.dtype()).into()))?;
+        burn.download(&without_autodiff(self.0), dtype).map_err(to_error)
     }
 
     /// Describes the tensor for an error message.
@@ -145,7 +145,7 @@ impl AnyTensor {
 }
 
 /// Returns the tensor without autodiff.
-pub(crate) fn plain(tensor: Tensor) -> Tensor {
+pub(crate) fn without_autodiff(tensor: Tensor) -> Tensor {
     match tensor.autodiff {
         DispatchAutodiffContext::Disabled => tensor,
         DispatchAutodiffContext::Enabled(_) => by_kind!(tensor, inner | int_inner | bool_inner, (tensor)),

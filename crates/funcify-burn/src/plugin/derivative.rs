@@ -7,7 +7,7 @@ use funcify_core::error::{Place, Result};
 use funcify_cpu::DerivativePrograms;
 use funcify_runtime::{Backend, Report};
 
-use super::failed;
+use super::device_error;
 use super::options::DifferentiableOptions;
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
@@ -72,23 +72,23 @@ impl Derivative {
         sizes: &[Vec<usize>],
     ) -> Result<Vec<Tensor>> {
         let burn = self.programs.backward.backend();
-        let failed = |source| failed(&self.at, burn.name(), source);
+        let to_error = |source| device_error(&self.at, burn.name(), source);
         let mut arguments = Vec::with_capacity(self.programs.backward_inputs.len());
         for (index, (input, tensor)) in self.programs.backward_inputs.iter().zip(saved.tensors).enumerate() {
             arguments.push(match (tensor, input) {
                 (Some(tensor), _) => tensor,
                 (None, BackwardInput::Cotangent(result)) => match cotangents[*result].take() {
-                    Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*result]).map_err(failed)?,
+                    Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*result]).map_err(to_error)?,
                     None => {
                         let dtype = self.programs.backward.graph().input_type(index).dtype;
-                        burn.zeros(dtype, &saved.sizes[*result]).map_err(failed)?
+                        burn.zeros(dtype, &saved.sizes[*result]).map_err(to_error)?
                     }
                 },
                 (None, _) => unreachable!("every input except a cotangent is saved"),
             });
         }
         let gradients = self.programs.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;
-        let fitted = gradients.into_iter().zip(sizes).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
+        let fitted = gradients.into_iter().zip(sizes).map(|(it, sizes)| kinds::resized(it, sizes).map_err(to_error));
         fitted.collect()
     }
 }

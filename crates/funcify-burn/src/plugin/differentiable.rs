@@ -9,12 +9,12 @@ use funcify_core::cancel::{self, ActiveHandles};
 use funcify_core::error::{Place, Result, Site};
 use funcify_runtime::{Backend, Cache, Report};
 
-use super::any::{AnyTensor, plain};
+use super::any::{AnyTensor, without_autodiff};
 use super::derivative::Derivative;
-use super::node::{Pull, Taping, is_tracked, on_tape};
+use super::node::{Pull, TapeOp, is_tracked, add_to_tape};
 use super::options::DifferentiableOptions;
 use super::tensors::{Tensors, leaves_of, structure};
-use super::{failed, for_caller, misfit};
+use super::{device_error, for_caller, misfit};
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
@@ -56,16 +56,16 @@ pub struct Differentiable {
     graph: Arc<Graph>,
     options: DifferentiableOptions,
     devices: Mutex<Vec<Arc<OnDevice>>>,
-    last: Mutex<Last>,
+    last: Mutex<LastPrograms>,
 }
 
 /// The programs of the last call.
 #[derive(Default)]
-struct Last(Option<Ran>);
+struct LastPrograms(Option<CalledPrograms>);
 
-impl std::fmt::Debug for Last {
+impl std::fmt::Debug for LastPrograms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Last").finish_non_exhaustive()
+        f.debug_struct("LastPrograms").finish_non_exhaustive()
     }
 }
 
@@ -82,11 +82,11 @@ struct OnDevice {
 type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 
 /// The number of sets of tracked inputs whose derivatives are cached.
-const CACHED: usize = 64;
+const MAX_CACHED: usize = 64;
 
 /// The programs that a call ran.
 #[derive(Clone)]
-enum Ran {
+enum CalledPrograms {
     Forward(Arc<funcify_runtime::Function<Burn>>),
     Derivative(Arc<Derivative>),
 }
@@ -168,8 +168,8 @@ impl Differentiable {
     pub fn report(&self) -> Vec<Report> {
         match &lock(&self.last).0 {
             None => Vec::new(),
-            Some(Ran::Forward(function)) => vec![function.report()],
-            Some(Ran::Derivative(derivative)) => derivative.reports(),
+            Some(CalledPrograms::Forward(function)) => vec![function.report()],
+            Some(CalledPrograms::Derivative(derivative)) => derivative.reports(),
         }
     }
 
@@ -183,8 +183,8 @@ impl Differentiable {
         let of_tracked = arguments.iter().enumerate().filter(|(index, _)| tracked[*index]);
         let of_tracked = of_tracked.map(|(index, argument)| (index, argument.as_dispatch().clone()));
         let of_tracked: Vec<(usize, Tensor)> = of_tracked.collect();
-        let plain = arguments.into_iter().map(|argument| plain(argument.into_dispatch())).enumerate();
-        let plain = plain.map(|(index, argument)| self.fitted(at, index, argument)).collect::<Result<Vec<Tensor>>>()?;
+        let plain = arguments.into_iter().map(|argument| without_autodiff(argument.into_dispatch())).enumerate();
+        let plain = plain.map(|(index, argument)| self.with_input_rank(at, index, argument)).collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
         // The call itself reports a wrong number of arguments.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
@@ -194,26 +194,26 @@ impl Differentiable {
         let Some(derivative) = derivative else {
             let forward = self.forward(&device)?;
             let results = forward.call(&plain)?;
-            lock(&self.last).0 = Some(Ran::Forward(forward));
-            let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
-            return self.lifted(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
+            lock(&self.last).0 = Some(CalledPrograms::Forward(forward));
+            let results = results.into_iter().map(|result| scalar_to_vector(at, burn, result)).collect::<Result<_>>()?;
+            return self.put_on_tape(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
         };
         let operands = of_tracked.into_iter().filter(|(index, _)| derivative.programs.differentiated[*index]);
         let operands: Vec<Tensor> = operands.map(|(_, operand)| operand).collect();
         let (results, saved) = derivative.forward(plain)?;
-        lock(&self.last).0 = Some(Ran::Derivative(derivative.clone()));
-        let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
+        lock(&self.last).0 = Some(CalledPrograms::Derivative(derivative.clone()));
+        let results = results.into_iter().map(|result| scalar_to_vector(at, burn, result)).collect::<Result<_>>()?;
         let sizes: Vec<Vec<usize>> = operands.iter().map(kinds::sizes).collect();
         let of_call = at.clone();
         let pull: Pull = Box::new(move |cotangents| match derivative.backward(saved, cotangents, &sizes) {
             Ok(gradients) => gradients,
             Err(error) => panic!("{}", for_caller(&of_call, error)),
         });
-        self.lifted(at, burn, strategy, operands, results, pull)
+        self.put_on_tape(at, burn, strategy, operands, results, pull)
     }
 
     /// Puts the results on the tape if the arguments have one.
-    fn lifted(
+    fn put_on_tape(
         &self,
         at: &Place,
         burn: &Burn,
@@ -224,8 +224,8 @@ impl Differentiable {
     ) -> Result<Vec<AnyTensor>> {
         let results = match strategy {
             None => results,
-            Some(strategy) => on_tape(Taping { strategy, operands, results, pull })
-                .map_err(|source| failed(at, burn.name(), source))?,
+            Some(strategy) => add_to_tape(TapeOp { strategy, operands, results, pull })
+                .map_err(|source| device_error(at, burn.name(), source))?,
         };
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }
@@ -267,7 +267,7 @@ impl Differentiable {
         if let Some(on_device) = on_device {
             return Ok(on_device.clone());
         }
-        let (forward, derivatives) = (Mutex::new(None), Cache::new(CACHED));
+        let (forward, derivatives) = (Mutex::new(None), Cache::new(MAX_CACHED));
         let new = Arc::new(OnDevice { burn: Burn::of(device)?, forward, derivatives });
         devices.push(new.clone());
         Ok(new)
@@ -305,19 +305,19 @@ impl Differentiable {
     }
 
     /// Returns an argument with the rank of its input: a vector of one element represents a scalar.
-    fn fitted(&self, at: &Place, index: usize, argument: Tensor) -> Result<Tensor> {
+    fn with_input_rank(&self, at: &Place, index: usize, argument: Tensor) -> Result<Tensor> {
         let is_scalar = index < self.graph.inputs().len() && self.graph.input_type(index).rank() == 0;
         if !is_scalar || kinds::sizes(&argument) != [1] {
             return Ok(argument);
         }
-        kinds::resized(argument, &[]).map_err(|source| failed(at, "burn", source))
+        kinds::resized(argument, &[]).map_err(|source| device_error(at, "burn", source))
     }
 }
 
 /// Converts a result for Burn's tensors: a scalar becomes a vector of one element.
-fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
+fn scalar_to_vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
     match kinds::rank(&result) {
-        0 => kinds::resized(result, &[1]).map_err(|source| failed(at, burn.name(), source)),
+        0 => kinds::resized(result, &[1]).map_err(|source| device_error(at, burn.name(), source)),
         _ => Ok(result),
     }
 }

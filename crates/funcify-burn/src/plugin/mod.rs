@@ -21,7 +21,7 @@ pub(crate) fn for_caller(at: &Place, error: Error) -> Error {
 }
 
 /// Returns the error for a failure of the device.
-pub(crate) fn failed(at: &Place, backend: &str, source: BackendError) -> Error {
+pub(crate) fn device_error(at: &Place, backend: &str, source: BackendError) -> Error {
     Error::Execution { at: at.boxed(), backend: backend.to_string(), source }
 }
 

@@ -1,10 +1,10 @@
 //! One op with any number of operands and results on the tape of Burn's autodiff.
 //!
 //! A node of Burn's autodiff has a fixed number of operands and one result. So a call becomes a few nodes. First come
-//! *links*, each with up to [`WIDTH`] operands, one of which is the previous link; the last link pulls the cotangents
-//! back. Above it, each result has a node that keeps its cotangent. Burn runs nodes from the deepest in the tape to
-//! the shallowest, so the last link runs when all cotangents are there, and each operand's node when it has its
-//! share. If a call has one float result, that result is the last link's own.
+//! *links*, each with up to [`MAX_OPERANDS`] operands, one of which is the previous link; the last link pulls the
+//! cotangents back. Above it, each result has a node that keeps its cotangent. Burn runs nodes from the deepest in the
+//! tape to the shallowest, so the last link runs when all cotangents are there, and each operand's node when it has
+//! its share. If a call has one float result, that result is the last link's own.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send
 
 /// The maximum number of operands of a link. The actual number is the next power of two: a node per operand would
 /// cost as much as one of Burn's ops.
-const WIDTH: usize = 16;
+const MAX_OPERANDS: usize = 16;
 
 /// The state that the nodes of one call share.
 struct Shared {
@@ -160,7 +160,7 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
 }
 
 /// The description of an op to put on the tape: its results, and its operands, which are tracked and on one device.
-pub(crate) struct Taping {
+pub(crate) struct TapeOp {
     pub(crate) strategy: GradientCheckpointingStrategy,
     pub(crate) operands: Vec<Tensor>,
     pub(crate) results: Vec<Tensor>,
@@ -173,54 +173,54 @@ pub(crate) struct Taping {
 /// # Errors
 /// A device that needs a Burn feature not enabled in this crate.
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
-pub(crate) fn on_tape(taping: Taping) -> Outcome<Vec<Tensor>> {
-    let Some(first) = taping.results.first() else {
+pub(crate) fn add_to_tape(tape_op: TapeOp) -> Outcome<Vec<Tensor>> {
+    let Some(first) = tape_op.results.first() else {
         return Ok(Vec::new());
     };
     match &first.kind {
         #[cfg(feature = "flex")]
-        DispatchTensorKind::Flex(_) => Ok(with_strategy::<burn::backend::Flex>(taping)),
+        DispatchTensorKind::Flex(_) => Ok(with_strategy::<burn::backend::Flex>(tape_op)),
         #[cfg(feature = "ndarray")]
-        DispatchTensorKind::NdArray(_) => Ok(with_strategy::<burn::backend::NdArray>(taping)),
+        DispatchTensorKind::NdArray(_) => Ok(with_strategy::<burn::backend::NdArray>(tape_op)),
         #[cfg(feature = "wgpu")]
-        DispatchTensorKind::Cube(_) => Ok(with_strategy::<burn::backend::Cube>(taping)),
+        DispatchTensorKind::Cube(_) => Ok(with_strategy::<burn::backend::Cube>(tape_op)),
         _ => Err("funcify-burn was compiled without the feature of this device".into()),
     }
 }
 
-fn with_strategy<V: Backend>(taping: Taping) -> Vec<Tensor>
+fn with_strategy<V: Backend>(tape_op: TapeOp) -> Vec<Tensor>
 where
     Tensor: DispatchKindConversion<V>
         + DispatchKindConversion<Autodiff<V, NoCheckpointing>>
         + DispatchKindConversion<Autodiff<V, BalancedCheckpointing>>,
 {
-    match taping.strategy {
-        GradientCheckpointingStrategy::Disabled => record::<V, NoCheckpointing>(taping),
-        GradientCheckpointingStrategy::Balanced => record::<V, BalancedCheckpointing>(taping),
+    match tape_op.strategy {
+        GradientCheckpointingStrategy::Disabled => record::<V, NoCheckpointing>(tape_op),
+        GradientCheckpointingStrategy::Balanced => record::<V, BalancedCheckpointing>(tape_op),
     }
 }
 
-fn record<V: Backend, C: CheckpointStrategy>(taping: Taping) -> Vec<Tensor>
+fn record<V: Backend, C: CheckpointStrategy>(tape_op: TapeOp) -> Vec<Tensor>
 where
     Tensor: DispatchKindConversion<V> + DispatchKindConversion<Autodiff<V, C>>,
 {
-    let Taping { strategy, operands, results, pull } = taping;
+    let TapeOp { strategy, operands, results, pull } = tape_op;
     let shared = Shared { pull: Some(pull), cotangents: vec![None; results.len()], gradients: Vec::new() };
     let shared = Arc::new(Mutex::new(shared));
     let mut floats = (0..results.len()).filter(|index| kind(&results[*index]) == Kind::Float);
     let only = floats.next().filter(|_| floats.next().is_none());
     let mut last: Option<Taped<V>> = None;
-    let links = operands.len().div_ceil(WIDTH - 1);
-    for (number, operands) in operands.chunks(WIDTH - 1).enumerate() {
+    let links = operands.len().div_ceil(MAX_OPERANDS - 1);
+    for (number, operands) in operands.chunks(MAX_OPERANDS - 1).enumerate() {
         let result = only.filter(|_| number + 1 == links);
-        let part = Part { shared: shared.clone(), first: number * (WIDTH - 1), operands: operands.len(), result };
+        let part = Part { shared: shared.clone(), first: number * (MAX_OPERANDS - 1), operands: operands.len(), result };
         let value = result.map(|result| primitive::<V>(results[result].clone()));
         let link = match operands.len() + usize::from(last.is_some()) {
             1 => link::<V, C, 1>,
             2 => link::<V, C, 2>,
             3..=4 => link::<V, C, 4>,
             5..=8 => link::<V, C, 8>,
-            _ => link::<V, C, WIDTH>,
+            _ => link::<V, C, MAX_OPERANDS>,
         };
         last = Some(link(part, operands, last.as_ref(), value));
     }

@@ -3,7 +3,7 @@
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
-use super::record::{Given, record};
+use super::record::{ForwardResult, record};
 
 /// Returns a leaf with these elements, so that its gradient can be computed. Other dtypes than floats are only
 /// detached.
@@ -13,17 +13,17 @@ pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
 
 /// Computes the gradients of every `Var` that the outputs depend on, for these cotangents. Outputs without a graph,
 /// and those without a cotangent, add nothing.
-pub(crate) fn pull<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<GradStore> {
+pub(crate) fn compute_gradients<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<GradStore> {
     let given = outputs.into_iter().filter(|(_, cotangent)| cotangent.is_some());
-    join(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
+    join_outputs(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
 /// Returns one tensor that depends on all outputs that have a graph, if any.
-pub(crate) fn join<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<Option<Tensor>> {
+pub(crate) fn join_outputs<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
     // The gradient of an output's token is the cotangent.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
-        record(output, "funcify-seed", Given::Tokens(1), move |_, _| Ok(cotangent.clone()))
+        record(output, "funcify-seed", ForwardResult::Tokens(1), move |_, _| Ok(cotangent.clone()))
     };
     let seeds = tracked.map(seed).collect::<Result<Vec<_>>>()?;
     if seeds.is_empty() { Ok(None) } else { Tensor::cat(&seeds, 0).map(Some) }
@@ -34,7 +34,7 @@ pub(crate) fn join<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Ten
 pub(crate) struct Sum(Option<Tensor>);
 
 impl Sum {
-    /// Adds a gradient that [`pull`] returned: its elements are not shared.
+    /// Adds a gradient that [`compute_gradients`] returned: its elements are not shared.
     pub(crate) fn add(&mut self, gradient: Option<Tensor>) -> Result<()> {
         self.0 = match (self.0.take(), gradient.map(|gradient| gradient.detach())) {
             (Some(sum), Some(gradient)) if sum.device().is_cpu() && sum.is_contiguous() && gradient.is_contiguous() => {

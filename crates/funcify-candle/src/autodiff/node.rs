@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use candle_core::{Error, Result, Tensor};
 use funcify_core::error::{Place, Site};
 
-use super::record::{Given, record};
-use super::storage::{Elements, Handover, MAX_TICKET, ticket};
+use super::record::{ForwardResult, record};
+use super::storage::{Elements, Handover, MAX_TICKET, parse_ticket};
 use crate::errors::{self, bail};
 
 /// A function from the cotangents of the outputs (`None`: unused) to the gradients of the inputs (`None`: zeros).
@@ -50,31 +50,31 @@ pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: 
     });
     if let ([input], [output]) = (inputs, outputs) {
         let gradient = move |input: &Tensor, cotangent: &Tensor| {
-            let gradient = node.gradients(&[Some(cotangent.detach())])?.pop();
-            node.given(input, gradient.expect("`gradients` checked that there is one per input"))
+            let gradient = node.compute_gradients(&[Some(cotangent.detach())])?.pop();
+            node.to_candle_gradient(input, gradient.expect("`compute_gradients` checked that there is one per input"))
         };
         return Ok(vec![record(input, "funcify", elements(output)?, gradient)?]);
     }
     let token = |(index, input): (usize, &Tensor)| {
         let node = node.clone();
-        record(input, "funcify-input", Given::Tokens(1), move |input, tickets| node.input(index, input, tickets))
+        record(input, "funcify-input", ForwardResult::Tokens(1), move |input, tickets| node.take_gradient(index, input, tickets))
     };
     let tokens = inputs.iter().enumerate().map(token).collect::<Result<Vec<_>>>()?;
     let (tokens, of_hub) = (Tensor::cat(&tokens, 0)?, node.clone());
-    let hub = record(&tokens, "funcify-hub", Given::Tokens(outputs.len()), move |tokens, tickets| {
-        let number = of_hub.pull(&tickets.to_vec1::<f32>()?)?;
+    let hub = record(&tokens, "funcify-hub", ForwardResult::Tokens(outputs.len()), move |tokens, tickets| {
+        let number = of_hub.deposit_gradients(&tickets.to_vec1::<f32>()?)?;
         Tensor::full(number as f32, tokens.shape(), tokens.device()).map(Some)
     })?;
     let give = |(index, output): (usize, &Elements)| {
         let node = node.clone();
-        let gradient = move |tokens: &Tensor, cotangent: &Tensor| node.output(index, tokens, cotangent);
+        let gradient = move |tokens: &Tensor, cotangent: &Tensor| node.deposit_cotangent(index, tokens, cotangent);
         record(&hub, "funcify-output", elements(output)?, gradient)
     };
     outputs.iter().enumerate().map(give).collect()
 }
 
-fn elements(of: &Elements) -> Result<Given> {
-    Handover::of(of).map(Given::Elements)
+fn elements(of: &Elements) -> Result<ForwardResult> {
+    Handover::new(of).map(ForwardResult::Elements)
 }
 
 struct Node {
@@ -95,7 +95,7 @@ struct Deposits {
 }
 
 impl Node {
-    fn ticket(&self) -> u32 {
+    fn next_ticket(&self) -> u32 {
         self.next.fetch_add(1, Ordering::Relaxed) % (MAX_TICKET - 1) + 1
     }
 
@@ -104,9 +104,9 @@ impl Node {
     }
 
     /// Takes the cotangents that this pass has deposited.
-    fn cotangents(&self, tickets: &[f32]) -> Result<Vec<Option<Tensor>>> {
+    fn take_cotangents(&self, tickets: &[f32]) -> Result<Vec<Option<Tensor>>> {
         let mut deposits = self.deposits();
-        let cotangent = |value: &f32| match ticket(*value)? {
+        let cotangent = |value: &f32| match parse_ticket(*value)? {
             0 => Ok(None),
             number => match deposits.cotangents.remove(&number) {
                 Some(cotangent) => Ok(Some(cotangent)),
@@ -117,11 +117,11 @@ impl Node {
     }
 
     /// Runs the node's own backward pass.
-    fn gradients(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
+    fn compute_gradients(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         if self.scope != Scope::current() {
-            return Err(self.captured());
+            return Err(self.captured_error());
         }
-        let gradients = (self.pull)(cotangents).map_err(errors::plain)?;
+        let gradients = (self.pull)(cotangents).map_err(errors::without_backtrace)?;
         if gradients.len() != self.inputs {
             bail!("{}: {} gradients for {} inputs", self.at.op, gradients.len(), self.inputs);
         }
@@ -129,11 +129,11 @@ impl Node {
     }
 
     /// Converts a gradient to the form that Candle's backward pass expects.
-    fn given(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Option<Tensor>> {
+    fn to_candle_gradient(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Option<Tensor>> {
         match gradient {
             Some(gradient) => {
                 let at = self.at.clone();
-                record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order(&at))).map(Some)
+                record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order_error(&at))).map(Some)
             }
             // A variable that no gradient reaches has none, so that an optimiser leaves it unchanged.
             None if input.is_variable() => Ok(None),
@@ -143,16 +143,16 @@ impl Node {
     }
 
     /// Runs the node's own backward pass on the deposited cotangents. Returns the ticket of the gradients.
-    fn pull(&self, tickets: &[f32]) -> Result<u32> {
-        let gradients = self.gradients(&self.cotangents(tickets)?)?;
-        let number = self.ticket();
+    fn deposit_gradients(&self, tickets: &[f32]) -> Result<u32> {
+        let gradients = self.compute_gradients(&self.take_cotangents(tickets)?)?;
+        let number = self.next_ticket();
         self.deposits().gradients.insert(number, gradients.into_iter().map(Some).collect());
         Ok(number)
     }
 
     /// Runs the backward pass of an `Output`: deposits its cotangent.
-    fn output(&self, index: usize, tokens: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
-        let number = self.ticket();
+    fn deposit_cotangent(&self, index: usize, tokens: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
+        let number = self.next_ticket();
         self.deposits().cotangents.insert(number, cotangent.detach());
         let mut tickets = vec![0f32; self.outputs];
         tickets[index] = number as f32;
@@ -160,8 +160,8 @@ impl Node {
     }
 
     /// Runs the backward pass of an `Input`: takes its gradient.
-    fn input(&self, index: usize, input: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
-        let number = ticket(tickets.to_vec1::<f32>()?.iter().sum())?;
+    fn take_gradient(&self, index: usize, input: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
+        let number = parse_ticket(tickets.to_vec1::<f32>()?.iter().sum())?;
         let gradient = {
             let mut deposits = self.deposits();
             let Some(waiting) = deposits.gradients.get_mut(&number) else {
@@ -175,20 +175,20 @@ impl Node {
             }
             gradient
         };
-        self.given(input, gradient)
+        self.to_candle_gradient(input, gradient)
     }
 
-    fn captured(&self) -> Error {
+    fn captured_error(&self) -> Error {
         let fix = "pass it to `scan_captured`, or to the loop as part of its carry or sequences";
         let found = format!("the result of `{}`, which has a gradient of its own", self.at.op);
         let expected = "`Var`s, tensors without a graph, or results of Candle's own ops";
-        errors::candle(self.at.mismatch("a tensor that a closure captures", expected, found, fix))
+        errors::into_candle(self.at.mismatch("a tensor that a closure captures", expected, found, fix))
     }
 }
 
 /// Returns the error for a backward pass through a gradient.
-fn second_order(at: &Place) -> Error {
-    errors::candle(funcify_core::Error::NoDerivative {
+fn second_order_error(at: &Place) -> Error {
+    errors::into_candle(funcify_core::Error::NoDerivative {
         at: at.boxed(),
         component: "a gradient that Candle's backward returned".into(),
         reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),
@@ -212,7 +212,7 @@ impl Scope {
     }
 
     /// Creates a new scope.
-    pub(crate) fn fresh() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Scope(NEXT.fetch_add(1, Ordering::Relaxed))
     }

@@ -2,21 +2,21 @@
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 
-use super::storage::{Handover, OnDevice, token};
+use super::storage::{Handover, DeviceStorage, zero_tokens};
 
 /// The forward result of an op.
-pub(super) enum Given {
+pub(super) enum ForwardResult {
     /// This many tokens.
     Tokens(usize),
     /// Elements that are already computed.
     Elements(Handover),
 }
 
-impl Given {
-    fn like<S: OnDevice>(&self, storage: &S) -> Result<(S, Shape)> {
+impl ForwardResult {
+    fn create_on<S: DeviceStorage>(&self, storage: &S) -> Result<(S, Shape)> {
         match self {
-            Given::Tokens(count) => token(storage, *count),
-            Given::Elements(elements) => elements.on_device(),
+            ForwardResult::Tokens(count) => zero_tokens(storage, *count),
+            ForwardResult::Elements(elements) => elements.take_storage(),
         }
     }
 }
@@ -25,15 +25,15 @@ impl Given {
 pub(super) fn record(
     input: &Tensor,
     name: &'static str,
-    given: Given,
+    result: ForwardResult,
     gradient: impl Fn(&Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
 ) -> Result<Tensor> {
-    input.apply_op1(Recorded { name, given, gradient })
+    input.apply_op1(Recorded { name, result, gradient })
 }
 
 struct Recorded<G> {
     name: &'static str,
-    given: Given,
+    result: ForwardResult,
     gradient: G,
 }
 
@@ -43,15 +43,15 @@ impl<G: Fn(&Tensor, &Tensor) -> Result<Option<Tensor>>> CustomOp1 for Recorded<G
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.given.like(storage)
+        self.result.create_on(storage)
     }
 
     fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.given.like(storage)
+        self.result.create_on(storage)
     }
 
     fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        self.given.like(storage)
+        self.result.create_on(storage)
     }
 
     fn bwd(&self, input: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {

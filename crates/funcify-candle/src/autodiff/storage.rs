@@ -21,7 +21,7 @@ impl Elements {
     /// Wraps the results of a program. A result is moved if that is safe: it covers all of its storage, no other
     /// result and none of `others` has that storage, and it is larger than every constant of the program (because it
     /// may be one).
-    pub(crate) fn of_program<'t>(
+    pub(crate) fn from_results<'t>(
         results: Vec<Tensor>,
         others: impl Iterator<Item = &'t Tensor> + Clone,
         largest_constant: usize,
@@ -65,15 +65,15 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    pub(super) fn of(elements: &Elements) -> Result<Self> {
+    pub(super) fn new(elements: &Elements) -> Result<Self> {
         match elements {
             Elements::Fresh(tensor) if tensor.is_contiguous() => Self::take(tensor),
-            Elements::Shared(tensor) if covers_storage(tensor) => Self::copied(tensor),
+            Elements::Shared(tensor) if covers_storage(tensor) => Self::copy(tensor),
             Elements::Fresh(tensor) | Elements::Shared(tensor) => Self::take(&tensor.detach().force_contiguous()?),
         }
     }
 
-    fn copied(tensor: &Tensor) -> Result<Self> {
+    fn copy(tensor: &Tensor) -> Result<Self> {
         let (storage, layout) = tensor.storage_and_layout();
         Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
     }
@@ -81,7 +81,7 @@ impl Handover {
     /// Takes the elements and leaves the tensor empty.
     fn take(tensor: &Tensor) -> Result<Self> {
         if tensor.elem_count() == 0 {
-            return Self::copied(tensor);
+            return Self::copy(tensor);
         }
         let take = Take(Mutex::new(None));
         tensor.inplace_op1(&take)?;
@@ -89,37 +89,37 @@ impl Handover {
     }
 
     /// Hands over the storage, once, on the requested device.
-    pub(super) fn on_device<S: OnDevice>(&self) -> Result<(S, Shape)> {
+    pub(super) fn take_storage<S: DeviceStorage>(&self) -> Result<(S, Shape)> {
         let storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok((storage.and_then(S::of).ok_or_else(wrong_device)?, self.shape.clone()))
+        Ok((storage.and_then(S::from_any).ok_or_else(wrong_device_error)?, self.shape.clone()))
     }
 }
 
 /// The storage of one of Candle's devices.
-pub(super) trait OnDevice: BackendStorage<Device: BackendDevice<Storage = Self>> {
+pub(super) trait DeviceStorage: BackendStorage<Device: BackendDevice<Storage = Self>> {
     /// Converts to the storage of any device.
     fn into_any(self) -> Storage;
     /// Returns the storage if it belongs to this device.
-    fn of(storage: Storage) -> Option<Self>;
+    fn from_any(storage: Storage) -> Option<Self>;
 }
 
-macro_rules! on_devices {
+macro_rules! device_storages {
     ($($storage:ident = $device:ident),*) => {$(
-        impl OnDevice for $storage {
+        impl DeviceStorage for $storage {
             fn into_any(self) -> Storage {
                 Storage::$device(self)
             }
 
-            fn of(storage: Storage) -> Option<Self> {
+            fn from_any(storage: Storage) -> Option<Self> {
                 if let Storage::$device(storage) = storage { Some(storage) } else { None }
             }
         }
     )*};
 }
 
-on_devices!(CpuStorage = Cpu, CudaStorage = Cuda, MetalStorage = Metal);
+device_storages!(CpuStorage = Cpu, CudaStorage = Cuda, MetalStorage = Metal);
 
-fn wrong_device() -> Error {
+fn wrong_device_error() -> Error {
     Error::Msg("a result is on another device than the tracked inputs: move them to one device".into())
 }
 
@@ -127,7 +127,7 @@ fn wrong_device() -> Error {
 struct Take(Mutex<Option<Storage>>);
 
 impl Take {
-    fn put<S: OnDevice>(&self, storage: &mut S) -> Result<()> {
+    fn put<S: DeviceStorage>(&self, storage: &mut S) -> Result<()> {
         let empty = storage.device().zeros_impl(&Shape::from(0), storage.dtype())?;
         let storage = std::mem::replace(storage, empty);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage.into_any());
@@ -154,13 +154,13 @@ impl InplaceOp1 for Take {
 }
 
 /// Creates `len` zeros in f32 on the device of `like`. As tokens, they only record dependencies.
-pub(super) fn token<S: OnDevice>(like: &S, len: usize) -> Result<(S, Shape)> {
+pub(super) fn zero_tokens<S: DeviceStorage>(like: &S, len: usize) -> Result<(S, Shape)> {
     let shape = Shape::from(len);
     Ok((like.device().zeros_impl(&shape, candle_core::DType::F32)?, shape))
 }
 
 /// Converts a token's value to a ticket, and rejects anything else.
-pub(super) fn ticket(value: f32) -> Result<u32> {
+pub(super) fn parse_ticket(value: f32) -> Result<u32> {
     if value < 0.0 || value.fract() != 0.0 || value >= MAX_TICKET as f32 {
         bail!("a token of funcify's node was changed during the backward pass (it holds {value})");
     }

@@ -29,7 +29,7 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
     body: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
 ) -> Result<Y> {
     let given: Arc<OnceLock<Y>> = Arc::default();
-    let (like, seen) = (detached(operands)?, given.clone());
+    let (like, seen) = (detach(operands)?, given.clone());
     let steps = Steps {
         at: place("checkpoint"),
         body: Box::new(move |_, _, operands: &[Tensor]| {
@@ -37,14 +37,14 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
             let ys = leaves(&y);
             if seen.get().is_none() {
                 // Another thread may have set the same structure first.
-                let _ = seen.set(detached(&y)?);
+                let _ = seen.set(detach(&y)?);
             }
             Ok((Vec::new(), ys))
         }),
         names: Vec::new(),
         xs: Vec::new(),
         axis: None,
-        captured: Operand::all_in_order(leaves(operands))?,
+        captured: Operand::all_contiguous(leaves(operands))?,
         rows: Some(1),
         reverse: false,
         keep: Keep::Every(1),
@@ -81,7 +81,7 @@ pub fn cond<K: TensorTree, Y: TensorTree>(
     if predicate.elem_count() != 1 {
         let fix = "reduce the predicate to one element with `max` (any) or `min` (all)";
         let error = place("cond").mismatch("the predicate", "one element", errors::type_of(predicate), fix);
-        return Err(errors::candle(error));
+        return Err(errors::into_candle(error));
     }
     let decides = predicate.detach().flatten_all()?.get(0)?;
     let operands = rebuild(operands, leaves(operands))?;

@@ -21,4 +21,4 @@ use candle_core::{Result, Tensor};
 
 use crate::autodiff::node::place;
 use crate::errors;
-use crate::tree::{TensorTree, check_names, detached, leaves, names, rebuild};
+use crate::tree::{TensorTree, check_names, detach, leaves, names, rebuild};

@@ -33,7 +33,7 @@ pub(super) struct Record {
     /// The indices of steps, and the carries before them.
     starts: Vec<(usize, Vec<Tensor>)>,
     /// A fingerprint of each float y of each step, if the steps will be rerun.
-    pub(super) prints: Vec<Option<u64>>,
+    pub(super) fingerprints: Vec<Option<u64>>,
     /// The graphs of all steps, if they are saved.
     pub(super) graphs: Vec<Traced>,
     /// The number of steps that have run.
@@ -44,11 +44,11 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(keep: Keep) -> Self {
-        Record { keep, starts: Vec::new(), prints: Vec::new(), graphs: Vec::new(), steps: 0, last: Vec::new() }
+        Record { keep, starts: Vec::new(), fingerprints: Vec::new(), graphs: Vec::new(), steps: 0, last: Vec::new() }
     }
 
     /// Saves the carry before the next step if the policy asks for it.
-    pub(super) fn offer(&mut self, carry: &[Tensor]) {
+    pub(super) fn save_if_due(&mut self, carry: &[Tensor]) {
         let every = match &mut self.keep {
             Keep::Graphs => return,
             Keep::Every(every) => *every,
@@ -79,7 +79,7 @@ impl Record {
 }
 
 /// Returns fingerprints of a step's ys.
-pub(super) fn prints(ys: &[Tensor]) -> impl Iterator<Item = Result<Option<u64>>> {
+pub(super) fn fingerprints(ys: &[Tensor]) -> impl Iterator<Item = Result<Option<u64>>> {
     ys.iter().filter(|y| y.dtype().is_float()).map(fingerprint)
 }
 
@@ -106,7 +106,7 @@ fn fingerprint(tensor: &Tensor) -> Result<Option<u64>> {
 }
 
 /// Returns whether two tensors hold the same numbers, with NaN in the same positions.
-pub(super) fn same(a: &Tensor, b: &Tensor) -> Result<bool> {
+pub(super) fn is_same(a: &Tensor, b: &Tensor) -> Result<bool> {
     if a.elem_count() == 0 {
         return Ok(true);
     }
@@ -127,7 +127,7 @@ mod tests {
     fn record(keep: Keep, steps: usize) -> Record {
         let mut record = Record::new(keep);
         for step in 0..steps {
-            record.offer(&[Tensor::new(step as u32, &Device::Cpu).unwrap()]);
+            record.save_if_due(&[Tensor::new(step as u32, &Device::Cpu).unwrap()]);
             record.steps += 1;
         }
         record

@@ -153,9 +153,9 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     step: impl Fn(C, X, K) -> Result<(C, Y)> + Send + Sync + 'static,
 ) -> Result<(C, Y)> {
     let sequences = leaves(xs);
-    let rows = count(&at, options, &sequences, &names(xs, "xs"))?;
-    let given: Arc<OnceLock<Given<Y>>> = Arc::default();
-    let (like, seen) = ((detached(init)?, detached(xs)?, detached(captured)?), given.clone());
+    let rows = step_count(&at, options, &sequences, &names(xs, "xs"))?;
+    let first_ys: Arc<OnceLock<FirstYs<Y>>> = Arc::default();
+    let (like, seen) = ((detach(init)?, detach(xs)?, detach(captured)?), first_ys.clone());
     let carry_names = names(init, "carry");
     let of_body = (at.clone(), carry_names.clone());
     let body = move |carry: Vec<Tensor>, x: Vec<Tensor>, captured: &[Tensor]| {
@@ -166,12 +166,12 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
         match seen.get() {
             Some((_, names)) => check_names(at, "y", names, &y)?,
             // Another thread may have set the same structure first.
-            None => _ = seen.set((detached(&y)?, names(&y, "y"))),
+            None => _ = seen.set((detach(&y)?, names(&y, "y"))),
         }
         Ok((leaves(&next), leaves(&y)))
     };
     if rows == 0 {
-        return without_steps(&at, options, init, &sequences, captured, body, &given);
+        return without_steps(&at, options, init, &sequences, captured, body, &first_ys);
     }
     let steps = Steps {
         at: at.clone(),
@@ -179,20 +179,20 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
         names: carry_names,
         xs: Operand::all(sequences),
         axis: Some(options.axis),
-        captured: Operand::all_in_order(leaves(captured))?,
+        captured: Operand::all_contiguous(leaves(captured))?,
         rows: Some(rows),
         reverse: options.reverse,
         keep: options.keep(rows),
     };
     let (carry, ys) = steps.run(leaves(init), &|step, _| Ok(step < rows))?;
-    Ok((rebuild(init, carry)?, rebuild_ys(&at, &given, ys)?))
+    Ok((rebuild(init, carry)?, rebuild_ys(&at, &first_ys, ys)?))
 }
 
 /// The ys of the first step, with the names of their leaves.
-type Given<Y> = (Y, Vec<String>);
+type FirstYs<Y> = (Y, Vec<String>);
 
-fn rebuild_ys<Y: TensorTree>(at: &Place, given: &OnceLock<Given<Y>>, ys: Vec<Tensor>) -> Result<Y> {
-    match given.get() {
+fn rebuild_ys<Y: TensorTree>(at: &Place, first_ys: &OnceLock<FirstYs<Y>>, ys: Vec<Tensor>) -> Result<Y> {
+    match first_ys.get() {
         Some((tree, _)) => rebuild(tree, ys),
         None => crate::errors::bail!("{}: the closure was not called", at.op),
     }
@@ -207,7 +207,7 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     sequences: &[Tensor],
     captured: &K,
     body: impl Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)>,
-    given: &OnceLock<Given<Y>>,
+    first_ys: &OnceLock<FirstYs<Y>>,
 ) -> Result<(C, Y)> {
     let zeros = |xs: &Tensor| {
         let mut shape = xs.dims().to_vec();
@@ -223,29 +223,29 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
         Tensor::zeros(shape, y.dtype(), y.device())
     };
     let ys = ys.iter().map(empty).collect::<Result<Vec<_>>>()?;
-    Ok((rebuild(init, leaves(init))?, rebuild_ys(at, given, ys)?))
+    Ok((rebuild(init, leaves(init))?, rebuild_ys(at, first_ys, ys)?))
 }
 
 /// Returns the number of steps, after checking that the sequences and the options agree.
-fn count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
-    let refused = |reason, fix: &str| errors::candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });
+fn step_count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
+    let step_count_error = |reason, fix: &str| errors::into_candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });
     let mut rows = options.length.map(|length| (length, "`ScanOptions::length`".to_string()));
     for (xs, name) in sequences.iter().zip(names) {
         let Some(size) = xs.dims().get(options.axis).copied() else {
             let expected = format!("an axis {} for the steps", options.axis);
             let fix = "pass sequences with one row per step, or choose another `ScanOptions::axis`";
             let component = format!("sequence `{name}`");
-            return Err(errors::candle(at.mismatch(component, expected, errors::type_of(xs), fix)));
+            return Err(errors::into_candle(at.mismatch(component, expected, errors::type_of(xs), fix)));
         };
         match &rows {
             Some((count, source)) if *count != size => {
                 let reason = format!("{source} specifies {count} steps, but `{name}` has {size} rows");
-                return Err(refused(reason, "pass sequences with one row per step"));
+                return Err(step_count_error(reason, "pass sequences with one row per step"));
             }
             _ => rows = Some((size, format!("`{name}`"))),
         }
     }
     let fix = "set the number of steps: `ScanOptions::new().length(n)`";
-    let missing = || refused("there are no sequences".into(), fix);
+    let missing = || step_count_error("there are no sequences".into(), fix);
     rows.map(|(rows, _)| rows).ok_or_else(missing)
 }

@@ -7,7 +7,7 @@ use candle_core::{Result, Tensor, TensorId};
 use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::error::{Error, Place};
 
-use super::record::{Keep, Record, Traced, prints};
+use super::record::{Keep, Record, Traced, fingerprints};
 use crate::autodiff::local;
 use crate::autodiff::node::Scope;
 use crate::errors;
@@ -52,9 +52,9 @@ impl Operand {
 
     /// Creates operands that every step receives unchanged. They are made contiguous, as leaves are: a kernel may add
     /// in another order otherwise, and a rerun of a step must return the same bits.
-    pub(super) fn all_in_order(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
-        let in_order = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
-        Operand::all(tensors).into_iter().map(in_order).collect()
+    pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
+        let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
+        Operand::all(tensors).into_iter().map(contiguous).collect()
     }
 
     fn new(tensor: Tensor) -> Self {
@@ -68,7 +68,7 @@ impl Operand {
 }
 
 /// The results of the steps.
-pub(super) struct Ran {
+pub(super) struct ForwardRun {
     pub(super) record: Record,
     pub(super) ys: Vec<Tensor>,
     /// The variables that the closure captures.
@@ -79,48 +79,48 @@ pub(super) struct Ran {
 }
 
 impl Steps {
-    /// Runs the steps from these carries while `more` returns `true`.
-    pub(super) fn forward(&self, init: &[Operand], more: &dyn Fn(usize, &[Tensor]) -> Result<bool>) -> Result<Ran> {
+    /// Runs the steps from these carries while `has_more` returns `true`.
+    pub(super) fn forward(&self, init: &[Operand], has_more: &dyn Fn(usize, &[Tensor]) -> Result<bool>) -> Result<ForwardRun> {
         let keeps_graphs = matches!(self.keep, Keep::Graphs);
         let captured = self.captured.iter();
         let captured = captured.map(|operand| if keeps_graphs { operand.leaf() } else { Ok(operand.value.clone()) });
         let captured = captured.collect::<Result<Vec<_>>>()?;
         let record = Record::new(self.keep);
-        let mut ran = Ran { record, ys: Vec::new(), vars: Vec::new(), captured, scope: Scope::fresh() };
+        let mut run = ForwardRun { record, ys: Vec::new(), vars: Vec::new(), captured, scope: Scope::new() };
         let mut carry: Vec<Tensor> = init.iter().map(|operand| operand.value.clone()).collect();
         let mut captured_vars = CapturedVars::default();
         let watch = ActiveHandles::current();
-        while more(ran.record.steps, &carry)? {
-            let step = ran.record.steps;
+        while has_more(run.record.steps, &carry)? {
+            let step = run.record.steps;
             watch.check(&self.at, Progress::Steps(step)).map_err(errors::candle)?;
-            ran.record.offer(&carry);
+            run.record.save_if_due(&carry);
             let traced = if keeps_graphs {
-                ran.scope.run(|| self.trace(step, &carry, &ran.captured))
+                run.scope.run(|| self.trace_step(step, &carry, &run.captured))
             } else {
-                self.plain(step, &carry, &ran.captured)
+                self.run_step(step, &carry, &run.captured)
             };
-            let traced = traced.map_err(|error| errors::plain(error).context(self.failed(step, "")))?;
-            captured_vars.collect(&self.at, step, &traced, &ran.captured)?;
-            if step > 0 && traced.ys.len() != ran.ys.len() {
-                let expected = format!("{} leaves, as in step 0", ran.ys.len());
+            let traced = traced.map_err(|error| errors::without_backtrace(error).context(self.failure_context(step, "")))?;
+            captured_vars.collect(&self.at, step, &traced, &run.captured)?;
+            if step > 0 && traced.ys.len() != run.ys.len() {
+                let expected = format!("{} leaves, as in step 0", run.ys.len());
                 let fix = "return ys of the same structure in every step, so that they can be stacked";
                 let component = format!("the ys of step {step}");
-                return Err(errors::candle(self.at.mismatch(component, expected, traced.ys.len(), fix)));
+                return Err(errors::into_candle(self.at.mismatch(component, expected, traced.ys.len(), fix)));
             }
             for (index, y) in traced.ys.iter().enumerate() {
-                self.write(&mut ran.ys, index, step, y)?;
+                self.write(&mut run.ys, index, step, y)?;
             }
             carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
-            ran.record.steps += 1;
+            run.record.steps += 1;
             if keeps_graphs {
-                ran.record.graphs.push(traced);
+                run.record.graphs.push(traced);
             } else {
-                ran.record.prints.extend(prints(&traced.ys).collect::<Result<Vec<_>>>()?);
+                run.record.fingerprints.extend(fingerprints(&traced.ys).collect::<Result<Vec<_>>>()?);
             }
         }
-        ran.record.last = carry;
-        ran.vars = captured_vars.vars;
-        Ok(ran)
+        run.record.last = carry;
+        run.vars = captured_vars.vars;
+        Ok(run)
     }
 
     /// Returns the index of the row of a step.
@@ -132,7 +132,7 @@ impl Steps {
     }
 
     /// Returns the context that precedes the error of a step.
-    pub(super) fn failed(&self, step: usize, suffix: &str) -> String {
+    pub(super) fn failure_context(&self, step: usize, suffix: &str) -> String {
         match self.rows {
             Some(1) => format!("{}: the closure failed{suffix}", self.at.op),
             Some(rows) => format!("{}: step {step} of {rows} failed{suffix}", self.at.op),
@@ -146,14 +146,14 @@ impl Steps {
     }
 
     /// Runs a step without leaves: only ops on captured variables are recorded.
-    fn plain(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
+    fn run_step(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let xs = self.xs.iter().map(|xs| self.row_of(xs, step)?.contiguous()).collect::<Result<Vec<_>>>()?;
         let (next, ys) = self.call(carry.to_vec(), xs, captured)?;
         Ok(Traced { carry: Vec::new(), xs: Vec::new(), next, ys })
     }
 
     /// Runs a step between leaves of its own.
-    pub(super) fn trace(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
+    pub(super) fn trace_step(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let carry = carry.iter().map(local::leaf).collect::<Result<Vec<_>>>()?;
         let leaf = |xs: &Operand| match &xs.tracked {
             Some(_) => local::leaf(&self.row_of(xs, step)?),
@@ -176,15 +176,15 @@ impl Steps {
         if next.len() != types.len() {
             let expected = format!("{} leaves, as in the first carry", types.len());
             let fix = "return a next carry with the structure of the first";
-            return Err(errors::candle(self.at.mismatch("the next carry", expected, next.len(), fix)));
+            return Err(errors::into_candle(self.at.mismatch("the next carry", expected, next.len(), fix)));
         }
         for (index, (next, (dtype, shape))) in next.iter().zip(&types).enumerate() {
             if next.dtype() != *dtype || next.shape() != shape {
                 let component = format!("leaf `{}` of the next carry", self.names[index]);
                 let fix =
                     "return a carry with the types of the first: convert or reshape it, or start from another carry";
-                let expected = errors::ty(*dtype, shape.dims());
-                return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(next), fix)));
+                let expected = errors::type_text(*dtype, shape.dims());
+                return Err(errors::into_candle(self.at.mismatch(component, expected, errors::type_of(next), fix)));
             }
         }
         Ok((next, ys))
@@ -201,7 +201,7 @@ impl Steps {
             let fix = "choose a smaller `ScanOptions::axis`, or return ys with more axes";
             let expected = format!("at least {axis} axes, so that the steps can be stacked along axis {axis}");
             let component = format!("y {index} of the step");
-            return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
+            return Err(errors::into_candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
         }
         shape.insert(axis, rows);
         if ys.len() <= index {
@@ -211,10 +211,10 @@ impl Steps {
         if all.dtype() != y.dtype() || all.dims() != shape {
             let mut row = all.dims().to_vec();
             row.remove(axis);
-            let expected = format!("{}, as in step 0", errors::ty(all.dtype(), &row));
+            let expected = format!("{}, as in step 0", errors::type_text(all.dtype(), &row));
             let fix = "return ys of the same types in every step, so that they can be stacked";
             let component = format!("y {index} of step {step}");
-            return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
+            return Err(errors::into_candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
         }
         if y.elem_count() == 0 {
             return Ok(());
@@ -235,7 +235,7 @@ struct CapturedVars {
 impl CapturedVars {
     fn collect(&mut self, at: &Place, step: usize, traced: &Traced, captured: &[Tensor]) -> Result<()> {
         let outputs = traced.next.iter().chain(&traced.ys).map(|output| (output, None));
-        let Some(root) = local::join(outputs)? else {
+        let Some(root) = local::join_outputs(outputs)? else {
             return Ok(());
         };
         let is_own = |id: TensorId| traced.carry.iter().chain(&traced.xs).chain(captured).any(|leaf| leaf.id() == id);
@@ -257,7 +257,7 @@ impl CapturedVars {
             self.first = HashSet::new();
         }
         if captured_ops > MAX_CAPTURED {
-            return Err(errors::candle(Error::Type {
+            return Err(errors::into_candle(Error::Type {
                 at: at.boxed(),
                 component: "the tensors that the closure captures".into(),
                 expected: format!("`Var`s and tensors with at most {MAX_CAPTURED} recorded ops"),

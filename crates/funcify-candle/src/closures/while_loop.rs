@@ -32,7 +32,7 @@ pub fn while_loop<C: TensorTree>(
     condition: impl Fn(&C) -> Result<bool>,
     body: impl Fn(C) -> Result<C> + Send + Sync + 'static,
 ) -> Result<C> {
-    let (at, names, like) = (place("while_loop"), names(init, "carry"), detached(init)?);
+    let (at, names, like) = (place("while_loop"), names(init, "carry"), detach(init)?);
     let of_body = (at.clone(), names.clone());
     let steps = Steps {
         at,

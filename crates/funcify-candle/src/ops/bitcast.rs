@@ -1,7 +1,7 @@
 //! `bitcast`: this crate's kernels, because Candle has none.
 
 use super::prelude::*;
-use crate::cpu::{map1, outside_domain};
+use crate::cpu::{map1, outside_domain_error};
 
 funcify!(Candle, ops::Bitcast, |call, [x]| bitcast(&call, &x));
 
@@ -18,6 +18,6 @@ fn bitcast(call: &Call<'_, ops::Bitcast>, x: &Tensor) -> Outcome {
         (DType::I32, DType::U32) => map1(call, &bits, |v: i32| v as u32),
         (DType::F64, DType::I64) => map1(call, &bits, |v: f64| v.to_bits() as i64),
         (DType::I64, DType::F64) => map1(call, &bits, |v: i64| f64::from_bits(v as u64)),
-        _ => Err(outside_domain(call, x)),
+        _ => Err(outside_domain_error(call, x)),
     }
 }

@@ -4,7 +4,7 @@ use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};
 
 use super::prelude::*;
 use crate::cpu::map1;
-use crate::device::stored;
+use crate::device::storage_dtype;
 
 funcify!(Candle, ops::Cast, |call, [x]| cast(&call, &x, call.dtype(0), call.op.dtype));
 
@@ -27,6 +27,6 @@ pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) ->
         // Candle's own conversion rounds twice, or drops bits.
         (DType::F64, DType::F16) if x.device().is_cpu() => map1(call, x, nearest_f16),
         (DType::F64, DType::BF16) if x.device().is_cpu() => map1(call, x, nearest_bf16),
-        _ => Ok(x.to_dtype(stored(to))?),
+        _ => Ok(x.to_dtype(storage_dtype(to))?),
     }
 }

@@ -6,7 +6,7 @@ use candle_core::DType;
 
 use super::pad::interleave;
 use super::prelude::*;
-use super::slice::{every, narrow};
+use super::slice::{take_every, narrow};
 
 funcify!(Candle, ops::Conv, |call, [x, kernel]| conv(&call, &x, &kernel));
 
@@ -17,20 +17,20 @@ fn conv(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor) -> Outcome {
     }
     let dtype = x.dtype();
     let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
-    let (x, kernel) = (padded(call, &x.to_dtype(wide)?)?, kernel.to_dtype(wide)?.contiguous()?);
+    let (x, kernel) = (pad(call, &x.to_dtype(wide)?)?, kernel.to_dtype(wide)?.contiguous()?);
     let ops::Conv { strides, dilation, .. } = call.op;
     let even = strides.iter().all(|stride| *stride == strides[0]) && dilation.iter().all(|step| *step == dilation[0]);
     let groups = call.dim(&call.op.groups)?;
     let result = match (strides.len(), groups) {
         (1, 1) => x.conv1d(&kernel, 0, strides[0], dilation[0], 1)?,
         (2, 1) if even => x.conv2d(&kernel, 0, strides[0], dilation[0], 1)?,
-        _ => by_columns(call, &x, &kernel, groups, &shape)?,
+        _ => convolve_by_columns(call, &x, &kernel, groups, &shape)?,
     };
     Ok(result.to_dtype(dtype)?)
 }
 
 /// Returns the operand prepared for the window: dilated, cropped, and padded with zeros. Contiguous.
-fn padded(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
+fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();
     for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
@@ -50,7 +50,7 @@ fn padded(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
 }
 
 /// Computes the convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
-fn by_columns(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor, groups: usize, shape: &[usize]) -> Outcome {
+fn convolve_by_columns(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor, groups: usize, shape: &[usize]) -> Outcome {
     let mut columns = vec![x.clone()];
     for (spatial, (stride, dilation)) in call.op.strides.iter().zip(&call.op.dilation).enumerate() {
         let axis = spatial + 2;
@@ -58,7 +58,7 @@ fn by_columns(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor, groups: u
         for column in &columns {
             for offset in 0..kernel.dim(axis)? {
                 let part = narrow(column, axis, offset * dilation, (shape[axis] - 1) * stride + 1)?;
-                parts.push(if *stride == 1 { part } else { every(&part, axis, *stride)? });
+                parts.push(if *stride == 1 { part } else { take_every(&part, axis, *stride)? });
             }
         }
         columns = parts;

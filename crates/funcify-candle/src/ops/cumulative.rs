@@ -5,7 +5,7 @@ use candle_core::{DType, WithDType};
 use half::{bf16, f16};
 
 use super::prelude::*;
-use crate::cpu::{Shared, map_along, with_element, with_integer};
+use crate::cpu::{KernelFn, map_along, with_element, with_integer};
 
 funcify!(Candle, ops::Cumulative, |call, [x]| cumulative(&call, &x));
 
@@ -44,9 +44,9 @@ fn arithmetic(
 fn running<E: WithDType, W: Copy + 'static>(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,
-    widen: impl Fn(E) -> W + Shared,
-    narrow: impl Fn(W) -> E + Shared,
-    combine: impl Fn(W, W) -> W + Shared,
+    widen: impl Fn(E) -> W + KernelFn,
+    narrow: impl Fn(W) -> E + KernelFn,
+    combine: impl Fn(W, W) -> W + KernelFn,
 ) -> Outcome {
     let reverse = call.op.reverse;
     map_along(call, x, call.op.axis, move |row: &[E], result: &mut [E]| {

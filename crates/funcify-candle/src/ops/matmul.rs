@@ -21,7 +21,7 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
     }
     if !left.dtype().is_float() {
         require_cpu(call)?;
-        return Ok(multiplied(&left.contiguous()?, &right.contiguous()?, shape)?);
+        return Ok(multiply(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
         // Candle converts everything behind a view: a whole trace for one of its rows.
@@ -34,9 +34,9 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
 fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     let own = left.device().is_cpu() && !utils::has_mkl() && !utils::has_accelerate();
     if own && left.rank() == 2 {
-        return Ok(multiplied(&readable(left)?, &readable(right)?, shape)?);
+        return Ok(multiply(&with_nonzero_strides(left)?, &with_nonzero_strides(right)?, shape)?);
     }
-    let [left, right] = [one_batch_axis(&readable(left)?)?, one_batch_axis(&readable(right)?)?];
+    let [left, right] = [merge_batch_axes(&with_nonzero_strides(left)?)?, merge_batch_axes(&with_nonzero_strides(right)?)?];
     // One right matrix for all batches of the left: one tall product. (Candle decides so without checking strides.)
     let is_shared = right.stride()[0] == 0;
     let left = if is_shared { left.contiguous()? } else { left };
@@ -44,17 +44,17 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
         _ if !own => left.matmul(&right)?.reshape(shape)?,
         (batch, rows, inner) if is_shared => {
             let tall = left.reshape((1, batch * rows, inner))?;
-            multiplied(&tall, &right.narrow(0, 0, 1)?, shape)?
+            multiply(&tall, &right.narrow(0, 0, 1)?, shape)?
         }
-        _ => multiplied(&left, &right, shape)?,
+        _ => multiply(&left, &right, shape)?,
     };
     Ok(product)
 }
 
 /// Multiplies matrices, none of them empty, into this shape. Floats have at most one batch axis and any strides;
 /// integers are contiguous.
-fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
-    let multiply = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
+fn multiply(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
+    let kernel = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
         let rank = l1.dims().len();
         let sizes = [l1.dims()[rank - 2], l1.dims()[rank - 1], l2.dims()[rank - 1]];
         macro_rules! products {
@@ -73,7 +73,7 @@ fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::
         let products = products!(floats: F16, F32, F64; integers: U8, U32, I32, I64);
         Ok((products, Shape::from(shape.clone())))
     };
-    left.apply_op2_no_bwd(right, &Kernel("funcify-products", multiply))
+    left.apply_op2_no_bwd(right, &Kernel("funcify-products", kernel))
 }
 
 /// Returns a view of the matrices of a tensor of rank 3, or of the one of rank 2.
@@ -87,14 +87,14 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
 }
 
 /// Returns the tensor with matrices that have nonzero strides: a matrix that repeats a row or a column is copied.
-fn readable(x: &Tensor) -> candle_core::Result<Tensor> {
+fn with_nonzero_strides(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);
     if repeats { x.contiguous() } else { Ok(x.clone()) }
 }
 
 /// Merges all batch axes into one; a view if the tensor is contiguous.
-fn one_batch_axis(x: &Tensor) -> candle_core::Result<Tensor> {
+fn merge_batch_axes(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     match rank {
         2 => return x.unsqueeze(0),

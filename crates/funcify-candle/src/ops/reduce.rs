@@ -7,10 +7,10 @@ use candle_core::{DType as CandleDType, WithDType};
 use funcify_core::HostTensor;
 
 use super::prelude::*;
-use crate::cpu::{Shared, fold_columns, map_rows, with_element, with_integer};
+use crate::cpu::{KernelFn, fold_columns, map_rows, with_element, with_integer};
 
 /// The row length from which combining whole rows is faster than moving the axes to the end.
-const SMALLEST_ROW: usize = 4;
+const MIN_ROW: usize = 4;
 
 funcify!(Candle, ops::Reduce, |call, [x]| reduce(&call, &x));
 
@@ -49,7 +49,7 @@ fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
 }
 
 /// Returns the largest or smallest element; `pick` chooses one of two.
-fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + Shared) -> Outcome {
+fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + KernelFn) -> Outcome {
     match whole_rows(x, &call.op.axes) {
         Some(range) => fold_columns(call, x, range, pick),
         None => map_rows(call, x, &call.op.axes, move |row: &[E]| row.iter().copied().fold(row[0], pick)),
@@ -60,7 +60,7 @@ fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn
 fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
     let (first, end) = (*axes.first()?, axes.last()? + 1);
     let row: usize = x.dims()[end..].iter().product();
-    let whole = end - first == axes.len() && row >= SMALLEST_ROW && x.is_contiguous() && x.device().is_cpu();
+    let whole = end - first == axes.len() && row >= MIN_ROW && x.is_contiguous() && x.device().is_cpu();
     whole.then_some([first, end])
 }
 

@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, DType, Layout, WithDType};
 
 use super::prelude::*;
-use crate::cpu::{Kernel, Shared, contiguous, require_cpu, with_element, with_float, with_integer};
+use crate::cpu::{Kernel, KernelFn, contiguous, require_cpu, with_element, with_float, with_integer};
 
 funcify!(Candle, ops::Scatter, |call, [x, indices, updates]| scatter(&call, x, &indices, &updates));
 
@@ -32,7 +32,7 @@ fn update<E: WithDType>(
     call: &Call<'_, ops::Scatter>,
     [x, indices, updates]: [Tensor; 3],
     axis: usize,
-    combine: impl Fn(E, E) -> E + Shared,
+    combine: impl Fn(E, E) -> E + KernelFn,
 ) -> Outcome {
     require_cpu(call)?;
     let update = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout, s3: &CpuStorage, l3: &Layout| {

@@ -13,7 +13,7 @@ fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
         return Err(Box::new(call.place().mismatch("the slice", expected, format!("{start}..{limit}"), fix)));
     }
     let part = narrow(x, *axis, start, limit - start)?;
-    Ok(if *step == 1 { part } else { every(&part, *axis, *step)? })
+    Ok(if *step == 1 { part } else { take_every(&part, *axis, *step)? })
 }
 
 /// Returns part of an axis as a view. An empty part is a new tensor: Candle's copies of an empty view may start
@@ -24,13 +24,13 @@ pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> cand
 }
 
 /// Returns the elements 0, step, 2 step, .. of an axis.
-pub(super) fn every(x: &Tensor, axis: usize, step: usize) -> candle_core::Result<Tensor> {
+pub(super) fn take_every(x: &Tensor, axis: usize, step: usize) -> candle_core::Result<Tensor> {
     let indices: Vec<i64> = (0..x.dim(axis)? as i64).step_by(step).collect();
-    pick(x, axis, indices)
+    select_indices(x, axis, indices)
 }
 
 /// Selects elements of an axis by index.
-pub(super) fn pick(x: &Tensor, axis: usize, indices: Vec<i64>) -> candle_core::Result<Tensor> {
+pub(super) fn select_indices(x: &Tensor, axis: usize, indices: Vec<i64>) -> candle_core::Result<Tensor> {
     if x.elem_count() == 0 || indices.is_empty() {
         let mut shape = x.dims().to_vec();
         shape[axis] = indices.len();

@@ -9,7 +9,7 @@ funcify!(Candle, ops::Take, |call, [x, indices]| take(&call, &x, &indices));
 fn take(call: &Call<'_, ops::Take>, x: &Tensor, indices: &Tensor) -> Outcome {
     let axis = call.op.axis;
     let shape = output_shape(call)?;
-    let size = not_empty(call, x, indices, axis)?;
+    let size = check_not_empty(call, x, indices, axis)?;
     if shape.contains(&0) {
         return call.backend.zeros(&shape, call.dtype(0));
     }
@@ -17,13 +17,13 @@ fn take(call: &Call<'_, ops::Take>, x: &Tensor, indices: &Tensor) -> Outcome {
         let index = read_index(indices)?.clamp(0, size as i64 - 1) as usize;
         return Ok(x.narrow(axis, index, 1)?.squeeze(axis)?);
     }
-    let indices = clamped(call, indices, size)?.flatten_all()?;
+    let indices = clamp_indices(call, indices, size)?.flatten_all()?;
     let rows = x.contiguous()?.index_select(&indices, axis)?;
     Ok(if rows.dims() == shape { rows } else { rows.reshape(shape)? })
 }
 
 /// Returns the size of an axis; an error if it is zero and an index needs one of its elements.
-pub(super) fn not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axis: usize) -> Outcome<usize> {
+pub(super) fn check_not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axis: usize) -> Outcome<usize> {
     let size = x.dim(axis)?;
     if size == 0 && indices.elem_count() > 0 {
         let found = format!("{:?}", x.dims());
@@ -35,7 +35,7 @@ pub(super) fn not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axi
 
 /// Returns indices as contiguous i64 within `0..size`. As i64 no index is the largest of its type, which Candle would
 /// skip.
-pub(super) fn clamped<O>(call: &Call<'_, O>, indices: &Tensor, size: usize) -> Outcome {
+pub(super) fn clamp_indices<O>(call: &Call<'_, O>, indices: &Tensor, size: usize) -> Outcome {
     let last = size.saturating_sub(1) as i64;
     with_integer!(call, indices, I => map1(call, indices, move |index: I| i64::from(index).clamp(0, last)))
 }

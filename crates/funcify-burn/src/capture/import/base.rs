@@ -21,13 +21,13 @@ pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Imported {
         }
         Op::Permute(op) => env.get(&op.input)?.transpose(op.axes.clone()),
         Op::Flip(op) => op.axes.iter().fold(env.get(&op.input)?, |x, axis| x.reverse(*axis as i64)),
-        Op::Slice(op) => sliced(env.get(&op.tensor)?, &op.ranges, sizes(&op.tensor)),
+        Op::Slice(op) => slice_ranges(env.get(&op.tensor)?, &op.ranges, sizes(&op.tensor)),
         Op::SliceAssign(op) => {
             if op.ranges.iter().any(|range| range.step != 1) {
                 return None;
             }
             let (x, part) = (env.get(&op.tensor)?, env.get(&op.value)?);
-            assigned(x, &op.ranges, sizes(&op.tensor), 0, part)
+            assign_ranges(x, &op.ranges, sizes(&op.tensor), 0, part)
         }
         Op::Select(op) => env.get(&op.tensor)?.take(op.dim as i64, env.get(&op.indices)?),
         Op::SelectAssign(op) => {
@@ -35,12 +35,12 @@ pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Imported {
             let mut along = vec![1; sizes(&op.tensor).len()];
             along[op.dim] = sizes(&op.indices)[0];
             let indices = env.get(&op.indices)?.reshape(along.as_slice()).broadcast_to(shape(&op.value));
-            scattered(x, op.dim, indices, value, op.update)?
+            scatter(x, op.dim, indices, value, op.update)?
         }
         Op::Gather(op) => env.get(&op.tensor)?.gather(op.dim as i64, env.get(&op.indices)?),
         Op::Scatter(op) => {
             let (x, indices, value) = (env.get(&op.tensor)?, env.get(&op.indices)?, env.get(&op.value)?);
-            scattered(x, op.dim, indices, value, op.update)?
+            scatter(x, op.dim, indices, value, op.update)?
         }
         Op::MaskWhere(op) => select(env.get(&op.mask)?, env.get(&op.value)?, env.get(&op.tensor)?),
         Op::MaskFill(op) => {
@@ -64,8 +64,8 @@ pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Imported {
             let positions = funcify_core::HostTensor::from_vec(positions, [starts.len(), op.size])?;
             env.get(&op.input)?.take(op.dim as i64, constant(positions)).move_axis(op.dim as i64 + 1, -1)
         }
-        Op::Empty(op) | Op::Zeros(op) => filled(op, 0.0)?,
-        Op::Ones(op) => filled(op, 1.0)?,
+        Op::Empty(op) | Op::Zeros(op) => filled_with(op, 0.0)?,
+        Op::Ones(op) => filled_with(op, 1.0)?,
         Op::All(op) => env.get(&op.input)?.all(..).reshape(shape(&op.out)),
         Op::Any(op) => env.get(&op.input)?.any(..).reshape(shape(&op.out)),
         Op::AllDim(op) => env.get(&op.input)?.all(op.axis as i64).reshape(shape(&op.out)),
@@ -82,7 +82,7 @@ fn not_equal(x: Value, y: Value) -> Value {
     if is_bool(x) { x ^ y } else { x.ne(y) }
 }
 
-fn filled(op: &CreationOpIr, element: f64) -> Option<Value> {
+fn filled_with(op: &CreationOpIr, element: f64) -> Option<Value> {
     Some(match dtype_of(&op.out)? {
         DType::Bool => constant(funcify_core::HostTensor::scalar(element != 0.0)).broadcast_to(shape(&op.out)),
         dtype => full(shape(&op.out), dtype, element),
@@ -90,7 +90,7 @@ fn filled(op: &CreationOpIr, element: f64) -> Option<Value> {
 }
 
 /// Slices a value by Burn's ranges. A negative step walks its range from the end.
-fn sliced(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
+fn slice_ranges(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     ranges.iter().zip(sizes).enumerate().fold(x, |x, (axis, (range, size))| {
         let (positions, step) = range.to_range_and_step(*size);
         if positions == (0..*size) && step == 1 {
@@ -105,14 +105,14 @@ fn sliced(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
 }
 
 /// Replaces the part of a value that the ranges select; their steps are 1.
-fn assigned(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
+fn assign_ranges(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
     let Some(range) = ranges.get(axis) else {
         return part;
     };
     let positions = range.to_range(sizes[axis]);
     let (start, end) = (positions.start as i64, positions.end as i64);
     let along = axis as i64;
-    let inner = assigned(x.slice(along, start..end), ranges, sizes, axis + 1, part);
+    let inner = assign_ranges(x.slice(along, start..end), ranges, sizes, axis + 1, part);
     let mut parts = vec![inner];
     if start > 0 {
         parts.insert(0, x.slice(along, 0..start));
@@ -123,7 +123,7 @@ fn assigned(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Valu
     if parts.len() == 1 { parts[0] } else { concat(&parts, along) }
 }
 
-fn scattered(x: Value, axis: usize, indices: Value, value: Value, update: IndexingUpdateOp) -> Option<Value> {
+fn scatter(x: Value, axis: usize, indices: Value, value: Value, update: IndexingUpdateOp) -> Option<Value> {
     let mode = match update {
         IndexingUpdateOp::Assign => ScatterMode::Set,
         IndexingUpdateOp::Add => ScatterMode::Add,

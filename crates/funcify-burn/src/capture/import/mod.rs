@@ -11,7 +11,7 @@ mod numeric;
 
 use funcify_core::{Shape, constant};
 
-use super::inner::{self, Inner};
+use super::inner::{self, InnerLoop};
 use super::record::{Record, dtype_of, op_name, unsupported};
 use super::*;
 use crate::data;
@@ -31,7 +31,7 @@ struct Env {
 pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Vec<Value>> {
     let env = Env { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
     for (number, data) in &record.constants {
-        let dtype = crate::dtypes::named(data.dtype());
+        let dtype = crate::dtypes::from_burn(data.dtype());
         let host = dtype.map(|dtype| data::host(data.clone(), dtype, data.shape().as_slice()));
         let host = host.transpose().map_err(|error| unsupported(at, "a constant", &error.to_string(), ""))?;
         if let Some(host) = host {
@@ -41,10 +41,10 @@ pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Ve
     env.add(at, &record.ops)?;
     let missing =
         || unsupported(at, "the closure", "one of its results was not recorded", "return values that it computes");
-    record.outputs.iter().map(|id| env.of(*id).ok_or_else(missing)).collect()
+    record.outputs.iter().map(|id| env.get_by_id(*id).ok_or_else(missing)).collect()
 }
 
-fn no_row(at: &Place, op: &OperationIr) -> funcify_core::Error {
+fn no_translation_error(at: &Place, op: &OperationIr) -> funcify_core::Error {
     let name = op_name(op);
     let (reason, fix) = match name.as_str() {
         "Random" | "IntRandom" => {
@@ -62,14 +62,14 @@ impl Env {
         let mut next = 0;
         while let Some(op) = ops.get(next) {
             next += 1;
-            if let Some((inner, begin)) = inner::begins(op) {
+            if let Some((inner, begin)) = inner::loop_begun_by(op) {
                 let missing = || unsupported(at, "a loop in the closure", "its body has failed", "return its error");
-                let (body, end) = inner::body(&ops[next..]).ok_or_else(missing)?;
+                let (body, end) = inner::split_body(&ops[next..]).ok_or_else(missing)?;
                 let results = self.add_loop(at, &inner, begin, body, end)?;
                 self.bind(at, &ops[next + body.len()], results)?;
                 next += body.len() + 1;
             } else {
-                self.bind(at, op, self.row(op).ok_or_else(|| no_row(at, op))?)?;
+                self.bind(at, op, self.row(op).ok_or_else(|| no_translation_error(at, op))?)?;
             }
         }
         Ok(())
@@ -78,7 +78,7 @@ impl Env {
     /// Binds the results of an op to their values.
     fn bind(&self, at: &Place, op: &OperationIr, values: Vec<Value>) -> Result<()> {
         for (tensor, value) in op.outputs().zip(values) {
-            let value = self.checked(at, op, tensor, value)?;
+            let value = self.check_type(at, op, tensor, value)?;
             self.values.borrow_mut().insert(tensor.id.value(), value);
         }
         Ok(())
@@ -88,26 +88,26 @@ impl Env {
     fn add_loop(
         &self,
         at: &Place,
-        inner: &Inner,
+        inner: &InnerLoop,
         begin: &CustomOpIr,
         body: &[OperationIr],
         end: &CustomOpIr,
     ) -> Result<Vec<Value>> {
-        let lost = || unsupported(at, "a loop in the closure", "it uses a tensor that was not recorded", "");
+        let not_recorded = || unsupported(at, "a loop in the closure", "it uses a tensor that was not recorded", "");
         let all = |tensors: &[TensorIr]| tensors.iter().map(|tensor| self.get(tensor)).collect::<Option<Vec<_>>>();
-        let mut init = all(&begin.inputs).ok_or_else(lost)?;
+        let mut init = all(&begin.inputs).ok_or_else(not_recorded)?;
         let xs = init.split_off(inner.carries);
         let options = ScanOptions::new().length(inner.steps);
         let options = if inner.is_reversed { options.reverse() } else { options };
-        let refusal = Refusal::default();
+        let deferred = DeferredError::default();
         let (mut results, ys) = scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
             let params = begin.outputs.iter().map(|tensor| tensor.id.value());
             self.values.borrow_mut().extend(params.zip(carry.iter().chain(&row).copied()));
-            let results = self.add(at, body).and_then(|()| all(&end.inputs).ok_or_else(lost));
-            refusal.results(results.map(|results| parted(results, inner.carries)), || (carry, Vec::new()))
+            let results = self.add(at, body).and_then(|()| all(&end.inputs).ok_or_else(not_recorded));
+            deferred.unwrap_or_keep(results.map(|results| split_carry(results, inner.carries)), || (carry, Vec::new()))
         });
         results.extend(ys);
-        refusal.or(Ok(results))
+        deferred.into_result(Ok(results))
     }
 
     fn row(&self, op: &OperationIr) -> Imported {
@@ -119,18 +119,18 @@ impl Env {
             OperationIr::Bool(op) => numeric::bool_row(self, op),
             OperationIr::Activation(op) => float::activation_row(self, op),
             OperationIr::Module(op) => module::row(self, op),
-            OperationIr::Custom(_) => one(self.get(stops::of(op)?.inputs.first()?)?.stop_gradient()),
+            OperationIr::Custom(_) => one(self.get(stops::as_stop(op)?.inputs.first()?)?.stop_gradient()),
             OperationIr::Init(_) | OperationIr::Drop(_) | OperationIr::Distributed(_) => None,
         }
     }
 
-    fn of(&self, id: u64) -> Option<Value> {
+    fn get_by_id(&self, id: u64) -> Option<Value> {
         self.values.borrow().get(&id).copied()
     }
 
     /// Returns the value of an operand.
     fn get(&self, tensor: &TensorIr) -> Option<Value> {
-        self.of(tensor.id.value())
+        self.get_by_id(tensor.id.value())
     }
 
     /// Returns the values of two operands in one dtype. Burn mixes integer dtypes where constants have the default one.
@@ -141,7 +141,7 @@ impl Env {
     }
 
     /// Checks that a result has the type that Burn recorded, and returns it.
-    fn checked(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
+    fn check_type(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
         let Some(dtype) = dtype_of(tensor) else {
             let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);
             return Err(unsupported(at, &what, "funcify does not have this dtype", "use another dtype"));

@@ -8,7 +8,7 @@ use super::numeric::at_least;
 use super::{Env, Imported, float_of, number, one, shape, sizes};
 
 /// Computes the convolution of an op without its bias. A macro because Burn has separate types for one and two axes.
-macro_rules! convolved {
+macro_rules! convolve {
     ($env:expr, $op:expr) => {{
         let options = ConvOptions {
             strides: $op.options.stride,
@@ -27,14 +27,14 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
         Op::Embedding(op) => env.get(&op.weights)?.take(0, env.get(&op.indices)?),
         Op::Linear(op) => {
             let x = env.get(&op.x)?.matmul(env.get(&op.weight)?);
-            added(x, op.bias.as_ref().map(|bias| env.get(bias)))?
+            add_bias(x, op.bias.as_ref().map(|bias| env.get(bias)))?
         }
         Op::LayerNorm(op) => {
             let x = env.get(&op.input)?;
             let centred = x - x.mean(-1).unsqueeze(-1);
             let variance = centred.square().mean(-1).unsqueeze(-1);
             let scaled = centred / (variance + number(&op.epsilon, x)).sqrt() * env.get(&op.gamma)?;
-            added(scaled, op.beta.as_ref().map(|beta| env.get(beta)))?
+            add_bias(scaled, op.beta.as_ref().map(|beta| env.get(beta)))?
         }
         Op::BatchNorm(op) => {
             let x = env.get(&op.x)?;
@@ -46,11 +46,11 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
         }
         Op::Conv1d(op) => {
             let bias = |bias: &TensorIr| env.get(bias).map(|bias| bias.unsqueeze(1));
-            added(convolved!(env, op), op.bias.as_ref().map(bias))?
+            add_bias(convolve!(env, op), op.bias.as_ref().map(bias))?
         }
         Op::Conv2d(op) => {
             let bias = |bias: &TensorIr| env.get(bias).map(|bias| bias.unsqueeze(1).unsqueeze(2));
-            added(convolved!(env, op), op.bias.as_ref().map(bias))?
+            add_bias(convolve!(env, op), op.bias.as_ref().map(bias))?
         }
         Op::Attention(op) => attention(env, op)?,
         _ => return None,
@@ -58,7 +58,7 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
 }
 
 /// Adds the bias if there is one.
-fn added(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
+fn add_bias(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     match bias {
         None => Some(x),
         Some(bias) => Some(x + bias?),

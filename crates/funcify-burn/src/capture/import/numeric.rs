@@ -54,26 +54,26 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Imported {
             let like = funcify_core::full(funcify_core::Shape::scalar(), dtype_of(&op.out)?, 0.0);
             number(&op.value, like).broadcast_to(shape(&op.out))
         }
-        Op::Sum(op) => all(env, op, |x| x.sum(..))?,
-        Op::Mean(op) => all(env, op, |x| x.mean(..))?,
-        Op::Prod(op) => all(env, op, |x| x.prod(..))?,
-        Op::Max(op) => all(env, op, |x| largest(flat(x), 0))?,
-        Op::Min(op) => all(env, op, |x| smallest(flat(x), 0))?,
-        Op::MaxAbs(op) => all(env, op, |x| largest(flat(x).abs(), 0))?,
-        Op::SumDim(op) => along(env, op, |x, axis| x.sum(axis))?,
-        Op::MeanDim(op) => along(env, op, |x, axis| x.mean(axis))?,
-        Op::ProdDim(op) => along(env, op, |x, axis| x.prod(axis))?,
-        Op::MaxDim(op) => along(env, op, largest)?,
-        Op::MinDim(op) => along(env, op, smallest)?,
-        Op::MaxAbsDim(op) => along(env, op, |x, axis| largest(x.abs(), axis))?,
-        Op::ArgMax(op) => along(env, op, |x, axis| x.argmax(axis))?,
-        Op::ArgMin(op) => along(env, op, |x, axis| x.argmin(axis))?,
+        Op::Sum(op) => reduce_all(env, op, |x| x.sum(..))?,
+        Op::Mean(op) => reduce_all(env, op, |x| x.mean(..))?,
+        Op::Prod(op) => reduce_all(env, op, |x| x.prod(..))?,
+        Op::Max(op) => reduce_all(env, op, |x| largest(flatten(x), 0))?,
+        Op::Min(op) => reduce_all(env, op, |x| smallest(flatten(x), 0))?,
+        Op::MaxAbs(op) => reduce_all(env, op, |x| largest(flatten(x).abs(), 0))?,
+        Op::SumDim(op) => reduce_axis(env, op, |x, axis| x.sum(axis))?,
+        Op::MeanDim(op) => reduce_axis(env, op, |x, axis| x.mean(axis))?,
+        Op::ProdDim(op) => reduce_axis(env, op, |x, axis| x.prod(axis))?,
+        Op::MaxDim(op) => reduce_axis(env, op, largest)?,
+        Op::MinDim(op) => reduce_axis(env, op, smallest)?,
+        Op::MaxAbsDim(op) => reduce_axis(env, op, |x, axis| largest(x.abs(), axis))?,
+        Op::ArgMax(op) => reduce_axis(env, op, |x, axis| x.argmax(axis))?,
+        Op::ArgMin(op) => reduce_axis(env, op, |x, axis| x.argmin(axis))?,
         Op::SumDims(op) => {
             let axes: Vec<i64> = op.axes.iter().map(|axis| *axis as i64).collect();
             env.get(&op.input)?.sum(funcify_core::Axes::These(axes)).reshape(shape(&op.out))
         }
-        Op::MaxDimWithIndices(op) => return with_position(env, op, |x, axis| [largest(x, axis), x.argmax(axis)]),
-        Op::MinDimWithIndices(op) => return with_position(env, op, |x, axis| [smallest(x, axis), x.argmin(axis)]),
+        Op::MaxDimWithIndices(op) => return reduce_axis_with_position(env, op, |x, axis| [largest(x, axis), x.argmax(axis)]),
+        Op::MinDimWithIndices(op) => return reduce_axis_with_position(env, op, |x, axis| [smallest(x, axis), x.argmin(axis)]),
         Op::TopKWithIndices(op) => {
             let (values, positions) = env.get(&op.tensor)?.top_k(op.dim as i64, op.k);
             return Some(vec![values, positions]);
@@ -136,23 +136,23 @@ pub(super) fn with_number(env: &Env, op: &ScalarOpIr, f: impl FnOnce(Value, Valu
 }
 
 /// Imports a reduction of all axes to one element.
-fn all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Value> {
+fn reduce_all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }
 
 /// Imports a reduction along an axis; the axis stays with size 1.
-fn along(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
+fn reduce_axis(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
 }
 
 /// Imports a reduction along an axis that also returns the element's position; the axis stays with size 1.
-fn with_position(env: &Env, op: &ReduceDimWithIndicesOpIr, f: impl FnOnce(Value, i64) -> [Value; 2]) -> Imported {
+fn reduce_axis_with_position(env: &Env, op: &ReduceDimWithIndicesOpIr, f: impl FnOnce(Value, i64) -> [Value; 2]) -> Imported {
     let [value, position] = f(env.get(&op.tensor)?, op.dim as i64);
     Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))])
 }
 
 /// Flattens a value to one axis.
-fn flat(x: Value) -> Value {
+fn flatten(x: Value) -> Value {
     x.reshape([x.shape().elements()])
 }
 

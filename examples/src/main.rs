@@ -67,11 +67,7 @@ const EXAMPLES: &[Example] = &[
         "a branch on a size: attention masks a prompt but not a single token",
         Graph(shape_dependent::show),
     ),
-    (
-        "chunked_loss",
-        "cross-entropy whose logits never exist at once, and its memory",
-        Graph(chunked_loss::show),
-    ),
+    ("chunked_loss", "cross-entropy whose logits never exist at once, and its memory", Graph(chunked_loss::show)),
     ("clamp_invalid", "clamps values that overflowed and leaves others alone", Graph(clamp_invalid::show)),
     ("burn_model", "a Burn module whose loop is replaced by one line", BurnModel(burn_model::run)),
     (
@@ -115,7 +111,7 @@ impl Run {
     }
 
     /// Picks the small setting for a quick run, else the full one.
-    fn pick<T>(&self, quick: T, full: T) -> T {
+    fn quick_or_full<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 

@@ -37,7 +37,9 @@ pub(crate) fn waits_for_device(subject: &Subject) -> bool {
 
 fn subject(name: &str) -> Result<Subject> {
     let expectations = match DECLARED.iter().find(|(backend, ..)| *backend == name) {
-        Some((_, text)) => Expectations::parse(text).map_err(|reason| anyhow!("conformance.toml of {name}: {reason}"))?,
+        Some((_, text)) => {
+            Expectations::parse(text).map_err(|reason| anyhow!("conformance.toml of {name}: {reason}"))?
+        }
         None => Expectations::default(),
     };
     let executor = match open_backend(name) {

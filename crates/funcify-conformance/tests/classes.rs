@@ -45,7 +45,8 @@ fn add_nodes(graph: &Graph, seen: &mut BTreeSet<String>, found: &mut Vec<Applied
         let bodies = node.op.bodies();
         bodies.iter().for_each(|body| add_nodes(body, seen, found));
         let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
-        let are_small = operands.iter().chain(&results).all(|ty| elements(ty).is_some_and(|count| count <= MOST_ELEMENTS));
+        let are_small =
+            operands.iter().chain(&results).all(|ty| elements(ty).is_some_and(|count| count <= MOST_ELEMENTS));
         let is_binding = matches!(node.op.class(), OpClass::Binding(_) | OpClass::Control(_));
         if is_binding || !are_small || !seen.insert(format!("{:?} {operands:?}", node.op)) {
             continue;
@@ -111,7 +112,8 @@ fn lane(tensor: &HostTensor, axis: usize, index: usize) -> Vec<String> {
 fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
     let (mut draw, mut checked, mut wrong) = (Draw(0x9e37_79b9_7f4a_7c15), BTreeMap::new(), Vec::new());
     for applied in APPLIED.iter() {
-        let (operands, results): (Vec<_>, Vec<_>) = (applied.operands.iter().collect(), applied.results.iter().collect());
+        let (operands, results): (Vec<_>, Vec<_>) =
+            (applied.operands.iter().collect(), applied.results.iter().collect());
         let first = shape(results[0]).expect("sizes are known");
         for (axis, size) in first.iter().enumerate().filter(|(_, size)| **size > 1) {
             let Some(lanes) = applied.op().lanes_along(axis, &operands, &results) else { continue };
@@ -125,7 +127,8 @@ fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
                         if at[own] == index { kept.at(at) } else { draw.scalar(kept.dtype()) }
                     });
                 }
-                let (Ok(ours), Ok(others)) = (evaluate(&applied.graph, &before), evaluate(&applied.graph, &after)) else {
+                let (Ok(ours), Ok(others)) = (evaluate(&applied.graph, &before), evaluate(&applied.graph, &after))
+                else {
                     continue;
                 };
                 *checked.entry(applied.op().name()).or_insert(0) += 1;
@@ -135,7 +138,12 @@ fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} lanes depend on others, the first:\n{}", wrong.len(), wrong[..wrong.len().min(8)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} lanes depend on others, the first:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(8)].join("\n")
+    );
     for name in LANES {
         assert!(checked.contains_key(name), "no case has an independent lane of `{name}`: {checked:?}");
     }
@@ -143,15 +151,34 @@ fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
 
 /// The ops with attributes that have independent lanes beside their axes.
 const LANES: [&str; 19] = [
-    "reshape", "broadcast", "transpose", "concat", "slice", "reverse", "pad", "dynamic_slice", "dynamic_update", "scatter",
-    "take", "gather", "reduce", "argmax", "cumulative", "sort", "matmul", "conv", "threefry",
+    "reshape",
+    "broadcast",
+    "transpose",
+    "concat",
+    "slice",
+    "reverse",
+    "pad",
+    "dynamic_slice",
+    "dynamic_update",
+    "scatter",
+    "take",
+    "gather",
+    "reduce",
+    "argmax",
+    "cumulative",
+    "sort",
+    "matmul",
+    "conv",
+    "threefry",
 ];
 
 #[test]
 fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
     let (mut draw, mut checked, mut wrong) = (Draw(0x2545_f491_4f6c_dd1d), BTreeMap::new(), Vec::new());
     let in_double = |ty: &&TensorType| !ty.dtype.is_float() || ty.dtype == DType::F64 || ty.dtype == DType::F32;
-    for applied in APPLIED.iter().filter(|applied| applied.operands.iter().chain(&applied.results).all(|ty| in_double(&ty))) {
+    for applied in
+        APPLIED.iter().filter(|applied| applied.operands.iter().chain(&applied.results).all(|ty| in_double(&ty)))
+    {
         let all: Vec<usize> = (0..applied.operands.len()).collect();
         let groups: Vec<&[usize]> = match applied.op().linearity() {
             Linearity::None | Linearity::OfBodies => continue,
@@ -171,7 +198,9 @@ fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
                 }
                 evaluate(&applied.graph, &operands)
             };
-            let (Ok(one), Ok(two), Ok(sum)) = (with(&|a, _| a), with(&|_, b| b), with(&|a, b| a - 2.0 * b)) else { continue };
+            let (Ok(one), Ok(two), Ok(sum)) = (with(&|a, _| a), with(&|_, b| b), with(&|a, b| a - 2.0 * b)) else {
+                continue;
+            };
             *checked.entry(applied.op().name()).or_insert(0) += 1;
             let is_sum = |at: usize| {
                 let (one, two, sum) = (one[at].to_f64_vec(), two[at].to_f64_vec(), sum[at].to_f64_vec());
@@ -182,7 +211,12 @@ fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} ops are not linear, the first:\n{}", wrong.len(), wrong[..wrong.len().min(8)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} ops are not linear, the first:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(8)].join("\n")
+    );
     assert!(checked.len() > 20, "{checked:?}");
 }
 

@@ -251,7 +251,8 @@ impl Engine {
     /// Runs the engine on slices of its element type, and writes into the caller's slices. Calls after the first one
     /// allocate nothing. Not for engines that may refuse a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
-        let executors = T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
+        let executors =
+            T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
         let ran = executors.run(&self.plan, operands.iter().copied().map(Some), results, &|| false)?;
         if ran { Ok(()) } else { Err("the call was stopped".into()) }
     }

@@ -45,8 +45,8 @@ impl<B: Backend> Lowering<'_, B> {
         });
         if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
             // A negative count is rejected when the loop runs.
-            let most =
-                usize::try_from(most.max(0)).map_err(|_| declined("it may run more steps than memory can hold rows"))?;
+            let most = usize::try_from(most.max(0))
+                .map_err(|_| declined("it may run more steps than memory can hold rows"))?;
             if most > MOST_ROWS && late.has_traces() {
                 return Err(declined("it ends early, and its traces may be long"));
             }

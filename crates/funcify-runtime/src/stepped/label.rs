@@ -258,8 +258,7 @@ impl<'g> Labelling<'g> {
                 (Returned::Last(count), Start::Given(given)) if count <= given + 1 => Label::Now,
                 (Returned::Last(1), _) => Label::Now,
                 (Returned::Last(_), _) => {
-                    let (reason, fix) =
-                        ("it returns the last rows of several steps", "return all of its rows");
+                    let (reason, fix) = ("it returns the last rows of several steps", "return all of its rows");
                     return refused(at, format!("trace {number} ({})", buffer.kind()), reason, fix);
                 }
             });

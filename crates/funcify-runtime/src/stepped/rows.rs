@@ -90,9 +90,7 @@ pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
             "pass it as a sequence, or count in a carry of the loop",
         ),
         OpClass::Movement(Movement::Slice(_)) | OpClass::Indexing(Indexing::DynamicSlice(_)) => choice,
-        OpClass::Movement(Movement::Reverse(_)) => {
-            ("it reorders the steps", "reverse the sequence before the program")
-        }
+        OpClass::Movement(Movement::Reverse(_)) => ("it reorders the steps", "reverse the sequence before the program"),
         OpClass::Movement(Movement::Pad(_) | Movement::Concat(_)) | OpClass::Product(Product::Conv(_)) => (
             "it needs rows of later steps, or adds rows after the last step",
             "add all new rows before the first step: `pad(axis, rows, 0, number)`",

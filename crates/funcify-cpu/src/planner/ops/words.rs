@@ -75,7 +75,8 @@ impl Scope<'_, '_> {
         };
         self.planner.emitter.threefry(op.words, &matrix, [&key, &counter])?;
         if place.is_none() {
-            let made = matrix.reshaped(&shape).ok_or_else(|| Declined::new(op.name(), "its result is not contiguous"))?;
+            let made =
+                matrix.reshaped(&shape).ok_or_else(|| Declined::new(op.name(), "its result is not contiguous"))?;
             self.planner.emitter.copy(&to, &made)?;
         }
         Ok(to)

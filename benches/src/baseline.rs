@@ -11,7 +11,7 @@ use crate::report::Run;
 use crate::rows::Measurement;
 
 /// The increase of a ratio that is tolerated regardless of its spread.
-const LEAST: f64 = 0.15;
+const MIN_INCREASE: f64 = 0.15;
 
 /// One ratio of an earlier run.
 #[derive(Serialize, Deserialize)]
@@ -29,7 +29,7 @@ fn path(root: &Path) -> PathBuf {
 }
 
 /// Saves the ratios of a run for later runs. Ratios of rows that were not run stay unchanged.
-pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
+pub(crate) fn save(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Measurement| {
         Some(Ratio {
             workload: row.workload.clone(),
@@ -41,7 +41,7 @@ pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
     };
     let path = path(root);
     let earlier = if path.exists() { read(&path)? } else { Vec::new() };
-    let ratios = renewed(earlier, run.rows.iter().filter_map(ratio).collect());
+    let ratios = merge_ratios(earlier, run.rows.iter().filter_map(ratio).collect());
     std::fs::write(&path, serde_json::to_string_pretty(&ratios)? + "\n")?;
     println!("{} ratios saved to {}", ratios.len(), path.display());
     Ok(())
@@ -53,7 +53,7 @@ fn read(path: &Path) -> Result<Vec<Ratio>> {
 }
 
 /// Replaces the earlier ratios of the same subjects with the new ones, and appends the remaining new ones.
-fn renewed(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
+fn merge_ratios(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     for new in new {
         let is_same = |ratio: &&mut Ratio| {
             (&ratio.workload, &ratio.phase, &ratio.subject) == (&new.workload, &new.phase, &new.subject)
@@ -72,14 +72,14 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     let earlier = read(&path)?;
     let worse = worse(&earlier, &run.rows);
     worse.iter().for_each(|line| println!("{line}"));
-    let count = compared(&earlier, &run.rows).count();
+    let count = common_rows(&earlier, &run.rows).count();
     println!("{count} ratios compared, {} worse", worse.len());
     ensure!(count > 0, "{} has none of this run's ratios; save those of a like run with `--keep`", path.display());
     Ok(worse.is_empty())
 }
 
 /// Returns the rows that occur in both runs.
-fn compared<'a>(
+fn common_rows<'a>(
     earlier: &'a [Ratio],
     rows: &'a [Measurement],
 ) -> impl Iterator<Item = (&'a Ratio, &'a Measurement, f64)> {
@@ -93,9 +93,9 @@ fn compared<'a>(
 }
 
 fn worse(earlier: &[Ratio], rows: &[Measurement]) -> Vec<String> {
-    let worse = compared(earlier, rows).filter_map(|(earlier, row, ratio)| {
+    let worse = common_rows(earlier, rows).filter_map(|(earlier, row, ratio)| {
         let change = ratio / earlier.ratio_to_hand_written - 1.0;
-        let noise = LEAST.max(2.0 * (earlier.spread + row.spread.unwrap_or_default()));
+        let noise = MIN_INCREASE.max(2.0 * (earlier.spread + row.spread.unwrap_or_default()));
         (change > noise).then(|| {
             let (name, before) =
                 (format!("{}, {}, {}", row.workload, row.phase, row.subject), earlier.ratio_to_hand_written);
@@ -121,7 +121,7 @@ mod tests {
             let (workload, phase, subject) = ("rnn T=1".into(), "forward".into(), subject.into());
             Ratio { workload, phase, subject, ratio_to_hand_written, spread: 0.0 }
         };
-        let kept = renewed(vec![ratio("cpu", 0.5), ratio("jax", 0.9)], vec![ratio("jax", 0.8), ratio("rlx", 2.0)]);
+        let kept = merge_ratios(vec![ratio("cpu", 0.5), ratio("jax", 0.9)], vec![ratio("jax", 0.8), ratio("rlx", 2.0)]);
         let kept: Vec<_> = kept.iter().map(|ratio| (ratio.subject.as_str(), ratio.ratio_to_hand_written)).collect();
         assert_eq!(kept, [("cpu", 0.5), ("jax", 0.8), ("rlx", 2.0)]);
     }
@@ -134,7 +134,7 @@ mod tests {
         };
         let mut samples = Samples::default();
         samples.add(vec![1.0, 1.0, 1.0], vec![1.0; 3]);
-        let mut row = Measurement::ran("rnn T=1", "candle-native", Phase::Forward, &samples, (None, None), None);
+        let mut row = Measurement::run_row("rnn T=1", "candle-native", Phase::Forward, &samples, (None, None), None);
         row.ratio_to_hand_written = Some(0.6);
         let line = "rnn T=1, forward, candle-native: 0.60 of the handwritten loop, was 0.50: 20 % worse, noise 15 %";
         assert_eq!(worse(&earlier(0.0), std::slice::from_ref(&row)), [line]);

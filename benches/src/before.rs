@@ -6,25 +6,25 @@
 use std::path::Path;
 
 use crate::rows::Measurement;
-use crate::subjects::{Earlier, Kind, Subject};
+use crate::subjects::{EarlierBuild, Kind, Subject};
 
 /// The tolerated ratio of a row's time to that of the earlier build.
 const ALLOWED: f64 = 1.05;
 
 /// Pairs each subject with the same subject in an earlier build. The new subjects are leaked, because all subjects are
 /// static.
-pub(crate) fn both(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {
+pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {
     let earlier = |subject: &'static Subject| -> &'static Subject {
-        let earlier: &'static Earlier =
-            Box::leak(Box::new(Earlier { program: program.display().to_string(), subject }));
-        let name = Box::leak(format!("{}{BEFORE}", subject.name).into_boxed_str());
-        Box::leak(Box::new(Subject { name, kind: Kind::Earlier(earlier), instead_of: None }))
+        let earlier: &'static EarlierBuild =
+            Box::leak(Box::new(EarlierBuild { program: program.display().to_string(), subject }));
+        let name = Box::leak(format!("{}{EARLIER_SUFFIX}", subject.name).into_boxed_str());
+        Box::leak(Box::new(Subject { name, kind: Kind::EarlierBuild(earlier), instead_of: None }))
     };
     subjects.iter().flat_map(|subject| [*subject, earlier(subject)]).collect()
 }
 
 /// The suffix of the names of an earlier build's subjects.
-const BEFORE: &str = ", before";
+const EARLIER_SUFFIX: &str = ", before";
 
 /// Prints each row that differs by more than [`ALLOWED`], and the number of those that do not. Returns `false` if a
 /// row is slower by that much. Skips `make` rows, which are measured only once.
@@ -33,8 +33,11 @@ pub(crate) fn print(rows: &[Measurement]) -> bool {
     println!("|---|---|---|--:|--:|--:|--:|");
     let (mut slower, mut faster, mut all, mut logarithms) = (0, 0, 0, 0.0);
     for row in rows.iter().filter(|row| !row.phase.starts_with("make")) {
-        let name = format!("{}{BEFORE}", row.subject);
-        let Some(before) = rows.iter().find(|other| other.is_beside(row) && other.subject == name) else { continue };
+        let name = format!("{}{EARLIER_SUFFIX}", row.subject);
+        let Some(before) = rows.iter().find(|other| other.has_same_workload_and_phase(row) && other.subject == name)
+        else {
+            continue;
+        };
         let ratio = row.low_s / before.low_s;
         all += 1;
         logarithms += ratio.ln();
@@ -68,7 +71,7 @@ mod tests {
     fn row(subject: &str, low: f64) -> Measurement {
         let mut samples = Samples::default();
         samples.add(vec![low, 2.0 * low], vec![low, low]);
-        Measurement::ran("rnn T=1", subject, Phase::Forward, &samples, (None, None), None)
+        Measurement::run_row("rnn T=1", subject, Phase::Forward, &samples, (None, None), None)
     }
 
     #[test]
@@ -80,7 +83,8 @@ mod tests {
 
     #[test]
     fn each_subject_stands_before_its_earlier_self() {
-        let names: Vec<&str> = both(&[&ALL[1]], Path::new("old")).iter().map(|subject| subject.name).collect();
+        let names: Vec<&str> =
+            with_earlier_build(&[&ALL[1]], Path::new("old")).iter().map(|subject| subject.name).collect();
         assert_eq!(names, ["cpu", "cpu, before"]);
     }
 }

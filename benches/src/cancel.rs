@@ -88,7 +88,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
         Err(reason) => eprintln!("burn-wgpu is skipped: {reason}"),
     }
     table.row("differentiating a large program", "core", false, &|size| {
-        let graph = straight(size.of(40_000))?;
+        let graph = program_without_loops(size.of(40_000))?;
         Ok(Box::new(move || Ok(graph.grad("x", GradOptions::new()).map(drop)?)))
     })?;
     table.row("a loop over a closure", "candle", true, &candle_closure)?;
@@ -121,9 +121,9 @@ impl Table<'_> {
         for after in self.after {
             // Meanwhile, the memory of the previous call is freed.
             std::thread::sleep(Duration::from_millis(300));
-            if let Some(late) = late(make(Size::Large)?, Duration::from_millis(*after))? {
+            if let Some(delay) = delay_after_cancellation(make(Size::Large)?, Duration::from_millis(*after))? {
                 cancelled += 1;
-                longest = longest.max(late);
+                longest = longest.max(delay);
             }
         }
         let is_met = longest <= ALLOWED + step;
@@ -153,7 +153,7 @@ fn duration(make: Make<'_>) -> Result<Duration> {
 }
 
 /// Returns how long a call goes on after its cancellation, or `None` if it ended before.
-fn late(mut run: Run, after: Duration) -> Result<Option<Duration>> {
+fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Duration>> {
     let handle = Cancellation::new();
     let (ended, has_ended) = mpsc::channel::<()>();
     std::thread::scope(|threads| {
@@ -198,7 +198,7 @@ fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
             [("products", 192, |h, w| h.matmul(w).tanh()), ("elements", 1000, |h, w| (h * w + 0.1).tanh())];
         for (of, width, step) in loops {
             table.row(&format!("a loop of {of}, {kind}"), name, true, &|size| {
-                called(backend, &repeated(size.of(steps), width, step)?, strategy, &[width, width])
+                compiled_call(backend, &matrix_loop(size.of(steps), width, step)?, strategy, &[width, width])
             })?;
         }
     }
@@ -206,22 +206,22 @@ fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
         [("native", LoopStrategy::Native), ("unrolled", LoopStrategy::Unroll), ("compiled", LoopStrategy::Auto)]
     {
         table.row(&format!("a loop with gigabytes of traces, {kind}"), name, true, &|size| {
-            called(backend, &traced(size.of(20_000))?, strategy, &[192, 192])
+            compiled_call(backend, &stacking_loop(size.of(20_000))?, strategy, &[192, 192])
         })?;
     }
     table.row("a loop of a number, compiled", name, false, &|size| {
-        called(backend, &number(size.of(1 << 36))?, LoopStrategy::Auto, &[])
+        compiled_call(backend, &scalar_loop(size.of(1 << 36))?, LoopStrategy::Auto, &[])
     })?;
     table.row("the gradient of a loop", name, true, &|size| {
-        let graph = repeated(size.of(4000), 192, |h, w| h.matmul(w).tanh())?;
+        let graph = matrix_loop(size.of(4000), 192, |h, w| h.matmul(w).tanh())?;
         let loss = Graph::build("loss", |g| {
             graph.apply(&[g.input("h", graph.input_type(0)), g.input("w", graph.input_type(1))])[0].sum(..)
         })?;
         let options = CompileOptions::default().grad_options(backend, None);
-        called(backend, &loss.grad("w", options)?, LoopStrategy::Auto, &[192, 192])
+        compiled_call(backend, &loss.grad("w", options)?, LoopStrategy::Auto, &[192, 192])
     })?;
     table.row("planning a large program", name, false, &|size| {
-        let (graph, backend) = (straight(size.of(20_000))?, backend.clone());
+        let (graph, backend) = (program_without_loops(size.of(20_000))?, backend.clone());
         Ok(Box::new(move || {
             let function = Function::compile(&graph, &backend)?;
             Ok(function.call_host(&[numbers(&[16])]).map(drop)?)
@@ -230,7 +230,7 @@ fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
 }
 
 /// Compiles a graph whose inputs all have one shape, and returns a closure that calls it.
-fn called<B: Backend>(backend: &B, graph: &Graph, strategy: LoopStrategy, shape: &[usize]) -> Result<Run> {
+fn compiled_call<B: Backend>(backend: &B, graph: &Graph, strategy: LoopStrategy, shape: &[usize]) -> Result<Run> {
     let options = CompileOptions { strategy, ..CompileOptions::default() };
     let function = Function::compile_with(graph, backend, options)?;
     let inputs = vec![numbers(shape); graph.inputs().len()];
@@ -246,7 +246,7 @@ fn numbers(shape: &[usize]) -> HostTensor {
 }
 
 /// Builds a loop of `steps` steps over a state of shape `[width, width]` with a weight of the same shape.
-fn repeated(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Result<Graph> {
+fn matrix_loop(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Result<Graph> {
     Ok(Graph::build("repeated", |g| {
         let [h, w] = ["h", "w"].map(|name| g.input(name, funcify::TensorType::new(DType::F32, [width, width])));
         scan_with(ScanOptions::new().length(steps), h, (), |h, ()| (step(h, w), ())).0
@@ -254,7 +254,7 @@ fn repeated(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Resu
 }
 
 /// Builds a loop that stacks its states of shape `[192, 192]` over `steps` steps.
-fn traced(steps: usize) -> Result<Graph> {
+fn stacking_loop(steps: usize) -> Result<Graph> {
     Ok(Graph::build("traced", |g| {
         let [h, w] = ["h", "w"].map(|name| g.input(name, "f32[192,192]"));
         scan_with(ScanOptions::new().length(steps), h, (), |h, ()| (h * w + 0.1, h)).1
@@ -262,14 +262,14 @@ fn traced(steps: usize) -> Result<Graph> {
 }
 
 /// Builds a loop of `steps` steps over a scalar.
-fn number(steps: usize) -> Result<Graph> {
+fn scalar_loop(steps: usize) -> Result<Graph> {
     Ok(Graph::build("number", |g| {
         scan_with(ScanOptions::new().length(steps), g.input("h", "f32[]"), (), |h, ()| (h * 0.99 + 0.1, ())).0
     })?)
 }
 
 /// Builds a program without loops, of `ops` ops that all differ.
-fn straight(ops: usize) -> Result<Graph> {
+fn program_without_loops(ops: usize) -> Result<Graph> {
     Ok(Graph::build("straight", |g| {
         let x = g.input("x", "f32[16]");
         (0..ops / 4).fold(x, |y, index| (y * (index as f64 * 1e-6) + x).sin()).sum(..)

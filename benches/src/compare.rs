@@ -16,7 +16,7 @@ const TOLERANCE: f64 = 1e-3;
 pub(crate) struct Values(Vec<(&'static str, BTreeMap<String, HostTensor>)>);
 
 /// The subjects whose results may serve as the expected values, best first.
-const MEASURES: &[&str] = &["reference", "jax", "candle-by-hand", "burn-flex-by-hand"];
+const TRUSTED_SUBJECTS: &[&str] = &["reference", "jax", "candle-by-hand", "burn-flex-by-hand"];
 
 impl Values {
     pub(crate) fn add(&mut self, subject: &'static str, results: BTreeMap<String, HostTensor>) {
@@ -24,21 +24,21 @@ impl Values {
     }
 
     /// Returns the subject with the expected values, and its results.
-    fn measure(&self) -> Option<(&'static str, &BTreeMap<String, HostTensor>)> {
+    fn expected_values(&self) -> Option<(&'static str, &BTreeMap<String, HostTensor>)> {
         let of = |name: &&str| self.0.iter().find(|(subject, _)| **subject == **name);
-        let best = MEASURES.iter().find_map(of).or(self.0.first())?;
+        let best = TRUSTED_SUBJECTS.iter().find_map(of).or(self.0.first())?;
         Some((best.0, &best.1))
     }
 
     /// Returns the subject that a subject's values were checked against.
-    pub(crate) fn checked(&self, subject: &str) -> Option<&'static str> {
-        self.measure().map(|(name, _)| name).filter(|name| *name != subject)
+    pub(crate) fn checked_against(&self, subject: &str) -> Option<&'static str> {
+        self.expected_values().map(|(name, _)| name).filter(|name| *name != subject)
     }
 }
 
 /// Returns the subjects with wrong values, and how they differ.
-pub(crate) fn wrong(values: &Values) -> BTreeMap<&'static str, String> {
-    let Some((measure, expected)) = values.measure() else {
+pub(crate) fn subjects_with_wrong_values(values: &Values) -> BTreeMap<&'static str, String> {
+    let Some((expected_subject, expected)) = values.expected_values() else {
         return BTreeMap::new();
     };
     let mut wrong = BTreeMap::new();
@@ -48,7 +48,7 @@ pub(crate) fn wrong(values: &Values) -> BTreeMap<&'static str, String> {
                 None => format!("no `{name}` among its results"),
                 Some(found) => match largest_difference(expected, found) {
                     Some(difference) if difference <= TOLERANCE => continue,
-                    Some(difference) => format!("`{name}` differs by {difference:.1e} from {measure}'s"),
+                    Some(difference) => format!("`{name}` differs by {difference:.1e} from {expected_subject}'s"),
                     None => format!("`{name}` has {} elements, not {}", found.len(), expected.len()),
                 },
             };
@@ -89,10 +89,10 @@ mod tests {
 
     #[test]
     fn a_subject_that_computes_something_else_is_named() {
-        assert!(wrong(&values([[1.0, -4.0], [1.0005, -4.0]])).is_empty());
-        let differing = wrong(&values([[1.0, -4.0], [1.01, -4.0]]));
+        assert!(subjects_with_wrong_values(&values([[1.0, -4.0], [1.0005, -4.0]])).is_empty());
+        let differing = subjects_with_wrong_values(&values([[1.0, -4.0], [1.01, -4.0]]));
         assert_eq!(differing["candle-native"], "wrong values: `y` differs by 2.5e-3 from reference's");
-        assert!(wrong(&values([[1.0, -4.0], [f32::NAN, -4.0]])).contains_key("candle-native"));
+        assert!(subjects_with_wrong_values(&values([[1.0, -4.0], [f32::NAN, -4.0]])).contains_key("candle-native"));
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
         let mut values = values([[1.0, 2.0]; 2]);
         values.add("jax", BTreeMap::new());
         values.add("rlx", BTreeMap::from([("y".to_string(), HostTensor::from([1f32]))]));
-        let differing = wrong(&values);
+        let differing = subjects_with_wrong_values(&values);
         assert_eq!(differing["jax"], "wrong values: no `y` among its results");
         assert_eq!(differing["rlx"], "wrong values: `y` has 1 elements, not 2");
         assert_eq!(differing.len(), 2);

@@ -35,14 +35,14 @@ impl Connection {
     }
 
     /// Sends a request and waits for its answer.
-    pub(crate) fn ask(&mut self, request: &Request, patience: Duration) -> Result<Answer> {
+    pub(crate) fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Answer> {
         writeln!(self.input, "{}", serde_json::to_string(request)?).context("the worker has ended")?;
         self.input.flush().context("the worker has ended")?;
-        match self.answers.recv_timeout(patience) {
+        match self.answers.recv_timeout(timeout) {
             Ok(line) => serde_json::from_str(&line).with_context(|| format!("invalid answer: {line}")),
             Err(RecvTimeoutError::Timeout) => {
                 self.child.kill()?;
-                bail!("timed out after {} s", patience.as_secs())
+                bail!("timed out after {} s", timeout.as_secs())
             }
             Err(RecvTimeoutError::Disconnected) => bail!("the worker ended: {}", self.child.wait()?),
         }
@@ -52,9 +52,9 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let quit = serde_json::to_string(&Request::Quit).expect("a request without fields is valid JSON");
-        let told = writeln!(self.input, "{quit}").and_then(|()| self.input.flush()).is_ok();
+        let is_sent = writeln!(self.input, "{quit}").and_then(|()| self.input.flush()).is_ok();
         for _ in 0..20 {
-            if !told || matches!(self.child.try_wait(), Ok(Some(_))) {
+            if !is_sent || matches!(self.child.try_wait(), Ok(Some(_))) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));

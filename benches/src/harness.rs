@@ -13,7 +13,7 @@ use crate::compare::{self, Values};
 use crate::connection::Connection;
 use crate::peers::Peers;
 use crate::protocol::{Answer, Request};
-use crate::rows::{Gone, Measurement, Samples, ratios};
+use crate::rows::{Measurement, MissingSubject, Samples, set_ratios};
 use crate::subjects::{Phase, Subject};
 use crate::workloads::{Loss, Sizes, Workload};
 
@@ -26,9 +26,9 @@ pub(crate) struct Schedule {
     /// The length of a turn, in which a fast program runs many times.
     pub(crate) turn: Duration,
     /// The total running time after which a subject gets no further turn.
-    pub(crate) enough: Duration,
+    pub(crate) max_running_time: Duration,
     /// The maximum time for building a program and running it once.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// The folder for the files with inputs and results.
     pub(crate) folder: PathBuf,
 }
@@ -38,12 +38,12 @@ pub(crate) struct Schedule {
 pub(crate) struct Measured {
     pub(crate) rows: Vec<Measurement>,
     /// The subjects without a row, each with a reason.
-    pub(crate) gone: Vec<Gone>,
+    pub(crate) missing: Vec<MissingSubject>,
 }
 
-/// Runs all workloads, with a progress bar. Calls `keep` with the measurements so far after each workload, so that an
+/// Runs all workloads, with a progress bar. Calls `save` with the measurements so far after each workload, so that an
 /// interrupted run is not lost.
-pub(crate) fn run(plan: &Schedule, peers: &Peers, keep: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
+pub(crate) fn run(plan: &Schedule, peers: &Peers, save: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
     std::fs::create_dir_all(&plan.folder)?;
     let mut measured = Measured::default();
     let bar = ProgressBar::new((plan.items.len() * Phase::ALL.len()) as u64);
@@ -61,8 +61,8 @@ pub(crate) fn run(plan: &Schedule, peers: &Peers, keep: impl Fn(&Measured) -> Re
             }
             bar.inc(1);
         }
-        ratios(&mut measured.rows);
-        keep(&measured)?;
+        set_ratios(&mut measured.rows);
+        save(&measured)?;
     }
     bar.finish_and_clear();
     Ok(measured)
@@ -80,10 +80,10 @@ struct Item<'a> {
 }
 
 /// A subject whose program is built.
-struct Ready {
+struct RunningSubject {
     subject: &'static Subject,
     connection: Connection,
-    made: (f64, f64),
+    build_times: (f64, f64),
     samples: Samples,
 }
 
@@ -91,53 +91,66 @@ impl Item<'_> {
     /// 1. Workers build their programs and are checked. 2. They take turns. 3. They report their memory.
     fn run(&mut self, measured: &mut Measured) -> Result<()> {
         let mut values = Values::default();
-        let mut ready = Vec::new();
+        let mut running = Vec::new();
         let title = format!("{} {}", self.workload.name, self.sizes);
         let is_growth = crate::workloads::has_sizes(&title, |workload| workload.growth);
         let takes_part = |subject: &&Subject| !is_growth || subject.is_in_plots();
         for subject in self.plan.subjects.iter().copied().filter(takes_part) {
             if let Some(why) = crate::subjects::declines(subject, self.workload, self.phase) {
-                self.leave(measured, subject, &why, true);
+                self.record_missing(measured, subject, &why, true);
                 continue;
             }
             match self.make(subject, &mut values) {
-                Ok(subject) => ready.push(subject),
-                Err(why) => self.leave(measured, subject, &why, false),
+                Ok(subject) => running.push(subject),
+                Err(why) => self.record_missing(measured, subject, &why, false),
             }
         }
-        let wrong = compare::wrong(&values);
-        ready.retain(|each| match wrong.get(each.subject.name) {
+        let wrong = compare::subjects_with_wrong_values(&values);
+        running.retain(|each| match wrong.get(each.subject.name) {
             None => true,
             Some(why) => {
-                self.leave(measured, each.subject, why, false);
+                self.record_missing(measured, each.subject, why, false);
                 false
             }
         });
         for _ in 0..self.plan.rounds {
-            let mut still = Vec::with_capacity(ready.len());
-            for mut each in ready {
-                let is_enough = each.samples.total() > self.plan.enough.as_secs_f64();
-                match if is_enough { Ok(()) } else { self.turn(&mut each) } {
-                    Ok(()) => still.push(each),
-                    Err(error) => self.leave(measured, each.subject, &format!("{error:#}"), false),
+            let mut remaining = Vec::with_capacity(running.len());
+            for mut each in running {
+                let is_enough = each.samples.total() > self.plan.max_running_time.as_secs_f64();
+                match if is_enough { Ok(()) } else { self.run_turn(&mut each) } {
+                    Ok(()) => remaining.push(each),
+                    Err(error) => self.record_missing(measured, each.subject, &format!("{error:#}"), false),
                 }
             }
-            ready = still;
+            running = remaining;
         }
-        for mut each in ready {
-            let bytes = match each.connection.ask(&Request::Peak, self.plan.patience) {
+        for mut each in running {
+            let bytes = match each.connection.ask(&Request::Peak, self.plan.timeout) {
                 Ok(Answer::Memory { allocator_bytes, system_bytes }) => (allocator_bytes, system_bytes),
                 _ => (None, None),
             };
-            let checked = values.checked(each.subject.name);
-            measured.rows.push(Measurement::made(&title, each.subject.name, self.phase, each.made, checked));
-            measured.rows.push(Measurement::ran(&title, each.subject.name, self.phase, &each.samples, bytes, checked));
+            let checked = values.checked_against(each.subject.name);
+            measured.rows.push(Measurement::build_row(
+                &title,
+                each.subject.name,
+                self.phase,
+                each.build_times,
+                checked,
+            ));
+            measured.rows.push(Measurement::run_row(
+                &title,
+                each.subject.name,
+                self.phase,
+                &each.samples,
+                bytes,
+                checked,
+            ));
         }
         Ok(())
     }
 
     /// Starts a worker, builds its program, and adds its results to `values`. The error is the reason why it has none.
-    fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<Ready, String> {
+    fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<RunningSubject, String> {
         let (workload, sizes, phase) = (self.workload.name, &self.sizes, self.phase.name());
         self.bar.set_message(format!("{workload} {sizes}, {phase}: {} builds its program", subject.name));
         let command = self.peers.worker(subject)?;
@@ -151,7 +164,7 @@ impl Item<'_> {
             inputs: self.inputs.display().to_string(),
             outputs: outputs.display().to_string(),
         };
-        let made = match connection.ask(&request, self.plan.patience).map_err(|error| format!("{error:#}"))? {
+        let build_times = match connection.ask(&request, self.plan.timeout).map_err(|error| format!("{error:#}"))? {
             Answer::Made { make_s, make_cpu_s } => (make_s, make_cpu_s),
             Answer::Declined { declined } => return Err(declined),
             Answer::Failed { failed } => return Err(failed),
@@ -159,15 +172,15 @@ impl Item<'_> {
         };
         let results = read_safetensors(&outputs).map_err(|error| error.to_string())?;
         values.add(subject.name, results);
-        Ok(Ready { subject, connection, made, samples: Samples::default() })
+        Ok(RunningSubject { subject, connection, build_times, samples: Samples::default() })
     }
 
     /// Lets a worker run for one turn.
-    fn turn(&self, each: &mut Ready) -> Result<()> {
+    fn run_turn(&self, each: &mut RunningSubject) -> Result<()> {
         let start = Instant::now();
         let mut count = 1;
         while start.elapsed() < self.plan.turn {
-            match each.connection.ask(&Request::Run { count }, self.plan.patience)? {
+            match each.connection.ask(&Request::Run { count }, self.plan.timeout)? {
                 Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
                 other => anyhow::bail!("unexpected answer: {other:?}"),
             }
@@ -179,10 +192,10 @@ impl Item<'_> {
         Ok(())
     }
 
-    fn leave(&self, measured: &mut Measured, subject: &Subject, why: &str, is_declined: bool) {
+    fn record_missing(&self, measured: &mut Measured, subject: &Subject, why: &str, is_declined: bool) {
         let workload = format!("{} {}", self.workload.name, self.sizes);
         let why = why.lines().next().unwrap_or_default().to_string();
         let (subject, phase) = (subject.name.to_string(), self.phase.name().to_string());
-        measured.gone.push(Gone { workload, subject, phase, why, is_declined });
+        measured.missing.push(MissingSubject { workload, subject, phase, why, is_declined });
     }
 }

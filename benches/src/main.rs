@@ -131,7 +131,7 @@ fn bench(arguments: &Arguments) -> Result<bool> {
         let run = Run::read(&rows)?;
         report::write(&run, &folder)?;
         if arguments.keep {
-            baseline::keep(&run, &root())?;
+            baseline::save(&run, &root())?;
         }
         return report::page::write(&run, &root()).map(|()| true);
     }
@@ -141,21 +141,21 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     }
     if let Some(program) = &arguments.before {
         let own = plan.subjects.iter().copied().filter(|subject| subject.is_funcify()).collect::<Vec<_>>();
-        let plan = Schedule { subjects: before::both(&own, program), ..plan };
+        let plan = Schedule { subjects: before::with_earlier_build(&own, program), ..plan };
         return harness::run(&plan, &Peers::none(), |_| Ok(())).map(|measured| before::print(&measured.rows));
     }
     let peers = if arguments.peers { Peers::make(&root()) } else { Peers::none() };
     let earlier = if arguments.add && rows.exists() { Some(Run::read(&rows)?) } else { None };
     let run_of = |measured: &Measured| {
-        let Measured { rows, gone } = measured.clone();
-        let mut run = Run { version: env!("CARGO_PKG_VERSION").into(), machine: report::machine(), rows, gone };
+        let Measured { rows, missing } = measured.clone();
+        let mut run = Run { version: env!("CARGO_PKG_VERSION").into(), machine: report::machine(), rows, missing };
         if let Some(earlier) = &earlier {
             run.add(earlier.clone());
         }
         run
     };
-    let keep = |measured: &Measured| if arguments.values { Ok(()) } else { run_of(measured).write(&rows) };
-    let measured = harness::run(&plan, &peers, keep)?;
+    let save = |measured: &Measured| if arguments.values { Ok(()) } else { run_of(measured).write(&rows) };
+    let measured = harness::run(&plan, &peers, save)?;
     if arguments.values {
         return Ok(values_agree(&measured));
     }
@@ -166,7 +166,7 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     let written = report::write(&run, &folder)?;
     println!("{written}");
     if arguments.keep {
-        baseline::keep(&run, &root())?;
+        baseline::save(&run, &root())?;
     }
     if arguments.check { baseline::check(&run, &root()) } else { Ok(true) }
 }
@@ -174,10 +174,11 @@ fn bench(arguments: &Arguments) -> Result<bool> {
 /// Prints the subjects with wrong values, and those that are missing without being declined. Returns `true` if none of
 /// them is this project's.
 fn values_agree(measured: &Measured) -> bool {
-    let is_own = |gone: &rows::Gone| Subject::named(&gone.subject).is_ok_and(|subject| !subject.is_peer());
-    let failed: Vec<_> = measured.gone.iter().filter(|gone| is_own(gone) && !gone.is_declined).collect();
-    for gone in &failed {
-        println!("{}, {}, {}: {}", gone.workload, gone.phase, gone.subject, gone.why);
+    let is_own =
+        |missing: &rows::MissingSubject| Subject::named(&missing.subject).is_ok_and(|subject| !subject.is_peer());
+    let failed: Vec<_> = measured.missing.iter().filter(|missing| is_own(missing) && !missing.is_declined).collect();
+    for missing in &failed {
+        println!("{}, {}, {}: {}", missing.workload, missing.phase, missing.subject, missing.why);
     }
     println!("{} programs computed the same values, {} did not", measured.rows.len() / 2, failed.len());
     failed.is_empty() && !measured.rows.is_empty()
@@ -206,7 +207,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,
-            Kind::Compiled(Device::Wgpu, _) | Kind::Plugin(Device::Wgpu) | Kind::ByHand(Device::Wgpu)
+            Kind::Compiled(Device::Wgpu, _) | Kind::Plugin(Device::Wgpu) | Kind::Handwritten(Device::Wgpu)
         )
     };
     let of_peers = subjects().any(|subject| subject.is_peer() && named(subject.name));
@@ -217,14 +218,14 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
             (arguments.peers || !subject.is_peer()) && !(is_short && on_wgpu(subject))
         }
     };
-    let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 2, 30) };
+    let (rounds, turn, max_running_time, timeout) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 2, 30) };
     Ok(Schedule {
         items,
         subjects: subjects().filter(takes_part).collect(),
         rounds: if arguments.values { 0 } else { arguments.rounds.unwrap_or(rounds) },
         turn: Duration::from_millis(turn),
-        enough: Duration::from_secs(enough),
-        patience: Duration::from_secs(patience),
+        max_running_time: Duration::from_secs(max_running_time),
+        timeout: Duration::from_secs(timeout),
         folder: folder.to_path_buf(),
     })
 }

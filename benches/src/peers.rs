@@ -51,7 +51,7 @@ impl Peers {
                 Ok(command)
             }
             Kind::Rlx => Ok(Command::new(self.rlx.clone()?)),
-            Kind::Earlier(earlier) => {
+            Kind::EarlierBuild(earlier) => {
                 let mut command = Command::new(&earlier.program);
                 command.args(["worker", earlier.subject.name]);
                 Ok(command)

@@ -17,44 +17,44 @@ use funcify_cpu::Cpu;
 const ALLOWED: f64 = 4.0;
 
 /// The number of ops of the smallest program: below it, the cost of the call itself would dominate.
-const SMALLEST: usize = 500;
+const SMALLEST_OPS: usize = 500;
 
 /// Builds a program of about this many ops from its input, `f32[16]`.
 type Make = fn(Value, usize) -> Value;
 
 /// The kinds of programs, named by the part that grows.
 const KINDS: [(&str, Make); 10] = [
-    ("ops in a line", |x, ops| line(x, x, ops)),
-    ("ops in the body of a loop", |x, ops| looped(x, |h| line(h, x, ops))),
-    ("readers of one value", |x, ops| sum((0..ops / 3).map(|index| (x * constants(index)).sin()))),
-    ("readers of a state", |x, ops| looped(x, |h| sum((0..ops / 3).map(|index| (h * constants(index)).sin())))),
+    ("ops in a line", |x, ops| op_chain(x, x, ops)),
+    ("ops in the body of a loop", |x, ops| in_loop(x, |h| op_chain(h, x, ops))),
+    ("readers of one value", |x, ops| sum((0..ops / 3).map(|index| (x * factor(index)).sin()))),
+    ("readers of a state", |x, ops| in_loop(x, |h| sum((0..ops / 3).map(|index| (h * factor(index)).sin())))),
     ("states", |x, ops| {
-        let states: Vec<Value> = (0..ops / 3).map(|index| x * constants(index)).collect();
+        let states: Vec<Value> = (0..ops / 3).map(|index| x * factor(index)).collect();
         let step = |states: Vec<Value>, ()| (states.into_iter().map(|h| (h + x).sin()).collect::<Vec<_>>(), ());
         sum(scan_with(ScanOptions::new().length(STEPS), states, (), step).0.into_iter())
     }),
     ("traces", |x, ops| {
-        let step = |h: Value, ()| ((h + 1.0).sin(), (0..ops / 4).map(|index| h * constants(index)).collect::<Vec<_>>());
+        let step = |h: Value, ()| ((h + 1.0).sin(), (0..ops / 4).map(|index| h * factor(index)).collect::<Vec<_>>());
         let (last, traces) = scan_with(ScanOptions::new().length(STEPS), x, (), step);
         sum(traces.into_iter().map(|trace| trace.sum([0]))) + last
     }),
-    ("loops in a row", |x, ops| (0..ops / 5).fold(x, |y, index| looped(y, |h| (h * constants(index) + x).sin()))),
+    ("loops in a row", |x, ops| (0..ops / 5).fold(x, |y, index| in_loop(y, |h| (h * factor(index) + x).sin()))),
     ("loops in a loop", |x, ops| {
-        looped(x, |h| (0..ops / 5).fold(h, |y, index| looped(y, |h| (h * constants(index) + x).sin())))
+        in_loop(x, |h| (0..ops / 5).fold(h, |y, index| in_loop(y, |h| (h * factor(index) + x).sin())))
     }),
     ("choices", |x, ops| {
-        (0..ops / 6).fold(x, |y, index| cond(y.sum(..).lt(constants(index)), || y.sin() + constants(index), || y * 0.5))
+        (0..ops / 6).fold(x, |y, index| cond(y.sum(..).lt(factor(index)), || y.sin() + factor(index), || y * 0.5))
     }),
     ("products", |x, ops| {
         let weights = stack(&[x; 16], 0) * 0.1;
-        looped(x, |h| (0..ops / 3).fold(h, |h, index| (h.matmul(weights) + constants(index)).sin()))
+        in_loop(x, |h| (0..ops / 3).fold(h, |h, index| (h.matmul(weights) + factor(index)).sin()))
     }),
 ];
 
 /// The number of steps of each loop.
 const STEPS: usize = 4;
 
-fn constants(index: usize) -> f64 {
+fn factor(index: usize) -> f64 {
     0.5 + index as f64 * 1e-6
 }
 
@@ -62,11 +62,11 @@ fn sum(terms: impl Iterator<Item = Value>) -> Value {
     terms.reduce(|sum, term| sum + term).unwrap_or_else(|| constant(0f32))
 }
 
-fn line(start: Value, x: Value, ops: usize) -> Value {
-    (0..ops / 3).fold(start, |y, index| (y * constants(index) + x).sin())
+fn op_chain(start: Value, x: Value, ops: usize) -> Value {
+    (0..ops / 3).fold(start, |y, index| (y * factor(index) + x).sin())
 }
 
-fn looped(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
+fn in_loop(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
     scan_with(ScanOptions::new().length(STEPS), start, (), |h, ()| (step(h), ())).0
 }
 
@@ -74,7 +74,7 @@ fn looped(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
 /// program costs too much.
 pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     let sizes: &[usize] = if is_quick { &[1, 4] } else { &[1, 2, 4, 8, 16, 32, 64] };
-    let columns: Vec<String> = sizes.iter().map(|size| format!("{} ops", size * SMALLEST)).collect();
+    let columns: Vec<String> = sizes.iter().map(|size| format!("{} ops", size * SMALLEST_OPS)).collect();
     println!("| planning, µs per op; the program grows by | {} | | |", columns.join(" | "));
     println!("|---|{}--:|---|", "--:|".repeat(sizes.len()));
     let mut is_met = true;
@@ -83,7 +83,7 @@ pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
         for is_gradient in [false, true] {
             let mut costs = Vec::new();
             for size in sizes {
-                costs.push(cost(make, size * SMALLEST, is_gradient, if is_quick { 2 } else { 4 })?);
+                costs.push(cost(make, size * SMALLEST_OPS, is_gradient, if is_quick { 2 } else { 4 })?);
             }
             let growth = costs[costs.len() - 1] / costs[0];
             is_met &= growth <= ALLOWED;

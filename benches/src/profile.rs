@@ -8,7 +8,7 @@ use crate::subjects::{self, Phase};
 use crate::workloads::Loss;
 
 /// The number of ops that are shown.
-const SHOWN: usize = 8;
+const MAX_LISTED_OPS: usize = 8;
 
 /// Profiles each program of the plan and prints a table.
 pub(crate) fn print(plan: &Schedule) -> Result<()> {
@@ -24,7 +24,7 @@ pub(crate) fn print(plan: &Schedule) -> Result<()> {
                 let mut program = subjects::prepare(subject, workload, *sizes, phase, &inputs)?;
                 let Some(profile) = program.profile()? else { continue };
                 println!("\n{} {sizes}, {}, {}: {:?}", workload.name, phase.name(), subject.name, profile.total);
-                for share in profile.by_op().into_iter().take(SHOWN) {
+                for share in profile.by_op().into_iter().take(MAX_LISTED_OPS) {
                     let part = 100.0 * share.time.as_secs_f64() / profile.total.as_secs_f64();
                     let each = share.time / u32::try_from(share.count).unwrap_or(u32::MAX).max(1);
                     println!("  {part:5.1} %  {:24} {:8} x {each:?}", share.name, share.count);

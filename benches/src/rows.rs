@@ -35,7 +35,7 @@ pub(crate) struct Measurement {
 
 /// A subject without a row, and the reason.
 #[derive(Serialize, Deserialize, Clone, Debug)]
-pub(crate) struct Gone {
+pub(crate) struct MissingSubject {
     pub(crate) workload: String,
     pub(crate) subject: String,
     pub(crate) phase: String,
@@ -82,7 +82,7 @@ fn quantile(numbers: &[f64], part: f64) -> f64 {
 
 impl Measurement {
     /// Returns the row of building a program once.
-    pub(crate) fn made(
+    pub(crate) fn build_row(
         workload: &str,
         subject: &str,
         phase: Phase,
@@ -93,12 +93,12 @@ impl Measurement {
         let samples = Samples { wall: vec![wall], cpu: vec![cpu] };
         Measurement {
             phase: phase.into(),
-            ..Measurement::ran(workload, subject, Phase::Forward, &samples, (None, None), checked)
+            ..Measurement::run_row(workload, subject, Phase::Forward, &samples, (None, None), checked)
         }
     }
 
     /// Returns the row of running a program.
-    pub(crate) fn ran(
+    pub(crate) fn run_row(
         workload: &str,
         subject: &str,
         phase: Phase,
@@ -126,16 +126,16 @@ impl Measurement {
     }
 
     /// Returns whether another row has the same workload and phase.
-    pub(crate) fn is_beside(&self, other: &Measurement) -> bool {
+    pub(crate) fn has_same_workload_and_phase(&self, other: &Measurement) -> bool {
         self.workload == other.workload && self.phase == other.phase
     }
 }
 
 /// Sets the ratios of each row to its baselines in the same run.
-pub(crate) fn ratios(rows: &mut [Measurement]) {
+pub(crate) fn set_ratios(rows: &mut [Measurement]) {
     let all = rows.to_vec();
     for row in rows {
-        let beside: Vec<&Measurement> = all.iter().filter(|other| other.is_beside(row)).collect();
+        let beside: Vec<&Measurement> = all.iter().filter(|other| other.has_same_workload_and_phase(row)).collect();
         let low_of = |subject: &str| beside.iter().find(|other| other.subject == subject).map(|other| other.low_s);
         let by_hand = subjects::Subject::named(&row.subject).ok().and_then(|subject| subject.instead_of);
         row.ratio_to_hand_written = by_hand.and_then(low_of).map(|by_hand| row.low_s / by_hand);
@@ -149,7 +149,7 @@ mod tests {
 
     fn row(subject: &str, wall: &[f64]) -> Measurement {
         let samples = Samples { wall: wall.to_vec(), cpu: wall.to_vec() };
-        Measurement::ran("rnn T=1", subject, Phase::Forward, &samples, (Some(7), Some(9)), None)
+        Measurement::run_row("rnn T=1", subject, Phase::Forward, &samples, (Some(7), Some(9)), None)
     }
 
     #[test]
@@ -164,11 +164,11 @@ mod tests {
         let mut rows = [row("candle-by-hand", &[4.0]), row("candle-native", &[2.0]), row("jax", &[1.0])];
         let mut other = row("jax", &[9.0]);
         other.workload = "rnn T=2".into();
-        ratios(&mut rows);
+        set_ratios(&mut rows);
         assert_eq!(rows[1].ratio_to_hand_written, Some(0.5));
         assert_eq!(rows[1].ratio_to_jax, Some(2.0));
         assert_eq!((rows[0].ratio_to_hand_written, rows[2].ratio_to_jax), (None, Some(1.0)));
-        ratios(std::slice::from_mut(&mut other));
+        set_ratios(std::slice::from_mut(&mut other));
         assert_eq!(other.ratio_to_jax, Some(1.0));
     }
 }

@@ -21,7 +21,7 @@ use crate::compare::largest_difference;
 
 /// The allowed difference between a step and the scan, relative to the scan's largest element. A product of one row
 /// sums in another order than that of a strip of steps.
-const LARGEST: f64 = 1e-5;
+const MAX_DIFFERENCE: f64 = 1e-5;
 
 /// The number of input and output features of a layer.
 const FEATURES: usize = 128;
@@ -55,15 +55,15 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
         Minimal { batch_first: false, associative: false, ..Minimal::new(MinimalCell::Gru, FEATURES, FEATURES) };
     let selective = SelectiveScan { batch_first: false, ..SelectiveScan::new(FEATURES) };
     Ok([
-        ("RNN", served(&recurrent(Cell::Rnn)?.graph)?),
-        ("GRU", served(&recurrent(Cell::Gru)?.graph)?),
-        ("minGRU", served(&minimal.layer()?.graph)?),
-        ("selective scan", served(&selective.layer()?.graph)?),
+        ("RNN", without_last_states(&recurrent(Cell::Rnn)?.graph)?),
+        ("GRU", without_last_states(&recurrent(Cell::Gru)?.graph)?),
+        ("minGRU", without_last_states(&minimal.layer()?.graph)?),
+        ("selective scan", without_last_states(&selective.layer()?.graph)?),
     ])
 }
 
 /// Drops the last states from a layer's outputs: the stepper keeps them itself.
-fn served(layer: &Graph) -> Result<Graph> {
+fn without_last_states(layer: &Graph) -> Result<Graph> {
     Ok(Graph::build(layer.name(), |g| {
         let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index)));
         layer.apply(&inputs.collect::<Vec<_>>())[0]
@@ -112,7 +112,7 @@ impl Case<'_> {
             let found = backend.download(&stepper.step(std::slice::from_ref(row))?[0], DType::F32);
             let found = found.map_err(anyhow::Error::from_boxed)?;
             let apart = largest_difference(&expected.row(step), &found).unwrap_or(f64::INFINITY);
-            ensure!(apart < LARGEST, "{name} on {}: step {step} differs by {apart:.1e}", backend.name());
+            ensure!(apart < MAX_DIFFERENCE, "{name} on {}: step {step} differs by {apart:.1e}", backend.name());
         }
 
         let (mut in_scan, mut alone) = (f64::INFINITY, f64::INFINITY);

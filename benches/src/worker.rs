@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use funcify::HostTensor;
 use funcify::files::{read_safetensors, write_safetensors};
 
-use crate::memory::{Before, processor_time};
+use crate::memory::{MemoryBaseline, processor_time};
 use crate::protocol::{Answer, Request};
 use crate::subjects::{self, Phase, Prepared, Subject};
 use crate::workloads::Workload;
@@ -77,10 +77,10 @@ fn answer(subject: &'static Subject, request: Request, prepared: &mut Option<Box
         }
         Request::Peak => {
             let program = prepared.as_mut().context("no program is prepared")?;
-            let before = Before::now();
+            let baseline = MemoryBaseline::now();
             program.run()?;
-            let system_bytes = before.resident().map(|bytes| bytes as u64);
-            Ok(Answer::Memory { allocator_bytes: Some(before.allocated() as u64), system_bytes })
+            let system_bytes = baseline.resident().map(|bytes| bytes as u64);
+            Ok(Answer::Memory { allocator_bytes: Some(baseline.allocated() as u64), system_bytes })
         }
         Request::Quit => anyhow::bail!("a quit request has no answer"),
     }

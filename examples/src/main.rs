@@ -111,7 +111,7 @@ impl Run {
     }
 
     /// Picks the small setting for a quick run, else the full one.
-    fn pick<T>(&self, quick: T, full: T) -> T {
+    fn quick_or_full<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{MEMORY, Run};
 
 /// The number of losses that are compared between the two loops.
-const CURVE: usize = 20;
+const COMPARED_LOSSES: usize = 20;
 /// The allowed difference of the losses.
 const TOLERANCE: f64 = 1e-3;
 /// The minimum number of measured steps of each loop, and their minimum duration: steps of a few microseconds vary.
@@ -75,7 +75,7 @@ pub(crate) fn train<T: Training>(
     let (mut plugin, mut own) = (start(Loop::Plugin)?, start(Loop::Own)?);
     let mut losses = Vec::with_capacity(steps);
     let mut apart = 0f64;
-    for step in 0..CURVE.min(steps) {
+    for step in 0..COMPARED_LOSSES.min(steps) {
         let rate = schedule.rate_at(step);
         let (plugin, own) = (plugin.step(rate)?, own.step(rate)?);
         losses.push(plugin);
@@ -84,7 +84,7 @@ pub(crate) fn train<T: Training>(
     println!("  the first {} losses of the two loops differ by {apart:.1e} at most", losses.len());
     ensure!(apart <= TOLERANCE, "the training curves differ by {apart:e}: {losses:?}");
     if run.compare {
-        run.comparisons.borrow_mut().push(Comparison::of(&mut plugin, &mut own)?);
+        run.comparisons.borrow_mut().push(Comparison::measure(&mut plugin, &mut own)?);
         return Ok(None);
     }
     drop(own);
@@ -113,13 +113,13 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    fn of(plugin: &mut impl Training, own: &mut impl Training) -> Result<Comparison> {
+    fn measure(plugin: &mut impl Training, own: &mut impl Training) -> Result<Comparison> {
         let (mut of_plugin, mut of_own) = (Vec::new(), Vec::new());
         let (least, long) = ROUNDS;
         let start = Instant::now();
         while of_own.len() < least || start.elapsed() < long {
-            of_plugin.push(Cost::of(plugin)?);
-            of_own.push(Cost::of(own)?);
+            of_plugin.push(Cost::measure(plugin)?);
+            of_own.push(Cost::measure(own)?);
         }
         Ok(Comparison { plugin: Cost::median(&of_plugin), own: Cost::median(&of_own) })
     }
@@ -134,7 +134,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Measures the next step.
-    pub(crate) fn of(training: &mut impl Training) -> Result<Cost> {
+    pub(crate) fn measure(training: &mut impl Training) -> Result<Cost> {
         let batch = training.batch();
         let held = MEMORY.current_usage();
         MEMORY.reset_peak_usage();

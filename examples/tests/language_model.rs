@@ -27,7 +27,7 @@ fn command(words: &[&str], framework: &str, folder: &Path) -> Command {
     command
 }
 
-fn succeeded(output: Output) -> String {
+fn assert_success(output: Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
     String::from_utf8(output.stdout).unwrap()
@@ -38,7 +38,7 @@ fn succeeded(output: Output) -> String {
 fn it_resumes_exactly() {
     for framework in ["candle", "burn"] {
         let folder = Folder::new(&format!("resume-{framework}"));
-        let said = succeeded(command(&["resume", "--steps", "12"], framework, &folder.0).output().unwrap());
+        let said = assert_success(command(&["resume", "--steps", "12"], framework, &folder.0).output().unwrap());
         assert!(said.contains("12 steps equal 6, a checkpoint, and the rest"), "{said}");
     }
 }
@@ -49,7 +49,7 @@ fn it_is_trained_and_served() {
     for framework in ["candle", "burn"] {
         let folder = Folder::new(&format!("serve-{framework}"));
         let train = ["train", "--steps", "60", "--every", "30", "--rate", "0.01"];
-        let said = succeeded(command(&train, framework, &folder.0).output().unwrap());
+        let said = assert_success(command(&train, framework, &folder.0).output().unwrap());
         let losses =
             said.lines().filter_map(|line| line.split_once(" nats per held-out")?.0.rsplit(' ').next()?.parse().ok());
         let losses: Vec<f64> = losses.collect();
@@ -63,14 +63,14 @@ fn it_is_trained_and_served() {
             let mut process =
                 process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             process.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-            let answers = succeeded(process.wait_with_output().unwrap());
+            let answers = assert_success(process.wait_with_output().unwrap());
             let mut answers: Vec<String> = answers.lines().map(str::to_string).collect();
             answers.sort();
             answers
         };
         let generate = |prompt: &str| {
             let generate = ["generate", "--bytes", "12", "--prompt", prompt];
-            let text = succeeded(command(&generate, framework, &folder.0).output().unwrap());
+            let text = assert_success(command(&generate, framework, &folder.0).output().unwrap());
             let answer = text.strip_prefix(prompt).unwrap().split('\n').next().unwrap();
             answer.as_bytes().escape_ascii().to_string()
         };
@@ -109,7 +109,7 @@ fn the_commands_of_the_documentation_run() {
             stdin.write_all(b"A loop\n").unwrap();
         }
         drop(stdin);
-        let said = succeeded(process.wait_with_output().unwrap());
+        let said = assert_success(process.wait_with_output().unwrap());
         assert!(!said.trim().is_empty(), "{line}");
         ran.push(words[0].to_string());
     }

@@ -18,7 +18,7 @@ fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bo
     report.declined.is_none() && report.instructions == 1
 }
 
-fn everywhere(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
+fn is_whole_on_backends(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
     let burn = [Burn::flex(), Burn::ndarray()].map(|burn| is_whole(graph, &burn, inputs));
     [is_whole(graph, &Candle::cpu(), inputs), burn[0], burn[1]]
 }
@@ -37,8 +37,8 @@ fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     for last in [0.5f32, 1e6] {
         let inputs = [HostTensor::from([0.25f32, -0.75, last]), HostTensor::scalar(1.5f32)];
         assert!(evaluate(&gradient, &inputs).unwrap().iter().all(|result| result.to_f64_vec()[0].is_finite()));
-        assert_eq!(everywhere(&graph, &inputs), [true; 3]);
-        assert_eq!(everywhere(&gradient, &inputs), [true; 3]);
+        assert_eq!(is_whole_on_backends(&graph, &inputs), [true; 3]);
+        assert_eq!(is_whole_on_backends(&gradient, &inputs), [true; 3]);
     }
 }
 
@@ -50,5 +50,5 @@ fn a_choice_with_products_runs_from_the_host() {
         cond(x.sum(1).sum(0).gt(0.0), || x.matmul(w), || x)
     });
     let inputs = [HostTensor::from([[1f32, 2.0], [3.0, 4.0]]), HostTensor::from([[0.5f32, 1.0], [-1.0, 0.25]])];
-    assert_eq!(everywhere(&graph.unwrap(), &inputs), [false; 3]);
+    assert_eq!(is_whole_on_backends(&graph.unwrap(), &inputs), [false; 3]);
 }

@@ -52,7 +52,7 @@ fn shift(x: Value, composition: Composition) -> Value {
     apply(Custom::new(Shift(composition)), &[x])[0]
 }
 
-fn added(inputs: &[HostTensor], number: f64) -> Vec<HostTensor> {
+fn add_to_each(inputs: &[HostTensor], number: f64) -> Vec<HostTensor> {
     let x = &inputs[0];
     vec![HostTensor::from_fn(x.dtype(), x.shape(), |index| Scalar::Float(x.at(index).as_f64() + number))]
 }
@@ -61,7 +61,7 @@ impl CustomOp for Shift {
     elementwise!();
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        Ok(added(inputs, 1.0))
+        Ok(add_to_each(inputs, 1.0))
     }
 
     fn attributes(&self) -> Attributes {
@@ -103,11 +103,11 @@ static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 funcify!(Cpu, Count, |_call, [x]| {
     CALLS.fetch_add(1, Ordering::Relaxed);
-    Ok::<_, Error>(Arc::new(added(&[(*x).clone()], 1.0).remove(0)))
+    Ok::<_, Error>(Arc::new(add_to_each(&[(*x).clone()], 1.0).remove(0)))
 });
 
 impl CustomOp for Count {
-    elementwise!(|inputs| added(inputs, 1.0));
+    elementwise!(|inputs| add_to_each(inputs, 1.0));
 
     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
         Ok(Some(vec![operands[0] + 1.0]))
@@ -115,7 +115,7 @@ impl CustomOp for Count {
 }
 
 /// Returns the backends that compile loops as a whole.
-fn compiling() -> [Arc<dyn Executor>; 4] {
+fn compiling_backends() -> [Arc<dyn Executor>; 4] {
     [Arc::new(Cpu::default()), Arc::new(Candle::cpu()), Arc::new(Burn::flex()), Arc::new(Burn::ndarray())]
 }
 
@@ -178,7 +178,7 @@ fn loops_with_a_custom_op_are_compiled() {
     for (name, graph, inputs) in programs() {
         assert!(graph.to_string().contains("softplus"), "{name}: {graph}");
         let expected = evaluate(&graph, &inputs).unwrap();
-        for backend in compiling() {
+        for backend in compiling_backends() {
             let at = format!("{name} on {}", backend.name());
             let run = |strategy| {
                 let executable = backend.compile(&graph, options(strategy)).unwrap();
@@ -197,7 +197,7 @@ fn loops_with_a_custom_op_are_compiled() {
 }
 
 /// Builds a loop whose step has an op with this composition.
-fn shifting(composition: Composition) -> Graph {
+fn shift_loop(composition: Composition) -> Graph {
     built("shifting", |g| {
         let (start, xs) = (g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"));
         scan(start, xs, |state, x| traced(shift(state * 0.5, composition) + shift(x, composition)))
@@ -210,7 +210,7 @@ fn two_and_rows() -> Vec<HostTensor> {
 
 #[test]
 fn the_report_tells_how_to_add_a_composition() {
-    let (graph, inputs) = (shifting(Bare), two_and_rows());
+    let (graph, inputs) = (shift_loop(Bare), two_and_rows());
     let cpu: Arc<dyn Executor> = Arc::new(Cpu::default());
     let executable = cpu.compile(&graph, options(LoopStrategy::Auto)).unwrap();
     assert_close("native", &executable.call(&inputs).unwrap(), &evaluate(&graph, &inputs).unwrap());
@@ -225,7 +225,7 @@ fn the_report_tells_how_to_add_a_composition() {
 #[test]
 fn a_composition_of_other_types_is_an_error_when_compiling() {
     let all: [Arc<dyn Executor>; 2] = [Arc::new(Reference), Arc::new(Toy)];
-    for backend in all.into_iter().chain(compiling()) {
+    for backend in all.into_iter().chain(compiling_backends()) {
         for (composition, component, expected, found) in [
             (OtherDtype, "result 0 of its composition", "f64[2]", "f32[2]"),
             (OtherShape, "result 0 of its composition", "f64[2]", "f64[1,2]"),
@@ -257,10 +257,10 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
 /// Each use of a composition has its own custom op and its own symbols for its loops.
 #[test]
 fn a_composition_has_loops_and_custom_ops_of_its_own() {
-    let (graph, inputs) = (shifting(Loop), two_and_rows());
+    let (graph, inputs) = (shift_loop(Loop), two_and_rows());
     let expected = evaluate(&graph, &inputs).unwrap();
     let all: [Arc<dyn Executor>; 1] = [Arc::new(Reference)];
-    for backend in all.into_iter().chain(compiling()) {
+    for backend in all.into_iter().chain(compiling_backends()) {
         for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
             let executable = backend.compile(&graph, options(strategy)).unwrap();
             let results = executable.call(&inputs);
@@ -275,8 +275,8 @@ fn a_composition_has_loops_and_custom_ops_of_its_own() {
 
 #[test]
 fn a_composition_of_itself_is_an_error() {
-    for backend in compiling() {
-        let error = backend.compile(&shifting(OfItself), CompileOptions::default()).err();
+    for backend in compiling_backends() {
+        let error = backend.compile(&shift_loop(OfItself), CompileOptions::default()).err();
         let error = error.unwrap_or_else(|| panic!("{}", backend.name()));
         assert!(matches!(&error, Error::Type { at, .. } if at.op == "shift"), "{error}");
         assert!(error.to_string().contains("at most 64 compositions in one another"), "{error}");
@@ -285,15 +285,15 @@ fn a_composition_of_itself_is_an_error() {
 
 #[test]
 fn a_backend_without_a_kernel_runs_the_composition() {
-    let (graph, inputs) = (shifting(Right), two_and_rows());
+    let (graph, inputs) = (shift_loop(Right), two_and_rows());
     let expected = evaluate(&graph, &inputs).unwrap();
-    for backend in compiling() {
+    for backend in compiling_backends() {
         for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
             let executable = backend.compile(&graph, options(strategy)).unwrap();
             assert_close(backend.name(), &executable.call(&inputs).unwrap(), &expected);
         }
     }
-    let error = Candle::cpu().compile(&shifting(Bare), CompileOptions::default()).err();
+    let error = Candle::cpu().compile(&shift_loop(Bare), CompileOptions::default()).err();
     let Some(Error::NoLoweringRule { at, fix, .. }) = error else { panic!("{error:?}") };
     assert_eq!(at.op, "shift");
     assert!(fix.contains("`CustomOp::composition`"), "{fix}");

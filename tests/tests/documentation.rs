@@ -47,8 +47,8 @@ fn the_output_is_what_the_program_prints() {
     let candle = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
     let burn = Function::compile(&graph, &Burn::flex()).unwrap().call_host(&inputs).unwrap();
     // The last digit depends on the processor's vectors.
-    let (shown_text, shown_numbers) = parted(numbers);
-    let (text, found) = parted(&format!("candle {candle:?}\nburn   {burn:?}"));
+    let (shown_text, shown_numbers) = split_numbers(numbers);
+    let (text, found) = split_numbers(&format!("candle {candle:?}\nburn   {burn:?}"));
     assert_eq!(shown_text, text);
     for (shown, found) in shown_numbers.iter().zip(&found) {
         assert!((shown - found).abs() < 3e-7, "{numbers} is not {found}");
@@ -56,7 +56,7 @@ fn the_output_is_what_the_program_prints() {
 }
 
 /// Splits a text into the text without its decimal numbers, and these numbers.
-fn parted(text: &str) -> (String, Vec<f64>) {
+fn split_numbers(text: &str) -> (String, Vec<f64>) {
     let words = text.split_inclusive([' ', ',', ']', '[']);
     let number = |word: &str| word.trim_end_matches([' ', ',', ']', '[']).parse().ok().filter(|_| word.contains('.'));
     let rest = words.clone().filter(|word| number(word).is_none()).collect();
@@ -82,10 +82,10 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     for page in ["README.md", "docs/existing-models.md"] {
         let [candle_change, burn_change] = &blocks(page, "```diff")[..] else { panic!("{page} must show two changes") };
         for (sign, code) in ['-', '+'].into_iter().zip(&candle) {
-            assert!(stands_in(candle_change, sign, code), "{page}: {sign}");
+            assert!(occurs_in(candle_change, sign, code), "{page}: {sign}");
         }
         for sign in ['-', '+'] {
-            assert!(stands_in(burn_change, sign, &burn), "{page}: {sign}");
+            assert!(occurs_in(burn_change, sign, &burn), "{page}: {sign}");
         }
     }
     let [whole] = &blocks("crates/funcify-candle/README.md", "```diff")[..] else {
@@ -95,7 +95,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
 }
 
 /// Returns whether one side of a change occurs in the code, line after line, ignoring indentation.
-fn stands_in(change: &str, side: char, code: &str) -> bool {
+fn occurs_in(change: &str, side: char, code: &str) -> bool {
     let lines = change.lines().filter(|line| line.starts_with([' ', side])).map(|line| line[1..].trim());
     let mut code = code.lines().map(str::trim);
     let mut count = 0;

@@ -113,7 +113,7 @@ fn allocations_of_100_steps<T>(arguments: impl Fn(usize) -> T, run: impl Fn(&T))
     long - short
 }
 
-fn of_native<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) -> Value) -> u64 {
+fn native_allocations<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) -> Value) -> u64 {
     let graph = Graph::build("loop", |g| {
         let [h, xs, a] = [g.input("h", "f32[8]"), g.input("xs", "f32[T,8]"), g.input("a", "f32[8]")];
         build([h, xs, a, g.input("mask", "bool[8]")])
@@ -125,7 +125,7 @@ fn of_native<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) -> Value) -
 }
 
 /// Counts the allocations of a handwritten loop, whose step gets its state, its row, `a` and the mask.
-fn of_loop_by_hand<L: Library>(
+fn handwritten_allocations<L: Library>(
     library: &L,
     is_traced: bool,
     step: impl Fn(L::Tensor, L::Tensor, &L::Tensor, &L::Tensor) -> L::Tensor,
@@ -148,13 +148,14 @@ fn of_loop_by_hand<L: Library>(
 /// number of such allocations for each row read and for each row written.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
-    let (plain, traced) = (of_loop_by_hand(library, false, by_hand), of_loop_by_hand(library, true, by_hand));
+    let (plain, traced) =
+        (handwritten_allocations(library, false, by_hand), handwritten_allocations(library, true, by_hand));
 
     // A step owns its carry, so a library may write over it.
-    let carry = of_native(library, |[h, xs, a, _]| scan(h, xs, |h, x| ((x + h * a).tanh(), ())).0);
+    let carry = native_allocations(library, |[h, xs, a, _]| scan(h, xs, |h, x| ((x + h * a).tanh(), ())).0);
     assert_eq!(carry, plain + 100 * row, "{}", library.name());
 
-    let trace = of_native(library, |[h, xs, a, _]| {
+    let trace = native_allocations(library, |[h, xs, a, _]| {
         let step = |h: Value, x: Value| {
             let next = (x + h * a).tanh();
             (next, next)
@@ -164,7 +165,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     assert_eq!(trace, traced + 100 * (row + write), "{}", library.name());
 
     // The same holds for a row of its trace that no later step reads.
-    let state = of_native(library, |[h, xs, a, _]| {
+    let state = native_allocations(library, |[h, xs, a, _]| {
         let mut recurrence = Recurrence::new();
         let (xs, hs) = (recurrence.sequence(xs, [0]), recurrence.sit_sot(h));
         let done = recurrence.run(|step| {
@@ -177,8 +178,8 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
 
     // A kernel of three operands gets a list of them.
     let by_hand = |h, x, a: &L::Tensor, mask: &L::Tensor| library.choose(mask.clone(), x, library.mul(h, a.clone()));
-    let choice = of_native(library, |[h, xs, a, mask]| scan(h, xs, |h, x| (select(mask, x, h * a), ())).0);
-    assert_eq!(choice, of_loop_by_hand(library, false, by_hand) + 100 * (row + 1), "{}", library.name());
+    let choice = native_allocations(library, |[h, xs, a, mask]| scan(h, xs, |h, x| (select(mask, x, h * a), ())).0);
+    assert_eq!(choice, handwritten_allocations(library, false, by_hand) + 100 * (row + 1), "{}", library.name());
 }
 
 #[test]

@@ -59,13 +59,13 @@ fn a_partial_backend_passes_or_lacks_something() {
 
 /// A backend on the toy's tensors with three ops, one of them wrong.
 #[derive(Clone, Copy)]
-struct Begun;
+struct UnfinishedBackend;
 
-funcify!(Begun, Scan, native_loop);
-funcify!(Begun, Add, |_call, [x, y]| x.zip(&y, |x, y| x + y));
-funcify!(Begun, Mul, |_call, [x, y]| x.zip(&y, |x, y| x * y + 1e-3));
+funcify!(UnfinishedBackend, Scan, native_loop);
+funcify!(UnfinishedBackend, Add, |_call, [x, y]| x.zip(&y, |x, y| x + y));
+funcify!(UnfinishedBackend, Mul, |_call, [x, y]| x.zip(&y, |x, y| x * y + 1e-3));
 
-impl Backend for Begun {
+impl Backend for UnfinishedBackend {
     tensors_of!(Toy);
 
     fn name(&self) -> &'static str {
@@ -82,7 +82,7 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
         let inputs = vec![HostTensor::from([1f64, 2.0]), HostTensor::from([[3f64, 4.0], [5.0, 6.0]])];
         Case::from_reference(name, "scan", graph.unwrap(), inputs).unwrap()
     };
-    let status = |case: Case| run_case(&case, &subject(Begun), LoopStrategy::Native).status;
+    let status = |case: Case| run_case(&case, &subject(UnfinishedBackend), LoopStrategy::Native).status;
     assert_eq!(status(step("sums", |c, x| c + x)), Status::Pass);
     assert_eq!(status(step("products", |c, x| c * x)), Status::Fail);
     assert_eq!(status(step("sines", |c, x| c + x.sin())), Status::Needs);
@@ -95,7 +95,7 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
 fn a_custom_op_needs_its_composition() {
     let graph = Graph::build("smooth", |g| softplus(g.input("x", "f64[2]"), 2)).unwrap();
     assert!(needs(&Toy, &graph).unwrap().is_empty() && needs(&Reference, &graph).unwrap().is_empty());
-    let lacking = needs(&Begun, &graph).unwrap();
+    let lacking = needs(&UnfinishedBackend, &graph).unwrap();
     assert!(lacking.contains(&Need::Op("exp")) && !lacking.contains(&Need::Op("softplus")), "{lacking:?}");
 }
 
@@ -106,7 +106,10 @@ fn no_backend_needs_a_kernel_for_a_computed_size() {
         let size = bind_size(g.input("n", "u32[]"));
         g.input("x", "f64[8]").slice(0, ..size)
     });
-    assert_eq!(needs(&Begun, &graph.unwrap()).unwrap(), BTreeSet::from([Need::Op("slice"), Need::DType(DType::U32)]));
+    assert_eq!(
+        needs(&UnfinishedBackend, &graph.unwrap()).unwrap(),
+        BTreeSet::from([Need::Op("slice"), Need::DType(DType::U32)])
+    );
 }
 
 fn softplus_cases() -> Vec<Case> {
@@ -153,14 +156,14 @@ struct Tripled;
 
 custom_op!(Tripled, "tripled", |_attributes| Ok(Tripled));
 
-funcify!(Cpu, Tripled, |_call, [x]| Ok::<_, BackendError>(Arc::new(times(&x, 3.001))));
+funcify!(Cpu, Tripled, |_call, [x]| Ok::<_, BackendError>(Arc::new(multiply(&x, 3.001))));
 
-fn times(x: &HostTensor, factor: f64) -> HostTensor {
+fn multiply(x: &HostTensor, factor: f64) -> HostTensor {
     HostTensor::from_fn(x.dtype(), x.shape(), |index| Scalar::Float(x.at(index).as_f64() * factor))
 }
 
 impl CustomOp for Tripled {
-    elementwise!(|inputs| vec![times(&inputs[0], 3.0)]);
+    elementwise!(|inputs| vec![multiply(&inputs[0], 3.0)]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
 }
 
 /// Returns the largest difference of two tensors; relative to the larger element if that exceeds 1.
-fn apart(found: &HostTensor, expected: &HostTensor) -> f64 {
+fn largest_difference(found: &HostTensor, expected: &HostTensor) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
     pairs.map(|(found, expected)| (found - expected).abs() / expected.abs().max(1.0)).fold(0.0, f64::max)
@@ -91,7 +91,7 @@ fn stepper<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions, inpu
 }
 
 /// Returns the largest difference between steps and the whole sequence with the same options.
-fn largest_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions) -> f64 {
+fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions) -> f64 {
     let steps = 40;
     let inputs = inputs(graph, steps, 3);
     let whole = Function::compile_with(graph, backend, options.clone()).unwrap().call_host(&inputs).unwrap();
@@ -99,10 +99,10 @@ fn largest_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOp
     let mut largest = 0f64;
     for step in 0..steps {
         let outputs = stepper.step_host(&[inputs[0].row(step)]).unwrap();
-        largest = largest.max(apart(&outputs[0], &whole[0].row(step)));
+        largest = largest.max(largest_difference(&outputs[0], &whole[0].row(step)));
         if step + 1 == steps {
             let last = outputs[1..].iter().zip(&whole[1..]);
-            largest = last.map(|(found, expected)| apart(found, expected)).fold(largest, f64::max);
+            largest = last.map(|(found, expected)| largest_difference(found, expected)).fold(largest, f64::max);
         }
     }
     assert_eq!(stepper.function().counts().made, 1, "{}", graph.name());
@@ -118,7 +118,7 @@ fn steps_have_the_numbers_of_the_sequence() {
         let native = CompileOptions { strategy: LoopStrategy::Native, rewrites: None, ..auto.clone() };
         let whole = CompileOptions { whole: true, ..auto.clone() };
         for graph in graphs() {
-            let of = |options: &CompileOptions| largest_difference(&graph, backend, options.clone());
+            let of = |options: &CompileOptions| largest_step_difference(&graph, backend, options.clone());
             let [auto, native, whole] = [&auto, &native, &whole].map(of);
             println!("{} {}: auto {auto:.1e}, native {native:.1e}, whole {whole:.1e}", backend.name(), graph.name());
             let at = format!("{} {}", backend.name(), graph.name());
@@ -217,7 +217,7 @@ fn streams_come_and_go() {
             let ys = together.step_host(std::slice::from_ref(&xs)).unwrap();
             for (place, stream) in each.iter_mut().enumerate() {
                 let y = stream.step_host(&[one(place, &xs)]).unwrap();
-                let difference = apart(&one(place, &ys[0]), &y[0]);
+                let difference = largest_difference(&one(place, &ys[0]), &y[0]);
                 assert!(difference < 1e-14, "{} place {place}: {difference}", backend.name());
             }
         };
@@ -240,7 +240,7 @@ fn streams_come_and_go() {
 }
 
 /// The bytes that the libraries' tensors and lists of them need apart from the elements, for two results and a row.
-const BESIDE_RESULTS: usize = 3 << 10;
+const TENSOR_OVERHEAD: usize = 3 << 10;
 
 /// A step holds its results and little else, each step the same amount, and frees the previous step's states.
 #[test]
@@ -259,7 +259,7 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         assert_eq!(grows, 0, "{}: {counted:?}", backend.name());
         // The reference evaluator runs op by op, and its memory is not checked.
         if backend.name() != Reference.name() {
-            let is_little = |each: &AllocationInfo| each.bytes_max <= (results + BESIDE_RESULTS) as u64;
+            let is_little = |each: &AllocationInfo| each.bytes_max <= (results + TENSOR_OVERHEAD) as u64;
             assert!(counted[4..].iter().all(is_little), "{}: {counted:?}", backend.name());
         }
     }

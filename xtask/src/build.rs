@@ -39,7 +39,7 @@ const THREADS: &str = "RAYON_NUM_THREADS";
 /// Returns the features to link: the backends named by `--backend`. Without it, all of them, or none if the command
 /// runs the reference backend.
 fn features(words: &[String]) -> Vec<&'static str> {
-    let named: Vec<&str> = named(words).collect();
+    let named: Vec<&str> = named_backends(words).collect();
     let all = || FEATURES.iter().map(|(feature, _)| *feature).collect();
     match words.first().map(String::as_str) {
         Some("print" | "bisect") => Vec::new(),
@@ -54,7 +54,7 @@ fn features(words: &[String]) -> Vec<&'static str> {
 }
 
 /// Returns the comma-separated names after `--backend`.
-fn named(words: &[String]) -> impl Iterator<Item = &str> {
+fn named_backends(words: &[String]) -> impl Iterator<Item = &str> {
     let next = words.iter().skip(1).map(Some).chain([None]);
     let names = words.iter().zip(next).filter_map(|(word, next)| match word.strip_prefix("--backend") {
         Some("") => next.map(String::as_str),

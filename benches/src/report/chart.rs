@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// The columns of the table in the chart, with their labels, colours and the radius of their dots.
-const SHOWN: [(&str, &str, &str, u32); 6] = [
+const CHART_COLUMNS: [(&str, &str, &str, u32); 6] = [
     ("funcify on Burn", "funcify on Burn", "#ffd43b", 3),
     ("funcify on Candle", "funcify on Candle", "#d9480f", 6),
     ("JAX", "JAX", "#1c7ed6", 5),
@@ -19,7 +19,7 @@ const WIDTH: f64 = 460.0;
 const TOP: u32 = 84;
 const ROW: u32 = 22;
 
-/// A training row of the table: the workload, and the ratio to JAX for each column of [`SHOWN`].
+/// A training row of the table: the workload, and the ratio to JAX for each column of [`CHART_COLUMNS`].
 struct TrainingRow<'a> {
     workload: &'a str,
     ratios: Vec<Option<f64>>,
@@ -38,7 +38,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
     );
     let mut put = |line: String| writeln!(svg, "{line}").expect("writing to a string never fails");
     let mut x = 16.0;
-    for (_, name, colour, radius) in SHOWN {
+    for (_, name, colour, radius) in CHART_COLUMNS {
         put(format!("<circle cx=\"{x}\" cy=\"48\" r=\"{radius}\" fill=\"{colour}\"/>"));
         put(format!("<text x=\"{}\" y=\"52\">{name}</text>", x + 10.0));
         x += 30.0 + 6.6 * name.len() as f64;
@@ -57,7 +57,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
         let y = TOP + ROW * index as u32;
         put(format!("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", LEFT - 16.0, y + 4, row.workload));
         // The first columns are drawn last, on top of the others.
-        for (ratio, (.., colour, radius)) in row.ratios.iter().zip(SHOWN).rev() {
+        for (ratio, (.., colour, radius)) in row.ratios.iter().zip(CHART_COLUMNS).rev() {
             if let Some(ratio) = ratio {
                 put(format!("<circle cx=\"{:.1}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"/>", place(*ratio)));
             }
@@ -75,11 +75,11 @@ fn place(ratio: f64) -> f64 {
 fn rows(page: &str) -> Vec<TrainingRow<'_>> {
     let mut lines = page.lines().filter(|line| line.starts_with('|')).map(|line| line.split('|').map(str::trim));
     let header: Vec<&str> = lines.find(|cells| cells.clone().any(|cell| cell == "JAX")).into_iter().flatten().collect();
-    let columns: Vec<_> = SHOWN.iter().map(|shown| header.iter().position(|title| title == &shown.0)).collect();
+    let columns: Vec<_> = CHART_COLUMNS.iter().map(|shown| header.iter().position(|title| title == &shown.0)).collect();
     let of_training =
         lines.filter_map(|mut cells| Some((cells.clone().nth(1)?.strip_suffix(", train")?, cells.by_ref().collect())));
     let rows = of_training.map(|(workload, cells): (&str, Vec<&str>)| {
-        let ratios = SHOWN.iter().zip(&columns).map(|((title, ..), column)| {
+        let ratios = CHART_COLUMNS.iter().zip(&columns).map(|((title, ..), column)| {
             let cell = *cells.get((*column)?)?;
             if *title == "JAX" {
                 (!cell.is_empty()).then_some(1.0)

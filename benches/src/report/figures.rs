@@ -15,27 +15,27 @@ struct Figure {
     /// The letter of the size on the horizontal axis.
     along: &'static str,
     phase: &'static str,
-    what: What,
+    measure: Measure,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum What {
+enum Measure {
     Time,
     Memory,
 }
 
-impl What {
+impl Measure {
     fn of(self, row: &Measurement) -> Option<f64> {
         match self {
-            What::Time => Some(row.low_s),
-            What::Memory => row.peak_bytes.map(|bytes| bytes as f64),
+            Measure::Time => Some(row.low_s),
+            Measure::Memory => row.peak_bytes.map(|bytes| bytes as f64),
         }
     }
 
     fn text(self, number: f64) -> String {
         match self {
-            What::Time => time(number),
-            What::Memory => bytes(number as u64),
+            Measure::Time => time(number),
+            Measure::Memory => bytes(number as u64),
         }
     }
 }
@@ -45,19 +45,19 @@ const fn figure(
     workload: &'static str,
     along: &'static str,
     phase: &'static str,
-    what: What,
+    measure: Measure,
 ) -> Figure {
-    Figure { title, workload, along, phase, what }
+    Figure { title, workload, along, phase, measure }
 }
 
 const FIGURES: &[Figure] = &[
-    figure("Chunked loss: building the training program", "chunked_loss", "C", "make-train", What::Time),
-    figure("Chunked loss: memory of a training step", "chunked_loss", "C", "train", What::Memory),
-    figure("S5: building the program", "s5", "T", "make", What::Time),
-    figure("S5: a forward pass", "s5", "T", "forward", What::Time),
-    figure("S5: a training step", "s5", "T", "train", What::Time),
-    figure("RNN: building the program", "rnn", "T", "make", What::Time),
-    figure("RNN: memory of a training step", "rnn", "T", "train", What::Memory),
+    figure("Chunked loss: building the training program", "chunked_loss", "C", "make-train", Measure::Time),
+    figure("Chunked loss: memory of a training step", "chunked_loss", "C", "train", Measure::Memory),
+    figure("S5: building the program", "s5", "T", "make", Measure::Time),
+    figure("S5: a forward pass", "s5", "T", "forward", Measure::Time),
+    figure("S5: a training step", "s5", "T", "train", Measure::Time),
+    figure("RNN: building the program", "rnn", "T", "make", Measure::Time),
+    figure("RNN: memory of a training step", "rnn", "T", "train", Measure::Memory),
 ];
 
 /// The points of one subject, from the smallest size to the largest.
@@ -67,19 +67,23 @@ struct Series {
 }
 
 /// A figure in the page: its title, its drawing, and its summary.
-pub(super) struct Drawn {
+pub(super) struct RenderedFigure {
     pub(super) title: &'static str,
     pub(super) svg: String,
-    pub(super) seen: String,
+    pub(super) summary: String,
 }
 
 /// Draws all figures that the run has two or more sizes for.
-pub(super) fn all(run: &Run) -> Result<Vec<Drawn>> {
+pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     let mut drawn = Vec::new();
     for figure in FIGURES {
         let series = series(run, figure);
         if !series.is_empty() {
-            drawn.push(Drawn { title: figure.title, svg: draw(figure, &series)?, seen: seen(figure, &series) });
+            drawn.push(RenderedFigure {
+                title: figure.title,
+                svg: draw(figure, &series)?,
+                summary: summarise(figure, &series),
+            });
         }
     }
     Ok(drawn)
@@ -113,7 +117,7 @@ fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     };
     let mut series: Vec<Series> = Vec::new();
     for (_, size, row) in placed.iter().filter(|(rest, ..)| rest == family) {
-        let Some(number) = figure.what.of(row).filter(|number| *number > 0.0) else {
+        let Some(number) = figure.measure.of(row).filter(|number| *number > 0.0) else {
             continue;
         };
         match series.iter_mut().find(|each| each.subject == row.subject) {
@@ -129,7 +133,7 @@ fn series(run: &Run, figure: &Figure) -> Vec<Series> {
 }
 
 /// Summarises a figure in two sentences: the best subject at the largest size, and the growth.
-fn seen(figure: &Figure, series: &[Series]) -> String {
+fn summarise(figure: &Figure, series: &[Series]) -> String {
     let largest = series.iter().filter_map(|each| each.points.last()).map(|point| point.0).fold(0.0, f64::max);
     let mut last: Vec<(&str, f64)> = Vec::new();
     for each in series {
@@ -140,7 +144,7 @@ fn seen(figure: &Figure, series: &[Series]) -> String {
     let (Some(best), Some(worst)) = (last.first(), last.last()) else {
         return String::new();
     };
-    let text = |number: f64| figure.what.text(number);
+    let text = |number: f64| figure.measure.text(number);
     let [best, worst] = [best, worst].map(|(subject, amount)| format!("{} of {subject}", text(*amount)));
     let first = format!("At {} = {largest}, the lowest is {best} and the highest {worst}.", figure.along);
     // The slope between the first and the last point: 0 is constant, 1 is linear.
@@ -176,11 +180,11 @@ fn draw(figure: &Figure, series: &[Series]) -> Result<String> {
             .right_y_label_area_size(150)
             .build_cartesian_2d(range(|point| point.0).log_scale(), range(|point| point.1).log_scale())
             .map_err(failed)?;
-        let what = figure.what;
+        let measure = figure.measure;
         chart
             .configure_mesh()
             .x_desc(figure.along)
-            .y_label_formatter(&|number| what.text(*number))
+            .y_label_formatter(&|number| measure.text(*number))
             .x_label_formatter(&|number| format!("{number:.0}"))
             .light_line_style(WHITE)
             .draw()

@@ -16,7 +16,7 @@ pub(super) const ABOUT: &str = "For each workload and phase, the larger gap betw
      Workloads that are not listed are the fastest, or as fast within the noise.";
 
 /// The number of listed gaps: the larger one of each workload at each size in each phase.
-const LISTED: usize = 12;
+const MAX_LISTED_GAPS: usize = 12;
 
 /// The reason why funcify is behind on the workloads whose titles start with `workload`.
 #[derive(Deserialize)]
@@ -96,7 +96,7 @@ pub(super) fn table(run: &Run) -> Table {
         seen.push(place);
         is_first
     });
-    let rows = largest.take(LISTED).map(|gap| {
+    let rows = largest.take(MAX_LISTED_GAPS).map(|gap| {
         vec![
             format!("{}, {}", gap.own.workload, gap.own.phase),
             format!("{} ×", digits(gap.ratio())),

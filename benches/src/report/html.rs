@@ -16,7 +16,7 @@ svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0; break-inside: a
 ";
 
 /// Explains how to read the numbers.
-pub(super) fn about(run: &Run) -> String {
+pub(super) fn explanation(run: &Run) -> String {
     let checked = "Each subject runs in its own process, and they take turns. Times are the lowest of many runs after \
         the first. Only programs whose values were checked are listed: against the reference evaluator or, where that \
         is too slow, against JAX. Memory is the peak of one run beyond inputs and program, as counted by the \
@@ -26,16 +26,17 @@ pub(super) fn about(run: &Run) -> String {
 }
 
 /// Returns the title of a workload, with its sizes.
-fn titled(workload: &str) -> String {
+fn full_title(workload: &str) -> String {
     let (name, sizes) = workload.split_once(' ').unwrap_or((workload, ""));
     let title = crate::workloads::Workload::named(name).map_or(name, |workload| workload.title);
     format!("{title} ({name}), {sizes}")
 }
 
 pub(super) fn page(run: &Run) -> Result<String> {
-    let mut body = format!("<h1>Benchmarks of funcify {}</h1><p>{}</p>", escaped(&run.version), escaped(&about(run)));
+    let mut body =
+        format!("<h1>Benchmarks of funcify {}</h1><p>{}</p>", escape(&run.version), escape(&explanation(run)));
     body += &tables::overview(run).html();
-    body += &format!("<h2>The largest gaps</h2><p>{}</p><div class=\"texts\">", escaped(gaps::ABOUT));
+    body += &format!("<h2>The largest gaps</h2><p>{}</p><div class=\"texts\">", escape(gaps::ABOUT));
     body += &gaps::table(run).html();
     body += "</div>";
     let figures = figures::all(run)?;
@@ -43,18 +44,21 @@ pub(super) fn page(run: &Run) -> Result<String> {
         body += "<h2>Growth</h2>";
     }
     for figure in figures {
-        let (title, seen) = (escaped(figure.title), escaped(&figure.seen));
-        body += &format!("<figure><h3>{title}</h3>{}<figcaption>{seen}</figcaption></figure>", figure.svg);
+        let (title, summary) = (escape(figure.title), escape(&figure.summary));
+        body += &format!("<figure><h3>{title}</h3>{}<figcaption>{summary}</figcaption></figure>", figure.svg);
     }
     for workload in run.workloads() {
-        body += &format!("<h2>{}</h2>", escaped(&titled(workload)));
+        body += &format!("<h2>{}</h2>", escape(&full_title(workload)));
         for phase in ["forward", "train"] {
             if let Some(table) = tables::details(run, workload, phase) {
                 body += &format!("<h3>{phase}</h3>{}", table.html());
             }
         }
     }
-    body += &format!("<h2>Subjects that did not run</h2><div class=\"texts\">{}</div>", tables::gone(run).html());
+    body += &format!(
+        "<h2>Subjects that did not run</h2><div class=\"texts\">{}</div>",
+        tables::missing_subjects(run).html()
+    );
     let viewport = "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
     let head = format!("<meta charset=\"utf-8\">{viewport}<title>funcify: benchmarks</title><style>{STYLE}</style>");
     Ok(format!("<!doctype html><html lang=\"en\"><head>{head}</head><body>{body}</body></html>\n"))

@@ -3,7 +3,7 @@
 use super::{Run, gaps, tables};
 
 pub(super) fn page(run: &Run) -> String {
-    let mut page = format!("# Benchmarks of funcify {}\n\n{}\n\n", run.version, super::html::about(run));
+    let mut page = format!("# Benchmarks of funcify {}\n\n{}\n\n", run.version, super::html::explanation(run));
     page += &tables::overview(run).markdown();
     page += &format!("\n## The largest gaps\n\n{}\n\n", gaps::ABOUT);
     page += &gaps::table(run).markdown();
@@ -14,5 +14,5 @@ pub(super) fn page(run: &Run) -> String {
             }
         }
     }
-    page + "\n## Subjects that did not run\n\n" + &tables::gone(run).markdown()
+    page + "\n## Subjects that did not run\n\n" + &tables::missing_subjects(run).markdown()
 }

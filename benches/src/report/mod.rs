@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::rows::{Gone, Measurement};
+use crate::rows::{Measurement, MissingSubject};
 use crate::workloads;
 
 /// A run in its file form.
@@ -23,13 +23,15 @@ pub(crate) struct Run {
     pub(crate) version: String,
     pub(crate) machine: String,
     pub(crate) rows: Vec<Measurement>,
-    pub(crate) gone: Vec<Gone>,
+    #[serde(rename = "gone")]
+    pub(crate) missing: Vec<MissingSubject>,
 }
 
 impl Run {
     /// Reads the last run.
     pub(crate) fn read(path: &Path) -> Result<Run> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("{}: run a benchmark first", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("{}: run a benchmark first", path.display()))?;
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
@@ -45,15 +47,16 @@ impl Run {
         }
         let is_new = |workload: &str, subject: &str| {
             self.rows.iter().any(|row| row.workload == workload && row.subject == subject)
-                || self.gone.iter().any(|gone| gone.workload == workload && gone.subject == subject)
+                || self.missing.iter().any(|missing| missing.workload == workload && missing.subject == subject)
         };
-        let (rows, gone) = (earlier.rows.into_iter(), earlier.gone.into_iter());
+        let (rows, missing) = (earlier.rows.into_iter(), earlier.missing.into_iter());
         let rows: Vec<Measurement> = rows.filter(|row| !is_new(&row.workload, &row.subject)).collect();
-        let gone: Vec<Gone> = gone.filter(|gone| !is_new(&gone.workload, &gone.subject)).collect();
+        let missing: Vec<MissingSubject> =
+            missing.filter(|missing| !is_new(&missing.workload, &missing.subject)).collect();
         self.rows.extend(rows);
-        self.gone.extend(gone);
+        self.missing.extend(missing);
         self.rows.sort_by_key(|row| workloads::place(&row.workload));
-        self.gone.sort_by_key(|gone| workloads::place(&gone.workload));
+        self.missing.sort_by_key(|missing| workloads::place(&missing.workload));
     }
 
     /// Returns the rows of a workload in a phase, fastest first.
@@ -145,9 +148,10 @@ mod tests {
         let row = |workload: &str, subject: &str, low: f64| {
             let mut samples = Samples::default();
             samples.add(vec![low], vec![low]);
-            Measurement::ran(workload, subject, Phase::Forward, &samples, (None, None), None)
+            Measurement::run_row(workload, subject, Phase::Forward, &samples, (None, None), None)
         };
-        let run = |version: &str, rows| Run { version: version.into(), machine: String::new(), rows, gone: Vec::new() };
+        let run =
+            |version: &str, rows| Run { version: version.into(), machine: String::new(), rows, missing: Vec::new() };
         let earlier = || vec![row("lstm T=30 B=4 H=16", "jax", 1.0), row("rnn T=50 B=4 H=16", "jax", 2.0)];
         let part = || run("1", vec![row("lstm T=30 B=4 H=16", "jax", 3.0)]);
         let lows = |run: &Run| run.rows.iter().map(|row| row.low_s).collect::<Vec<_>>();
@@ -164,7 +168,7 @@ mod tests {
         let row = |workload: &str, subject: &str, phase, low: f64| {
             let mut samples = Samples::default();
             samples.add(vec![low], vec![low]);
-            Measurement::ran(workload, subject, phase, &samples, (None, None), None)
+            Measurement::run_row(workload, subject, phase, &samples, (None, None), None)
         };
         let (full, quick, plotted) = ("rnn T=1000 B=1 H=32", "rnn T=50 B=4 H=16", "rnn T=64 B=4 H=16");
         let run = |workloads: &[&str]| {
@@ -172,7 +176,7 @@ mod tests {
                 Phase::ALL.map(|phase| [row(workload, "jax", phase, 1.0), row(workload, "candle-compiled", phase, 3.0)])
             };
             let rows = workloads.iter().flat_map(phases).flatten().collect();
-            Run { version: "1".into(), machine: String::new(), rows, gone: Vec::new() }
+            Run { version: "1".into(), machine: String::new(), rows, missing: Vec::new() }
         };
         assert_eq!(run(&[full, quick, plotted]).compared(), [full]);
         assert_eq!(run(&[quick, plotted]).compared(), [quick]);

@@ -18,7 +18,7 @@ pub(crate) fn write(run: &Run, root: &Path) -> Result<()> {
     let path = root.join("docs/benchmarks.md");
     let text = std::fs::read_to_string(&path)?;
     let table = format!("{}\n({}, {}.)\n", tables::overview(run).markdown(), jax(), run.machine);
-    let text = replaced(&text, &run.version, &table)?;
+    let text = replace_table(&text, &run.version, &table)?;
     std::fs::write(&path, &text)?;
     std::fs::write(root.join("docs/training-time.svg"), chart::draw(&text, &jax()))?;
     println!("wrote the table to {}, and the chart next to it", path.display());
@@ -32,7 +32,7 @@ pub(super) fn jax() -> String {
 }
 
 /// Replaces the text between the markers.
-fn replaced(text: &str, version: &str, table: &str) -> Result<String> {
+fn replace_table(text: &str, version: &str, table: &str) -> Result<String> {
     let begin = text.find(BEGIN).with_context(|| format!("docs/benchmarks.md has no line `{BEGIN}.. -->`"))?;
     let end = begin + text[begin..].find(END).with_context(|| format!("docs/benchmarks.md has no line `{END}`"))?;
     Ok(format!("{}{BEGIN}{version} -->\n\n{table}\n{}", &text[..begin], &text[end..]))
@@ -45,8 +45,8 @@ mod tests {
     #[test]
     fn what_is_between_the_marks_is_replaced() {
         let text = "a\n<!-- bench: begin, version 0.0.1 -->\nold\n<!-- bench: end -->\nb\n";
-        let new = replaced(text, "0.1.0", "| t |\n").unwrap();
+        let new = replace_table(text, "0.1.0", "| t |\n").unwrap();
         assert_eq!(new, "a\n<!-- bench: begin, version 0.1.0 -->\n\n| t |\n\n<!-- bench: end -->\nb\n");
-        assert!(replaced("nothing", "0.1.0", "").is_err());
+        assert!(replace_table("nothing", "0.1.0", "").is_err());
     }
 }

@@ -21,7 +21,7 @@ impl Table {
 
     pub(super) fn html(&self) -> String {
         let line = |cells: &[String], tag: &str| -> String {
-            let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+            let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
             format!("<tr>{cells}</tr>")
         };
         let rows: String = self.rows.iter().map(|row| line(row, "td")).collect();
@@ -33,7 +33,7 @@ impl Table {
 }
 
 /// Escapes text for HTML.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -102,8 +102,9 @@ pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
     let make = if phase == "train" { "make-train" } else { "make" };
     let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{} ×", digits(ratio)));
     let rows = measured.iter().map(|row| {
-        let made =
-            run.rows.iter().find(|made| made.workload == workload && made.phase == make && made.subject == row.subject);
+        let building = run.rows.iter().find(|building| {
+            building.workload == workload && building.phase == make && building.subject == row.subject
+        });
         vec![
             row.subject.clone(),
             time(row.low_s),
@@ -113,7 +114,7 @@ pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
             row.peak_bytes.map_or(String::new(), bytes),
             ratio(row.ratio_to_hand_written),
             ratio(row.ratio_to_jax),
-            made.map_or(String::new(), |made| time(made.low_s)),
+            building.map_or(String::new(), |building| time(building.low_s)),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -121,13 +122,13 @@ pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
 }
 
 /// Tabulates the subjects that did not run, one line per reason.
-pub(super) fn gone(run: &Run) -> Table {
+pub(super) fn missing_subjects(run: &Run) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for gone in &run.gone {
-        let place = format!("{}, {}", gone.workload, gone.phase);
-        match rows.iter_mut().find(|row| row[0] == gone.subject && row[1] == gone.why) {
+    for missing in &run.missing {
+        let place = format!("{}, {}", missing.workload, missing.phase);
+        match rows.iter_mut().find(|row| row[0] == missing.subject && row[1] == missing.why) {
             Some(row) => row[2] = format!("{}; {place}", row[2]),
-            None => rows.push(vec![gone.subject.clone(), gone.why.clone(), place]),
+            None => rows.push(vec![missing.subject.clone(), missing.why.clone(), place]),
         }
     }
     Table { head: ["subject", "why", "where"].map(str::to_string).to_vec(), rows }

@@ -15,28 +15,36 @@ use crate::workloads::{Loss, Sizes, Workload};
 
 /// Every subject, in the order of the report. To add one, add an entry here.
 pub(crate) const ALL: &[Subject] = &[
-    subject("reference", Kind::Compiled(Device::Reference, Way::RAW_NATIVE), None),
-    subject("cpu", Kind::Compiled(Device::Cpu, Way::DEFAULT), None),
-    subject("candle-by-hand", Kind::ByHand(Device::Candle), None),
-    subject("candle-native", Kind::Compiled(Device::Candle, Way::RAW_NATIVE), Some("candle-by-hand")),
-    subject("candle-unroll", Kind::Compiled(Device::Candle, Way::RAW_UNROLLED), Some("candle-by-hand")),
-    subject("candle-rewritten", Kind::Compiled(Device::Candle, Way::REWRITTEN), Some("candle-by-hand")),
-    subject("candle-compiled", Kind::Compiled(Device::Candle, Way::DEFAULT), Some("candle-by-hand")),
+    subject("reference", Kind::Compiled(Device::Reference, CompileVariant::RAW_NATIVE), None),
+    subject("cpu", Kind::Compiled(Device::Cpu, CompileVariant::DEFAULT), None),
+    subject("candle-by-hand", Kind::Handwritten(Device::Candle), None),
+    subject("candle-native", Kind::Compiled(Device::Candle, CompileVariant::RAW_NATIVE), Some("candle-by-hand")),
+    subject("candle-unroll", Kind::Compiled(Device::Candle, CompileVariant::RAW_UNROLLED), Some("candle-by-hand")),
+    subject("candle-rewritten", Kind::Compiled(Device::Candle, CompileVariant::REWRITTEN), Some("candle-by-hand")),
+    subject("candle-compiled", Kind::Compiled(Device::Candle, CompileVariant::DEFAULT), Some("candle-by-hand")),
     subject("candle-plugin", Kind::Plugin(Device::Candle), Some("candle-by-hand")),
-    subject("burn-flex-by-hand", Kind::ByHand(Device::Flex), None),
-    subject("burn-flex-native", Kind::Compiled(Device::Flex, Way::RAW_NATIVE), Some("burn-flex-by-hand")),
-    subject("burn-flex-unroll", Kind::Compiled(Device::Flex, Way::RAW_UNROLLED), Some("burn-flex-by-hand")),
-    subject("burn-flex-rewritten", Kind::Compiled(Device::Flex, Way::REWRITTEN), Some("burn-flex-by-hand")),
-    subject("burn-flex-compiled", Kind::Compiled(Device::Flex, Way::DEFAULT), Some("burn-flex-by-hand")),
+    subject("burn-flex-by-hand", Kind::Handwritten(Device::Flex), None),
+    subject("burn-flex-native", Kind::Compiled(Device::Flex, CompileVariant::RAW_NATIVE), Some("burn-flex-by-hand")),
+    subject("burn-flex-unroll", Kind::Compiled(Device::Flex, CompileVariant::RAW_UNROLLED), Some("burn-flex-by-hand")),
+    subject("burn-flex-rewritten", Kind::Compiled(Device::Flex, CompileVariant::REWRITTEN), Some("burn-flex-by-hand")),
+    subject("burn-flex-compiled", Kind::Compiled(Device::Flex, CompileVariant::DEFAULT), Some("burn-flex-by-hand")),
     subject("burn-flex-plugin", Kind::Plugin(Device::Flex), Some("burn-flex-by-hand")),
-    subject("burn-ndarray-by-hand", Kind::ByHand(Device::Ndarray), None),
-    subject("burn-ndarray-native", Kind::Compiled(Device::Ndarray, Way::RAW_NATIVE), Some("burn-ndarray-by-hand")),
-    subject("burn-ndarray-compiled", Kind::Compiled(Device::Ndarray, Way::DEFAULT), Some("burn-ndarray-by-hand")),
+    subject("burn-ndarray-by-hand", Kind::Handwritten(Device::Ndarray), None),
+    subject(
+        "burn-ndarray-native",
+        Kind::Compiled(Device::Ndarray, CompileVariant::RAW_NATIVE),
+        Some("burn-ndarray-by-hand"),
+    ),
+    subject(
+        "burn-ndarray-compiled",
+        Kind::Compiled(Device::Ndarray, CompileVariant::DEFAULT),
+        Some("burn-ndarray-by-hand"),
+    ),
     subject("burn-ndarray-plugin", Kind::Plugin(Device::Ndarray), Some("burn-ndarray-by-hand")),
-    subject("burn-wgpu-by-hand", Kind::ByHand(Device::Wgpu), None),
-    subject("burn-wgpu-native", Kind::Compiled(Device::Wgpu, Way::RAW_NATIVE), Some("burn-wgpu-by-hand")),
-    subject("burn-wgpu-unroll", Kind::Compiled(Device::Wgpu, Way::RAW_UNROLLED), Some("burn-wgpu-by-hand")),
-    subject("burn-wgpu-rewritten", Kind::Compiled(Device::Wgpu, Way::REWRITTEN), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-by-hand", Kind::Handwritten(Device::Wgpu), None),
+    subject("burn-wgpu-native", Kind::Compiled(Device::Wgpu, CompileVariant::RAW_NATIVE), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-unroll", Kind::Compiled(Device::Wgpu, CompileVariant::RAW_UNROLLED), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-rewritten", Kind::Compiled(Device::Wgpu, CompileVariant::REWRITTEN), Some("burn-wgpu-by-hand")),
     subject("burn-wgpu-plugin", Kind::Plugin(Device::Wgpu), Some("burn-wgpu-by-hand")),
     subject("jax", Kind::Python, None),
     subject("torch-eager", Kind::Python, None),
@@ -47,7 +55,7 @@ pub(crate) const ALL: &[Subject] = &[
 
 /// A subject in an earlier build.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Earlier {
+pub(crate) struct EarlierBuild {
     /// The path of the earlier build of this program.
     pub(crate) program: String,
     pub(crate) subject: &'static Subject,
@@ -82,10 +90,10 @@ impl Subject {
     pub(crate) fn is_in_plots(&self) -> bool {
         let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
         match self.kind {
-            Kind::Compiled(device, way) => !is_left_out(device) && way != Way::REWRITTEN,
-            Kind::Plugin(device) | Kind::ByHand(device) => !is_left_out(device),
+            Kind::Compiled(device, variant) => !is_left_out(device) && variant != CompileVariant::REWRITTEN,
+            Kind::Plugin(device) | Kind::Handwritten(device) => !is_left_out(device),
             Kind::Python | Kind::Rlx => true,
-            Kind::Earlier(earlier) => earlier.subject.is_in_plots(),
+            Kind::EarlierBuild(earlier) => earlier.subject.is_in_plots(),
         }
     }
 
@@ -105,32 +113,32 @@ impl Subject {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A compiled function on a backend's own tensors; its gradient is a graph.
-    Compiled(Device, Way),
+    Compiled(Device, CompileVariant),
     /// The plug-in: a graph as one op of the framework's autodiff, through `loss.backward()`.
     Plugin(Device),
     /// A handwritten loop, with the framework's own autodiff.
-    ByHand(Device),
+    Handwritten(Device),
     /// A worker in Python (`peers/worker.py`).
     Python,
     /// A worker in Rust on rlx (`peers/rlx`).
     Rlx,
     /// Another subject, as an earlier build of this program runs it.
-    Earlier(&'static Earlier),
+    EarlierBuild(&'static EarlierBuild),
 }
 
 /// The options that a function is compiled with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct CompileVariant {
     strategy: LoopStrategy,
     is_rewritten: bool,
 }
 
-impl Way {
+impl CompileVariant {
     /// The default: rewritten, with loops compiled if the backend does so.
-    const DEFAULT: Way = Way { strategy: LoopStrategy::Auto, is_rewritten: true };
-    const REWRITTEN: Way = Way { strategy: LoopStrategy::Native, is_rewritten: true };
-    const RAW_NATIVE: Way = Way { strategy: LoopStrategy::Native, is_rewritten: false };
-    const RAW_UNROLLED: Way = Way { strategy: LoopStrategy::Unroll, is_rewritten: false };
+    const DEFAULT: CompileVariant = CompileVariant { strategy: LoopStrategy::Auto, is_rewritten: true };
+    const REWRITTEN: CompileVariant = CompileVariant { strategy: LoopStrategy::Native, is_rewritten: true };
+    const RAW_NATIVE: CompileVariant = CompileVariant { strategy: LoopStrategy::Native, is_rewritten: false };
+    const RAW_UNROLLED: CompileVariant = CompileVariant { strategy: LoopStrategy::Unroll, is_rewritten: false };
 
     fn options(self) -> CompileOptions {
         let default = CompileOptions { strategy: self.strategy, ..CompileOptions::default() };
@@ -227,10 +235,10 @@ fn sync(burn: &Burn) -> Result<()> {
 /// Returns the reason why a subject does not run a workload, if it does not.
 pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> Option<String> {
     match (subject.kind, phase) {
-        (Kind::Earlier(earlier), _) => declines(earlier.subject, workload, phase),
+        (Kind::EarlierBuild(earlier), _) => declines(earlier.subject, workload, phase),
         (_, Phase::Train) if workload.loss == Loss::None => Some("the workload has no gradient".into()),
         (Kind::Plugin(_), Phase::Forward) => Some("in the forward phase, a plug-in is the compiled function".into()),
-        (Kind::Compiled(_, Way::RAW_UNROLLED), Phase::Train) if workload.is_conditional => {
+        (Kind::Compiled(_, CompileVariant::RAW_UNROLLED), Phase::Train) if workload.is_conditional => {
             Some("the step count of the backward loop depends on the forward loop, so it is not unrolled".into())
         }
         _ => None,
@@ -254,8 +262,8 @@ pub(crate) fn prepare(
     inputs: &[(String, HostTensor)],
 ) -> Result<Box<dyn Prepared>> {
     match subject.kind {
-        Kind::Compiled(device, way) => {
-            let (task, options) = (Task { workload, sizes, phase, inputs }, way.options());
+        Kind::Compiled(device, variant) => {
+            let (task, options) = (Task { workload, sizes, phase, inputs }, variant.options());
             match device {
                 Device::Reference => compiled::prepare(&task, &Reference, options, |_| Ok(())),
                 Device::Cpu => compiled::prepare(&task, &Cpu::default(), options, |_| Ok(())),
@@ -265,8 +273,8 @@ pub(crate) fn prepare(
         }
         Kind::Plugin(Device::Candle) => plugin::candle(workload, &sizes, inputs),
         Kind::Plugin(device) => plugin::burn(workload, &sizes, &device.burn()?, inputs),
-        Kind::ByHand(Device::Candle) => by_hand::candle(workload, sizes, phase, inputs),
-        Kind::ByHand(device) => by_hand::burn(workload, sizes, phase, &device.burn()?, inputs),
-        Kind::Python | Kind::Rlx | Kind::Earlier(_) => bail!("`{}` is not part of this program", subject.name),
+        Kind::Handwritten(Device::Candle) => by_hand::candle(workload, sizes, phase, inputs),
+        Kind::Handwritten(device) => by_hand::burn(workload, sizes, phase, &device.burn()?, inputs),
+        Kind::Python | Kind::Rlx | Kind::EarlierBuild(_) => bail!("`{}` is not part of this program", subject.name),
     }
 }

@@ -44,13 +44,13 @@ const BY_ELEMENT: [(&str, usize, Combine); 14] = [
 
 /// The form in which the running combinations are written.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Form {
     Scan,
     WrittenOut(usize),
 }
 
-fn running(combine: Combine, xs: Vec<Value>, k: Value, reverse: bool, way: Way) -> Vec<Value> {
-    let Way::WrittenOut(count) = way else {
+fn running_combinations(combine: Combine, xs: Vec<Value>, k: Value, reverse: bool, form: Form) -> Vec<Value> {
+    let Form::WrittenOut(count) = form else {
         let options = AssociativeScanOptions::new();
         let options = if reverse { options.reverse() } else { options };
         return associative_scan_with(options, xs, |a, b| combine(&a, &b, k));
@@ -74,13 +74,13 @@ fn loss(ys: &[Value]) -> Value {
 }
 
 /// Returns the first to third derivatives of the loss with respect to the leaves and the captured value.
-fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Graph {
+fn derivatives(combine: Combine, leaves: usize, reverse: bool, form: Form) -> Graph {
     built("derivatives", |g| {
-        let rows = if let Way::WrittenOut(count) = way { count.to_string() } else { "T".to_string() };
+        let rows = if let Form::WrittenOut(count) = form { count.to_string() } else { "T".to_string() };
         let xs: Vec<Value> =
             (0..leaves).map(|leaf| g.input(&format!("x{leaf}"), format!("f64[{rows},2]").as_str())).collect();
         let k = g.input("k", "f64[]");
-        let of = |(xs, k): (Vec<Value>, Value)| loss(&running(combine, xs, k, reverse, way));
+        let of = |(xs, k): (Vec<Value>, Value)| loss(&running_combinations(combine, xs, k, reverse, form));
         let zeros = || GradOptions::new().disconnected(Disconnected::Zeros);
         let ones = (xs.iter().map(|x| x.ones_like()).collect::<Vec<_>>(), k.ones_like());
         let slope = |point: (Vec<Value>, Value)| {
@@ -124,12 +124,12 @@ fn assert_near(graph: &Graph, found: &[HostTensor], expected: &[HostTensor], wha
 fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
     for (name, leaves, combine) in BY_ELEMENT {
         for reverse in [false, true] {
-            let scan = derivatives(combine, leaves, reverse, Way::Scan);
+            let scan = derivatives(combine, leaves, reverse, Form::Scan);
             for count in [1, 4] {
                 let mut inputs: Vec<HostTensor> = (0..leaves).map(|leaf| noise(count, 3 + leaf as u64)).collect();
                 inputs.push(HostTensor::scalar(0.7f64));
                 let found = evaluate(&scan, &inputs).unwrap();
-                let written = derivatives(combine, leaves, reverse, Way::WrittenOut(count));
+                let written = derivatives(combine, leaves, reverse, Form::WrittenOut(count));
                 let expected = evaluate(&written, &inputs).unwrap();
                 assert_near(&scan, &found, &expected, &format!("{name}, {count} elements, reverse {reverse}"));
             }
@@ -148,7 +148,7 @@ fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
             let graph = built("gradient", |g| {
                 let xs: Vec<Value> = (0..leaves).map(|leaf| g.input(&format!("x{leaf}"), "f64[T,2]")).collect();
                 let k = g.input("k", "f64[]");
-                let of = |xs| running(combine, xs, k, reverse, Way::Scan);
+                let of = |xs| running_combinations(combine, xs, k, reverse, Form::Scan);
                 let weights = |ys: &Vec<Value>| ys.iter().map(|y| y.zeros_like() + k.sin()).collect::<Vec<_>>();
                 vjp(xs, of, weights).1
             });
@@ -167,7 +167,7 @@ fn of_no_elements_there_are_no_derivatives() {
         for reverse in [false, true] {
             let mut inputs = vec![noise(0, 1); leaves];
             inputs.push(HostTensor::scalar(0.7f64));
-            let found = evaluate(&derivatives(combine, leaves, reverse, Way::Scan), &inputs);
+            let found = evaluate(&derivatives(combine, leaves, reverse, Form::Scan), &inputs);
             let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(found.iter().all(|value| value.to_f64_vec().iter().all(|number| *number == 0.0)), "{name}");
         }
@@ -189,7 +189,7 @@ fn gradient(body: impl Fn(Value) -> Value) -> Graph {
 #[test]
 fn a_combination_by_element_has_no_loop_in_its_derivatives() {
     for (name, leaves, combine) in BY_ELEMENT {
-        let graph = derivatives(combine, leaves, false, Way::Scan);
+        let graph = derivatives(combine, leaves, false, Form::Scan);
         assert_eq!(count(&graph, "scan"), 0, "{name}: {graph}");
     }
     // A sum only adds, a product multiplies and adds, and neither needs a mask.
@@ -223,7 +223,7 @@ fn what_mixes_elements_is_a_loop() {
 }
 
 /// Returns the cotangents of `xs`, pulled back from the cotangents of the running combinations.
-fn pulled<X: Tree + Clone, const N: usize>(
+fn pull_back<X: Tree + Clone, const N: usize>(
     xs: impl Fn(&funcify::Builder) -> X,
     combine: impl Fn(X, X) -> X,
     cotangents: impl Fn(&X, Value) -> X,
@@ -246,13 +246,13 @@ const INF: f64 = f64::INFINITY;
 fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     let largest = |a: Value, b: Value| a.maximum(b);
     let inputs = [HostTensor::from([1f64, 3., 2.]), HostTensor::from([1f64, 2., INF])];
-    let found = pulled(|g| g.input("xs", "f64[T]"), largest, |_, ct| ct, inputs);
+    let found = pull_back(|g| g.input("xs", "f64[T]"), largest, |_, ct| ct, inputs);
     assert_eq!(found, [[1., INF, 0.]]);
     // Sums that restart at a flag: no cotangent flows back across the flag.
     let runs = |(f, x): (Value, Value), (g, y): (Value, Value)| (f.maximum(g), select(g.gt(0.5), y, x + y));
     let leaves = |g: &funcify::Builder| (g.input("flags", "f64[T]"), g.input("xs", "f64[T]"));
     let inputs = [[1f64, 0., 1., 0.], [1., 2., 3., 4.], [1., 10., 100., INF]].map(HostTensor::from);
-    let found = pulled(leaves, runs, |ys, ct| (ys.0.zeros_like(), ct), inputs);
+    let found = pull_back(leaves, runs, |ys, ct| (ys.0.zeros_like(), ct), inputs);
     assert_eq!(found[1], [11., 10., INF, INF]);
 }
 
@@ -264,10 +264,10 @@ fn absent_entries_are_not_multiplied() {
     let inputs =
         [HostTensor::from([2f64, 0., 3.]), HostTensor::from([1f64, 1., 1.]), HostTensor::from([0f64, INF, 1.])];
     // Only the products `c a` have a cotangent, and they do not depend on `b`.
-    let found = pulled(leaves, affine, |ys, ct| (ct, ys.1.zeros_like()), inputs.clone());
+    let found = pull_back(leaves, affine, |ys, ct| (ct, ys.1.zeros_like()), inputs.clone());
     assert_eq!(found[1], [0., 0., 0.]);
     // As in the sequential loop, an infinite cotangent times 0 is NaN.
-    let found = pulled(leaves, affine, |ys, ct| (ys.0.zeros_like(), ct), inputs);
+    let found = pull_back(leaves, affine, |ys, ct| (ys.0.zeros_like(), ct), inputs);
     assert!(found[1][0].is_nan());
     assert_eq!(found[1][1..], [INF, 1.]);
 }

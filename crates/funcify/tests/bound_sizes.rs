@@ -34,7 +34,7 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
 
 /// Asserts that a call fails with the same error everywhere.
 #[track_caller]
-fn refused(graph: &Graph, inputs: &[HostTensor], kind: &str, says: &str) {
+fn assert_rejected(graph: &Graph, inputs: &[HostTensor], kind: &str, says: &str) {
     let error = evaluate(graph, inputs).expect_err("it is rejected");
     for rewrites in [None, Some(RewriteOptions::default())] {
         let options = CompileOptions { rewrites, ..CompileOptions::default() };
@@ -112,25 +112,25 @@ fn a_constant_is_a_size() {
 #[test]
 fn a_negative_size_is_refused_with_its_line() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));
-    refused(&graph, &[number(-3)], "Type", "bind_size: the size `$1` does not fit");
-    refused(&graph, &[number(-3)], "Type", "-3");
-    refused(&graph, &[number(-3)], "Type", "bound_sizes.rs");
+    assert_rejected(&graph, &[number(-3)], "Type", "bind_size: the size `$1` does not fit");
+    assert_rejected(&graph, &[number(-3)], "Type", "-3");
+    assert_rejected(&graph, &[number(-3)], "Type", "bound_sizes.rs");
     // The error remains even if a rewrite finds that nothing of that size is needed.
     let graph = build(|g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[]"));
         select(constant(true), x, size(bind_size(n), DType::F64))
     });
-    refused(&graph, &[number(-1), HostTensor::scalar(1.0)], "Type", "-1");
+    assert_rejected(&graph, &[number(-1), HostTensor::scalar(1.0)], "Type", "-1");
 }
 
 /// The budget is checked before anything is allocated.
 #[test]
 fn a_large_size_is_refused_before_it_is_made() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));
-    refused(&graph, &[number(1 << 50)], "OverBudget", "f64[$1]");
-    refused(&graph, &[number(i64::MAX)], "OverBudget", "f64[$1]");
+    assert_rejected(&graph, &[number(1 << 50)], "OverBudget", "f64[$1]");
+    assert_rejected(&graph, &[number(i64::MAX)], "OverBudget", "f64[$1]");
     let graph = build(|g| head(g.input("xs", "f64[T]"), g.input("n", "i64[]")));
-    refused(&graph, &[row([1.0, 2.0]), number(3)], "Type", "0 <= start <= limit <= 2");
+    assert_rejected(&graph, &[row([1.0, 2.0]), number(3)], "Type", "0 <= start <= limit <= 2");
 }
 
 /// Each step binds the size anew; loop-invariant work is hoisted out of the loop without the size.
@@ -232,7 +232,7 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     let all = graph.vmap(2, VmapOptions::new()).unwrap();
     let counts = HostTensor::from([1i64, 3]);
     assert_eq!(run(&all, &[xs.clone(), counts.clone()]), [row([1.0, 12.0])]);
-    refused(&all, &[xs.clone(), HostTensor::from([1i64, -3])], "Type", "-3");
+    assert_rejected(&all, &[xs.clone(), HostTensor::from([1i64, -3])], "Type", "-3");
     let gradient = graph.grad("xs", GradOptions::new()).unwrap().vmap(2, VmapOptions::new()).unwrap();
     assert_eq!(run(&gradient, &[xs.clone(), counts])[0].to_f64_vec(), [0.0, 0.0, 0.0, 4.5, 0.0, 0.0]);
     // A result whose size differs between lanes, and rows that may be missing.
@@ -258,7 +258,7 @@ fn a_lane_that_does_not_run_gives_no_size() {
     let inputs = [HostTensor::from([-3i64, 4, 0]), HostTensor::from([true, true, true])];
     let results = run(&graph, &inputs);
     assert_eq!(results, [row([3.5, 6.0, 0.0]), row([0.0, 4.0, 0.0]), row([1.0, 1.0, 1.0])]);
-    refused(&graph, &[inputs[0].clone(), HostTensor::from([true, false, true])], "Type", "-1");
+    assert_rejected(&graph, &[inputs[0].clone(), HostTensor::from([true, false, true])], "Type", "-1");
 }
 
 /// bind-c1

@@ -18,7 +18,7 @@ mod elementwise;
 mod forwarded;
 #[path = "cancel/stopper.rs"]
 mod stopper;
-use forwarded::Refuses;
+use forwarded::RejectingProgram;
 use stopper::{HANDLE, stopper};
 
 const STRATEGIES: [Option<LoopStrategy>; 3] = [None, Some(LoopStrategy::Native), Some(LoopStrategy::Unroll)];
@@ -37,7 +37,7 @@ fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>>
 }
 
 /// Runs a program whose `stopper` cancels the handle on its `count`th run, and returns the error.
-fn stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
+fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));
     let Err(error) = handle.scope(|| run(graph, strategy)) else {
@@ -50,7 +50,7 @@ fn stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error
 #[track_caller]
 fn check(graph: &Graph, strategies: &[Option<LoopStrategy>], op: &str, steps: usize) {
     for strategy in strategies {
-        let error = stopped(graph, *strategy, 4);
+        let error = run_until_stopped(graph, *strategy, 4);
         let Error::Cancelled { at, progress, reason, .. } = &error else { panic!("{strategy:?}: {error}") };
         assert_eq!((at.op.as_str(), *progress), (op, Progress::Steps(steps)), "{strategy:?}: {error}");
         assert_eq!(reason, "it was cancelled");
@@ -95,7 +95,7 @@ fn a_straight_line_stops_between_ops() {
         (&program(|x| (0..9).fold(x, |x, _| stopper(x))), "stopper", &STRATEGIES[..]),
     ] {
         for strategy in strategies {
-            let error = stopped(graph, *strategy, 4);
+            let error = run_until_stopped(graph, *strategy, 4);
             assert!(
                 matches!(&error, Error::Cancelled { at, progress: Progress::Ops(4), .. } if at.op == op),
                 "{error}"
@@ -116,7 +116,7 @@ fn a_nested_loop_says_in_which_steps_it_was() {
     let graph =
         program(|x| while_loop(x, |x| x.ge(0.0), |x| cond(x.ge(0.0), || fori_loop(0, 3, x, |_, x| stopper(x)), || x)));
     for strategy in &STRATEGIES[..2] {
-        let error = stopped(&graph, *strategy, 8);
+        let error = run_until_stopped(&graph, *strategy, 8);
         let Error::Cancelled { at, progress: Progress::Steps(2), within, .. } = &error else { panic!("{error}") };
         assert_eq!(at.op, "scan");
         assert_eq!(within.len(), 1, "{error}");
@@ -230,7 +230,7 @@ impl Backend for Planning {
         state.0 += 1;
         match &state.1 {
             _ if !whole.may_refuse => Err(Declined::new("scan", "it may not refuse")),
-            None => Ok(Arc::new(Refuses)),
+            None => Ok(Arc::new(RejectingProgram)),
             Some(handle) => {
                 handle.cancel();
                 Err(Declined::new("scan", "it was stopped"))

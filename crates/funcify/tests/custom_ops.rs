@@ -15,16 +15,16 @@ use elementwise::elementwise;
 #[derive(Clone, Copy, Debug)]
 struct Guarded {
     /// `true` if the op declares that it works along each axis.
-    says_lanes: bool,
+    declares_lanes: bool,
     /// `true` if the op declares that it may fail.
-    says_refusals: bool,
+    declares_refusals: bool,
 }
 custom_op!(Guarded, "guarded", |attributes| Ok(Guarded {
-    says_lanes: attributes.take_word("lanes")? == "yes",
-    says_refusals: attributes.take_word("refusals")? == "yes",
+    declares_lanes: attributes.take_word("lanes")? == "yes",
+    declares_refusals: attributes.take_word("refusals")? == "yes",
 }));
 
-const SILENT: Guarded = Guarded { says_lanes: false, says_refusals: true };
+const WITHOUT_LANES: Guarded = Guarded { declares_lanes: false, declares_refusals: true };
 
 impl CustomOp for Guarded {
     elementwise!();
@@ -38,15 +38,15 @@ impl CustomOp for Guarded {
 
     fn attributes(&self) -> Attributes {
         let word = |says| if says { "yes" } else { "no" };
-        Attributes::new().with("lanes", word(self.says_lanes)).with("refusals", word(self.says_refusals))
+        Attributes::new().with("lanes", word(self.declares_lanes)).with("refusals", word(self.declares_refusals))
     }
 
     fn may_fail_at_run_time(&self) -> bool {
-        self.says_refusals
+        self.declares_refusals
     }
 
     fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        self.says_lanes.then(|| [Some(axis)].into_iter().collect())
+        self.declares_lanes.then(|| [Some(axis)].into_iter().collect())
     }
 }
 
@@ -91,7 +91,7 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
 fn it_is_not_run_where_it_would_not_have_run() {
     let graph = build(|g| {
         let (xs, w) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"));
-        scan(xs.sum(0) * 0.0, xs, |c, x| (c + x * guarded(SILENT, w), ())).0
+        scan(xs.sum(0) * 0.0, xs, |c, x| (c + x * guarded(WITHOUT_LANES, w), ())).0
     });
     let of = |steps: usize, w: f32| run(&graph, &[HostTensor::zeros(DType::F32, &[steps]), HostTensor::scalar(w)]);
     assert!(of(0, -1.0).is_ok());
@@ -104,7 +104,7 @@ fn it_is_not_run_where_it_would_not_have_run() {
 fn a_refusal_stays_one_where_a_rewrite_finds_the_result_unused() {
     let graph = build(|g| {
         let x = g.input("x", "f32[3]");
-        guarded(SILENT, x).slice(0, 0..0).sum(0) + x.sum(0)
+        guarded(WITHOUT_LANES, x).slice(0, 0..0).sum(0) + x.sum(0)
     });
     assert!(run(&graph, &[HostTensor::from([1f32, 2.0, 3.0])]).is_ok());
     assert!(run(&graph, &[HostTensor::from([1f32, -2.0, 3.0])]).is_err());
@@ -123,16 +123,16 @@ fn one_that_is_not_refused_leaves_the_loop() {
         let (_, profile) = function.profile_host(&inputs).unwrap();
         profile.by_op().iter().find(|share| share.name == "guarded").map(|share| share.count)
     };
-    assert_eq!(of(Guarded { says_refusals: false, ..SILENT }), Some(1));
-    assert_eq!(of(SILENT), Some(2));
+    assert_eq!(of(Guarded { declares_refusals: false, ..WITHOUT_LANES }), Some(1));
+    assert_eq!(of(WITHOUT_LANES), Some(2));
 }
 
 /// A stepper needs the op's declaration that it works row by row.
 #[test]
 fn it_is_served_step_by_step_if_it_says_so() {
-    let of = |says_lanes: bool| {
+    let of = |declares_lanes: bool| {
         build(|g| {
-            let ys = guarded(Guarded { says_lanes, ..SILENT }, g.input("xs", "f32[T,2]"));
+            let ys = guarded(Guarded { declares_lanes, ..WITHOUT_LANES }, g.input("xs", "f32[T,2]"));
             scan(full([2], DType::F32, 0.0), ys, |c, y| (c + y, c + y)).1
         })
     };
@@ -148,7 +148,7 @@ fn it_is_served_step_by_step_if_it_says_so() {
 fn lanes_of_different_sizes_are_refused() {
     let program = |n: Value| {
         let counted = counted(n);
-        guarded(SILENT, counted).sum(0)
+        guarded(WITHOUT_LANES, counted).sum(0)
     };
     let error = Graph::build("ragged", |g| vmap(g.input("n", "i64[3]"), program)).unwrap_err().to_string();
     assert!(error.contains("guarded"), "{error}");
@@ -159,7 +159,7 @@ fn lanes_of_different_sizes_are_refused() {
 fn the_straight_line_has_it() {
     let graph = build(|g| {
         let x = g.input("x", "f32[]");
-        fori_loop(0, 3, x, |_, x| guarded(SILENT, x) + 1.0)
+        fori_loop(0, 3, x, |_, x| guarded(WITHOUT_LANES, x) + 1.0)
     });
     let straight = graph.straight(&[HostTensor::scalar(1f32)]).unwrap();
     let count = straight.nodes().iter().filter(|node| matches!(node.op.class(), OpClass::Custom(_))).count();
@@ -172,7 +172,7 @@ fn the_straight_line_has_it() {
 fn a_loop_with_it_is_not_compiled() {
     let graph = build(|g| {
         let (xs, w) = (g.input("xs", "f32[T,4]"), g.input("w", "f32[4]"));
-        scan(w * 0.0, xs, |c, x| (guarded(SILENT, c + x * w), ())).0
+        scan(w * 0.0, xs, |c, x| (guarded(WITHOUT_LANES, c + x * w), ())).0
     });
     let inputs = [HostTensor::from([[2f32; 4]; 5]), HostTensor::from([3f32; 4])];
     let function = Function::compile(&graph, &funcify::Cpu::default()).unwrap();

@@ -14,7 +14,7 @@ use funcify::{
 mod elementwise;
 #[path = "errors/message.rs"]
 mod message;
-use message::{check, refused};
+use message::{assert_rejected, check};
 #[path = "errors/misfit.rs"]
 mod misfit;
 use misfit::misfit;
@@ -27,44 +27,44 @@ use opaque::opaque;
 
 #[test]
 fn operands_of_ops() {
-    refused("matmul_shapes", |g| g.input("x", "f32[B,64]").tanh().matmul(g.input("w", "f32[65,128]")));
-    refused("matmul_dtypes", |g| g.input("x", "f32[2,3]").matmul(g.input("w", "f64[3,2]")));
-    refused("add_dtypes", |g| g.input("x", "f32[3]").exp() + g.input("y", "f64[3]"));
-    refused("add_shapes", |g| g.input("x", "f32[T,3]") * 2.0 + g.input("y", "f32[T,4]"));
-    refused("float_into_integers", |g| g.input("count", "i64[T]") + 0.5);
-    refused("integer_out_of_range", |g| g.input("bytes", "u8[3]") + 300);
-    refused("axis", |g| g.input("x", "f32[T,3]").sum(2));
-    refused("axis_of_a_scalar", |g| g.input("x", "f32[]").reverse(0));
-    refused("unstack", |g| g.input("w", "f32[3]").unstack::<2>(0));
-    refused("reshape", |g| g.input("x", "f32[2,3]").reshape([4]));
-    refused("float_of_integers", |g| g.input("x", "i64[3]").exp());
+    assert_rejected("matmul_shapes", |g| g.input("x", "f32[B,64]").tanh().matmul(g.input("w", "f32[65,128]")));
+    assert_rejected("matmul_dtypes", |g| g.input("x", "f32[2,3]").matmul(g.input("w", "f64[3,2]")));
+    assert_rejected("add_dtypes", |g| g.input("x", "f32[3]").exp() + g.input("y", "f64[3]"));
+    assert_rejected("add_shapes", |g| g.input("x", "f32[T,3]") * 2.0 + g.input("y", "f32[T,4]"));
+    assert_rejected("float_into_integers", |g| g.input("count", "i64[T]") + 0.5);
+    assert_rejected("integer_out_of_range", |g| g.input("bytes", "u8[3]") + 300);
+    assert_rejected("axis", |g| g.input("x", "f32[T,3]").sum(2));
+    assert_rejected("axis_of_a_scalar", |g| g.input("x", "f32[]").reverse(0));
+    assert_rejected("unstack", |g| g.input("w", "f32[3]").unstack::<2>(0));
+    assert_rejected("reshape", |g| g.input("x", "f32[2,3]").reshape([4]));
+    assert_rejected("float_of_integers", |g| g.input("x", "i64[3]").exp());
 }
 
 #[test]
 fn lanes() {
-    refused("lanes_of_different_sizes", |g| {
+    assert_rejected("lanes_of_different_sizes", |g| {
         vmap((g.input("x", "f32[B,3]"), vec![g.input("y", "f32[3]")]), |(x, y)| x * y[0])
     });
-    refused("lanes_of_a_scalar", |g| vmap((g.input("x", "f32[B]"), g.input("w", "f32[]")), |(x, w)| x * w));
-    refused("lanes_of_nothing", |g| {
+    assert_rejected("lanes_of_a_scalar", |g| vmap((g.input("x", "f32[B]"), g.input("w", "f32[]")), |(x, w)| x * w));
+    assert_rejected("lanes_of_nothing", |g| {
         let none = VmapOptions::new().in_axes([None, None]);
         vmap_with(none, [g.input("x", "f32[B]"), g.input("w", "f32[]")], |[x, w]| x * w)
     });
-    refused("lanes_without_an_axis", |g| {
+    assert_rejected("lanes_without_an_axis", |g| {
         let first = VmapOptions::new().in_axes([Some(0)]);
         vmap_with(first, [g.input("x", "f32[B]"), g.input("w", "f32[]")], |[x, w]| x * w)
     });
-    refused("lanes_of_sizes_of_their_own", |g| {
+    assert_rejected("lanes_of_sizes_of_their_own", |g| {
         vmap(g.input("n", "i64[B]"), |n| funcify::full([funcify::bind_size(n)], DType::F32, 1.0))
     });
-    refused("lanes_of_a_missing_axis", |g| {
+    assert_rejected("lanes_of_a_missing_axis", |g| {
         vmap_with(VmapOptions::new().in_axes(2), g.input("x", "f32[B,3]"), |x| x.sum(0))
     });
-    refused("lanes_to_a_missing_axis", |g| {
+    assert_rejected("lanes_to_a_missing_axis", |g| {
         vmap_with(VmapOptions::new().out_axis(1), g.input("x", "f32[B,3]"), |x| x.sum(0))
     });
-    refused("op_in_a_lane", |g| vmap(g.input("x", "f32[B,3]"), |x| x.matmul(x.unsqueeze(0))));
-    refused("rows_of_a_lane_from_the_end", |g| {
+    assert_rejected("op_in_a_lane", |g| vmap(g.input("x", "f32[B,3]"), |x| x.matmul(x.unsqueeze(0))));
+    assert_rejected("rows_of_a_lane_from_the_end", |g| {
         let (limit, xs) = (g.input("limit", "f32[B]"), g.input("xs", "f32[9]"));
         vmap(limit, |limit| {
             let mut loop_ = Recurrence::new();
@@ -77,7 +77,7 @@ fn lanes() {
             done.ys.reverse(0).sum(0)
         })
     });
-    refused("ragged_lanes", |g| {
+    assert_rejected("ragged_lanes", |g| {
         let (n, xs) = (g.input("n", "i64[B]"), g.input("xs", "f32[9]"));
         vmap(n, |n| {
             let mut loop_ = Recurrence::new();
@@ -96,7 +96,7 @@ fn lanes() {
          }",
     );
     check("last_rows_of_lanes", last.unwrap().vmap("B", VmapOptions::new().in_axes([("n", 0)])));
-    refused("chunk_of_nothing", |g| map_with(MapOptions::new().chunk(0), g.input("x", "f32[T]"), |x| x.exp()));
+    assert_rejected("chunk_of_nothing", |g| map_with(MapOptions::new().chunk(0), g.input("x", "f32[T]"), |x| x.exp()));
     let one = Graph::build("one", |g| g.input("x", "f32[3]").exp()).unwrap();
     check("lanes_of_a_graph", one.vmap("B", VmapOptions::new().in_axes([Some(2)])));
     check("lanes_of_an_unknown_input", one.vmap("B", VmapOptions::new().in_axes([("y", 0)])));
@@ -105,30 +105,36 @@ fn lanes() {
 
 #[test]
 fn associative_scans() {
-    refused("elements_of_different_lengths", |g| {
+    assert_rejected("elements_of_different_lengths", |g| {
         associative_scan((g.input("a", "f32[T]"), g.input("b", "f32[T+1]")), |(a, b), (c, d)| (a * c, b * c + d))
     });
-    refused("elements_of_a_scalar", |g| associative_scan(g.input("x", "f32[]"), |a, b| a + b));
-    refused("elements_along_a_missing_axis", |g| {
+    assert_rejected("elements_of_a_scalar", |g| associative_scan(g.input("x", "f32[]"), |a, b| a + b));
+    assert_rejected("elements_along_a_missing_axis", |g| {
         associative_scan_with(AssociativeScanOptions::new().axis(-2), g.input("x", "f32[T]"), |a, b| a + b)
     });
-    refused("elements_of_nothing", |_| associative_scan((), |(), ()| ()));
-    refused("combined_dtype", |g| associative_scan([g.input("x", "f32[T,2]")], |[a], [b]| [(a + b).cast(DType::F64)]));
-    refused("combined_shape", |g| associative_scan(g.input("x", "f32[T,2]"), |a, b| (a * b).sum(0)));
-    refused("combined_structure", |g| associative_scan(vec![g.input("x", "f32[T]")], |a, b| vec![a[0] + b[0], a[0]]));
+    assert_rejected("elements_of_nothing", |_| associative_scan((), |(), ()| ()));
+    assert_rejected("combined_dtype", |g| {
+        associative_scan([g.input("x", "f32[T,2]")], |[a], [b]| [(a + b).cast(DType::F64)])
+    });
+    assert_rejected("combined_shape", |g| associative_scan(g.input("x", "f32[T,2]"), |a, b| (a * b).sum(0)));
+    assert_rejected("combined_structure", |g| {
+        associative_scan(vec![g.input("x", "f32[T]")], |a, b| vec![a[0] + b[0], a[0]])
+    });
 }
 
 #[test]
 fn derivatives() {
-    refused("loss_of_a_vector", |g| grad(g.input("x", "f32[3]"), |x| x.exp() * 2.0));
-    refused("gradient_of_integers", |g| grad(g.input("n", "i64[3]"), |n| n.cast(DType::F32).sum(0)));
-    refused("disconnected_gradient", |g| {
+    assert_rejected("loss_of_a_vector", |g| grad(g.input("x", "f32[3]"), |x| x.exp() * 2.0));
+    assert_rejected("gradient_of_integers", |g| grad(g.input("n", "i64[3]"), |n| n.cast(DType::F32).sum(0)));
+    assert_rejected("disconnected_gradient", |g| {
         let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
         grad((x, w), |(x, w)| (x * w.floor().cast(DType::I64).cast(DType::F32)).sum(0))
     });
-    refused("unused_in_the_loss", |g| grad((g.input("x", "f32[3]"), g.input("w", "f32[3]")), |(x, _)| x.sum(0)));
-    refused("no_derivative", |g| grad(g.input("x", "f32[3]"), |x| opaque(x.exp()).sum(0)));
-    refused("cotangent_type", |g| vjp(g.input("x", "f32[3]"), |x| x.exp(), |ys| ys.cast(DType::F64)).1);
+    assert_rejected("unused_in_the_loss", |g| {
+        grad((g.input("x", "f32[3]"), g.input("w", "f32[3]")), |(x, _)| x.sum(0))
+    });
+    assert_rejected("no_derivative", |g| grad(g.input("x", "f32[3]"), |x| opaque(x.exp()).sum(0)));
+    assert_rejected("cotangent_type", |g| vjp(g.input("x", "f32[3]"), |x| x.exp(), |ys| ys.cast(DType::F64)).1);
     let graph = Graph::build("loss", |g| g.input("x", "f32[3]").sum(0)).unwrap();
     check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
 }
@@ -136,13 +142,13 @@ fn derivatives() {
 /// Differentiates through random state: with respect to a key, a float converted to a key, and keys made in a loop.
 #[test]
 fn derivatives_through_random_state() {
-    refused("gradient_of_a_key", |g| {
+    assert_rejected("gradient_of_a_key", |g| {
         grad(g.input("key", "u32[2]"), |key| random::normal(key, Shape::scalar(), DType::F32))
     });
     let seeded =
         |x: Value| random::normal(random::fold_in(random::key(0), x.cast(DType::I64)), Shape::scalar(), DType::F32);
-    refused("gradient_through_a_key", |g| grad(g.input("x", "f32[]"), |x| seeded(x) * 2.0));
-    refused("gradient_through_keys_of_a_loop", |g| {
+    assert_rejected("gradient_through_a_key", |g| grad(g.input("x", "f32[]"), |x| seeded(x) * 2.0));
+    assert_rejected("gradient_through_keys_of_a_loop", |g| {
         grad(g.input("x", "f32[]"), |x| {
             let step = |(key, sum): (Value, Value), ()| {
                 let next = random::fold_in(key, x.cast(DType::I64));
@@ -156,11 +162,11 @@ fn derivatives_through_random_state() {
 /// Differentiates with respect to the number of steps.
 #[test]
 fn derivatives_by_the_number_of_steps() {
-    refused("gradient_of_a_count", |g| {
+    assert_rejected("gradient_of_a_count", |g| {
         let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
         grad(n, |n| fori_loop(0, n, w.ones_like(), |_, c| c * w))
     });
-    refused("gradient_through_a_count", |g| {
+    assert_rejected("gradient_through_a_count", |g| {
         let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
         grad((w, x), |(w, x)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w))
     });
@@ -168,33 +174,37 @@ fn derivatives_by_the_number_of_steps() {
 
 #[test]
 fn derivative_rules() {
-    refused("rule_that_captures", |g| {
+    assert_rejected("rule_that_captures", |g| {
         let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
         grad((x, w), |(x, w)| custom_vjp(x, |x| x * w.exp(), |x| (x * w, x), |x, ct| ct * x).sum(0))
     });
-    refused("rule_result", |g| {
+    assert_rejected("rule_result", |g| {
         custom_vjp(g.input("x", "f32[3]"), |x| [x, x], |x| ([x, x.sum(0)], ()), |(), [ct, _]| ct)
     });
-    refused("rule_results", |g| custom_vjp(vec![g.input("x", "f32[3]")], |x| x, |_| (vec![], ()), |(), ct| ct));
-    refused("rule_cotangent", |g| {
+    assert_rejected("rule_results", |g| custom_vjp(vec![g.input("x", "f32[3]")], |x| x, |_| (vec![], ()), |(), ct| ct));
+    assert_rejected("rule_cotangent", |g| {
         let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[]"));
         custom_vjp((x, w), |(x, w)| x * w, |(x, w)| (x * w, (x, w)), |(x, w), ct| (ct * w, ct * x))
     });
-    refused("rule_cotangent_missing", |g| {
+    assert_rejected("rule_cotangent_missing", |g| {
         let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[]"));
         custom_vjp((x, w), |(x, w)| x * w, |(x, w)| (x * w, w), |w, ct| (ct * w, ()))
     });
-    refused("rule_cotangent_unknown", |g| custom_vjp(g.input("x", "f32[3]"), |x| x, |x| (x, x), |x, ct| (ct, x)));
-    refused("rule_tangent", |g| custom_jvp(g.input("x", "f32[3]"), |x| x.exp(), |_, y, v| (v * y).cast(DType::F64)));
-    refused("rule_size", |g| {
+    assert_rejected("rule_cotangent_unknown", |g| {
+        custom_vjp(g.input("x", "f32[3]"), |x| x, |x| (x, x), |x, ct| (ct, x))
+    });
+    assert_rejected("rule_tangent", |g| {
+        custom_jvp(g.input("x", "f32[3]"), |x| x.exp(), |_, y, v| (v * y).cast(DType::F64))
+    });
+    assert_rejected("rule_size", |g| {
         let until = |xs: Value| scan_until(xs.sum(0), xs, |sum, x| (sum, x, x.lt(0.0))).1;
         custom_jvp(g.input("xs", "f32[T]"), until, |_, _, v| v)
     });
-    refused("rule_that_is_not_linear", |g| {
+    assert_rejected("rule_that_is_not_linear", |g| {
         let clipped = |x| custom_vjp(x, |x: Value| x, |x| (x, ()), |(), ct: Value| ct.clamp(-1.0, 1.0));
         jvp(g.input("x", "f32[3]"), g.input("v", "f32[3]"), clipped).1
     });
-    refused("rule_of_itself", |g| {
+    assert_rejected("rule_of_itself", |g| {
         fn sin(x: Value) -> Value {
             custom_jvp(x, |x| x.sin(), |x, _, v| v * cos(x))
         }
@@ -203,34 +213,34 @@ fn derivative_rules() {
         }
         sin(g.input("x", "f32[3]"))
     });
-    refused("linearized_along_another_type", |g| {
+    assert_rejected("linearized_along_another_type", |g| {
         linearize(g.input("x", "f32[3]"), |x| x.exp()).1.apply(g.input("v", "f64[3]"))
     });
 }
 
 #[test]
 fn choices() {
-    refused("branch_dtype", |g| {
+    assert_rejected("branch_dtype", |g| {
         let (p, x) = (g.input("p", "bool[]"), g.input("x", "f32[3]"));
         cond(p, || (x, x), || (x, x.cast(DType::F64)))
     });
-    refused("branch_shape", |g| {
+    assert_rejected("branch_shape", |g| {
         let (k, x) = (g.input("k", "i64[]"), g.input("x", "f32[3]"));
         switch(k, [&|| x, &|| x.exp(), &|| x.sum(0)])
     });
-    refused("branch_structure", |g| {
+    assert_rejected("branch_structure", |g| {
         let (p, x) = (g.input("p", "bool[]"), g.input("x", "f32[3]"));
         cond(p, || vec![x, x], || vec![x])
     });
-    refused("predicate_of_a_row", |g| {
+    assert_rejected("predicate_of_a_row", |g| {
         let x = g.input("x", "f32[3]");
         cond(x.gt(0.0), || x.log(), || x)
     });
-    refused("predicate_of_floats", |g| {
+    assert_rejected("predicate_of_floats", |g| {
         let x = g.input("x", "f32[]");
         cond(x, || x.log(), || x)
     });
-    refused("index_of_floats", |g| {
+    assert_rejected("index_of_floats", |g| {
         let x = g.input("x", "f32[]");
         switch(x, [&|| x.log(), &|| x])
     });
@@ -238,12 +248,14 @@ fn choices() {
 
 #[test]
 fn conditional_loops() {
-    refused("condition_of_a_row", |g| while_loop(g.input("x", "f32[3]"), |x| x.lt(1.0), |x| x * 2.0));
-    refused("carry_of_a_while_loop", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n.cast(DType::F32) * 1.5));
-    refused("until_of_a_row", |g| {
+    assert_rejected("condition_of_a_row", |g| while_loop(g.input("x", "f32[3]"), |x| x.lt(1.0), |x| x * 2.0));
+    assert_rejected("carry_of_a_while_loop", |g| {
+        while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n.cast(DType::F32) * 1.5)
+    });
+    assert_rejected("until_of_a_row", |g| {
         scan_until(g.input("sum", "f32[3]"), g.input("xs", "f32[T,3]"), |sum, x| (sum + x, sum, x.lt(0.0)))
     });
-    refused("until_of_floats", |g| {
+    assert_rejected("until_of_floats", |g| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
         loop_
@@ -268,20 +280,22 @@ fn conditional_loops() {
 /// scan-c4, at both entry points.
 #[test]
 fn carries() {
-    refused("carry_shape", |g| {
+    assert_rejected("carry_shape", |g| {
         let xs = g.input("xs", "f32[T,1]");
         scan(g.input("h", "f32[3]"), xs, |h, x| (concat(&[h, x], 0), ()))
     });
-    refused("carry_broadcast", |g| scan(g.input("sum", "f32[]"), g.input("xs", "f32[T,2]"), |sum, x| (sum + x, ())));
-    refused("carry_dtype_of_a_nested_leaf", |g| {
+    assert_rejected("carry_broadcast", |g| {
+        scan(g.input("sum", "f32[]"), g.input("xs", "f32[T,2]"), |sum, x| (sum + x, ()))
+    });
+    assert_rejected("carry_dtype_of_a_nested_leaf", |g| {
         let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[2]"));
         scan((a, [b, b]), g.input("xs", "f32[T,2]"), |(a, [b, c]), x| ((a, [b + x, c.cast(DType::F64)]), ()))
     });
-    refused("carry_structure", |g| {
+    assert_rejected("carry_structure", |g| {
         let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
         scan(vec![a, b], g.input("xs", "f32[T]"), |carry, x| (vec![carry[0] + carry[1] + x], ()))
     });
-    refused("carry_of_a_recurrence", |g| {
+    assert_rejected("carry_of_a_recurrence", |g| {
         let mut loop_ = Recurrence::new();
         let count = loop_.carry(g.input("count", "i64[]"));
         let done = loop_.steps(3).run(|step| {
@@ -290,12 +304,12 @@ fn carries() {
         });
         done.last(&count)
     });
-    refused("carry_without_a_write", |g| {
+    assert_rejected("carry_without_a_write", |g| {
         let mut loop_ = Recurrence::new();
         let count = loop_.carry(g.input("count", "i64[]"));
         loop_.steps(3).run(|step| step.read(&count) * 2).ys
     });
-    refused("carry_structure_of_a_recurrence", |g| {
+    assert_rejected("carry_structure_of_a_recurrence", |g| {
         let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
         let mut loop_ = Recurrence::new();
         let pair = loop_.carry(vec![a, b]);
@@ -310,20 +324,20 @@ fn carries() {
 /// scan-c6.
 #[test]
 fn numbers_of_steps() {
-    refused("sequence_lengths", |g| {
+    assert_rejected("sequence_lengths", |g| {
         let (words, tags) = (g.input("words", "f32[T,4]"), g.input("tags", "i64[S]"));
         scan((), (words, tags), |(), (word, tag)| ((), (word, tag)))
     });
     let with_length = |name: &str, length: i64, rows: &'static str| {
-        refused(name, |g| {
+        assert_rejected(name, |g| {
             let options = ScanOptions::new().length(length);
             scan_with(options, g.input("sum", "f32[]"), g.input("xs", rows), |sum, x| (sum + x, ()))
         });
     };
     with_length("length_disagrees", 4, "f32[3]");
     with_length("length_of_a_symbol", 4, "f32[T]");
-    refused("no_length", |g| scan(g.input("sum", "f32[]"), (), |sum, ()| (sum * 2.0, sum)));
-    refused("no_steps", |g| {
+    assert_rejected("no_length", |g| scan(g.input("sum", "f32[]"), (), |sum, ()| (sum * 2.0, sum)));
+    assert_rejected("no_steps", |g| {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(g.input("init", "f32[]"));
         loop_.run(|step| {
@@ -332,15 +346,15 @@ fn numbers_of_steps() {
         });
         g.input("x", "f32[]")
     });
-    refused("negative_length", |g| {
+    assert_rejected("negative_length", |g| {
         scan_with(ScanOptions::new().length(-2), g.input("sum", "f32[]"), (), |sum, ()| (sum * 2.0, ()))
     });
-    refused("negative_steps", |g| counter(g, |loop_| loop_.steps(-2)));
-    refused("float_steps", |g| {
+    assert_rejected("negative_steps", |g| counter(g, |loop_| loop_.steps(-2)));
+    assert_rejected("float_steps", |g| {
         let n = g.input("n", "f32[]");
         counter(g, |loop_| loop_.steps_value(n))
     });
-    refused("steps_not_comparable", |g| {
+    assert_rejected("steps_not_comparable", |g| {
         let mut loop_ = Recurrence::new();
         let (x, z) = (loop_.sequence(g.input("xs", "f32[T]"), [0]), loop_.sequence(g.input("zs", "f32[S]"), [0]));
         loop_.run(|step| step.read(&x)[0] * step.read(&z)[0]).ys
@@ -382,11 +396,11 @@ fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
 /// scan-c3.
 #[test]
 fn rows() {
-    refused("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
-    refused("scalar_sequence_of_a_recurrence", |g| doubled(g.input("xs", "f32[]"), [0], None));
-    refused("sequence_shorter_than_n", |g| doubled(g.input("xs", "f32[3]"), [0], Some(5)));
-    refused("sequence_shorter_than_its_taps", |g| doubled(g.input("xs", "f32[2]"), [-1, 2], None));
-    refused("buffer_shorter_than_n", |g| {
+    assert_rejected("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
+    assert_rejected("scalar_sequence_of_a_recurrence", |g| doubled(g.input("xs", "f32[]"), [0], None));
+    assert_rejected("sequence_shorter_than_n", |g| doubled(g.input("xs", "f32[3]"), [0], Some(5)));
+    assert_rejected("sequence_shorter_than_its_taps", |g| doubled(g.input("xs", "f32[2]"), [-1, 2], None));
+    assert_rejected("buffer_shorter_than_n", |g| {
         let mut loop_ = Recurrence::new();
         let buffer = loop_.mit_mot(g.input("rows", "f32[3,2]"), [0, 1], [1]);
         let done = loop_.steps(5).run(|step| {
@@ -395,21 +409,21 @@ fn rows() {
         });
         done.buffer(&buffer)
     });
-    refused("too_few_initial_rows", |g| sums_of_two(g, [-3, -1]));
-    refused("row_of_a_shorter_trace", |g| {
+    assert_rejected("too_few_initial_rows", |g| sums_of_two(g, [-3, -1]));
+    assert_rejected("row_of_a_shorter_trace", |g| {
         let (_, ys) = scan(g.input("sum", "f32[]"), g.input("xs", "f32[2]"), |sum, x| (sum + x, sum + x));
         ys.index(0, 3)
     });
-    refused("row_before_the_first", |g| g.input("xs", "f32[2]").index(0, -3));
-    refused("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
+    assert_rejected("row_before_the_first", |g| g.input("xs", "f32[2]").index(0, -3));
+    assert_rejected("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
 }
 
 /// scan-c5, and the rules specific to recurrences.
 #[test]
 fn taps_and_writes() {
-    refused("state_tap_of_now", |g| sums_of_two(g, [-1, 0]));
-    refused("duplicate_state_taps", |g| sums_of_two(g, [-2, -2]));
-    refused("duplicate_write_taps", |g| {
+    assert_rejected("state_tap_of_now", |g| sums_of_two(g, [-1, 0]));
+    assert_rejected("duplicate_state_taps", |g| sums_of_two(g, [-2, -2]));
+    assert_rejected("duplicate_write_taps", |g| {
         let mut loop_ = Recurrence::new();
         let buffer = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1, 1]);
         let done = loop_.run(|step| {
@@ -418,13 +432,13 @@ fn taps_and_writes() {
         });
         done.buffer(&buffer)
     });
-    refused("missing_write", |g| {
+    assert_rejected("missing_write", |g| {
         let mut loop_ = Recurrence::new();
         let (x, state) = (loop_.sequence(g.input("xs", "f32[T]"), [0]), loop_.sit_sot(g.input("init", "f32[]")));
         let done = loop_.run(|step| step.read(&x)[0] + step.read(&state)[0]);
         (done.ys, done.trace(&state))
     });
-    refused("row_of_another_type", |g| {
+    assert_rejected("row_of_another_type", |g| {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(g.input("init", "f32[2]"));
         let done = loop_.steps(4).run(|step| {
@@ -437,7 +451,7 @@ fn taps_and_writes() {
 
 #[test]
 fn names_and_scopes() {
-    refused("escaped_value", |g| {
+    assert_rejected("escaped_value", |g| {
         let mut leaked = None;
         let (_, ys) = scan(g.input("sum", "f32[]"), g.input("xs", "f32[T]"), |sum, x| {
             leaked = Some(sum * x);
@@ -445,12 +459,12 @@ fn names_and_scopes() {
         });
         ys + leaked.unwrap_or(ys)
     });
-    refused("duplicate_input", |g| g.input("x", "f32[]") + g.input("x", "f32[]"));
-    refused("input_name", |g| g.input("my input", "f32[]"));
-    refused("input_in_a_body", |g| scan((), g.input("xs", "f32[T]"), |(), x| ((), x + g.input("w", "f32[]"))));
-    refused("input_type_dtype", |g| g.input("x", "float32[3]"));
-    refused("input_type_brackets", |g| g.input("x", "f32[3"));
-    refused("static_input_of_floats", |g| g.static_input("n", DType::F32));
+    assert_rejected("duplicate_input", |g| g.input("x", "f32[]") + g.input("x", "f32[]"));
+    assert_rejected("input_name", |g| g.input("my input", "f32[]"));
+    assert_rejected("input_in_a_body", |g| scan((), g.input("xs", "f32[T]"), |(), x| ((), x + g.input("w", "f32[]"))));
+    assert_rejected("input_type_dtype", |g| g.input("x", "float32[3]"));
+    assert_rejected("input_type_brackets", |g| g.input("x", "f32[3"));
+    assert_rejected("static_input_of_floats", |g| g.static_input("n", DType::F32));
     check("graph_name", Graph::build("my model", |g| g.input("x", "f32[]")));
     check("text", Graph::parse("fn @model(%x: f32[3]) {\n  %y: f32[3] = sine %x\n  return y=%y\n}"));
     check("text_type", Graph::parse("fn @model(%x: f32[3]) {\n  %y: f32[2] = sin %x\n  return y=%y\n}"));

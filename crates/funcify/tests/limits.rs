@@ -4,7 +4,7 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{Builder, DType, Dim, Error, Graph, HostTensor, Value, evaluate, iota, scan, size};
 
 #[track_caller]
-fn refused<T>(result: Result<T, Error>, kind: &str, says: &[&str]) {
+fn assert_rejected<T>(result: Result<T, Error>, kind: &str, says: &[&str]) {
     let Err(error) = result else { panic!("this is not rejected") };
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
@@ -12,8 +12,8 @@ fn refused<T>(result: Result<T, Error>, kind: &str, says: &[&str]) {
 }
 
 #[track_caller]
-fn text_refused(text: &str, kind: &str, says: &[&str]) {
-    refused(Graph::parse(text), kind, says);
+fn assert_text_rejected(text: &str, kind: &str, says: &[&str]) {
+    assert_rejected(Graph::parse(text), kind, says);
 }
 
 /// Uses a value of another thread's trace, and the builder of another graph.
@@ -39,11 +39,11 @@ fn a_value_means_nothing_in_another_thread() {
                 x + leaked
             })
         });
-        refused(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
+        assert_rejected(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
     }
     // The same holds while the traces of both threads are open.
     let leaked = leak(1);
-    refused(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
+    assert_rejected(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_builder_declares_inputs_of_its_own_graph_only() {
         x.cos()
     });
     let says = ["the builder that declares input `y`", "another `Graph::build`", "fix:", "limits.rs"];
-    refused(inner.unwrap(), "Escaped", &says);
+    assert_rejected(inner.unwrap(), "Escaped", &says);
     // The failed inner build leaves the outer graph unchanged.
     let outer = outer.unwrap();
     assert_eq!((outer.inputs().len(), outer.nodes().len()), (1, 1));
@@ -66,7 +66,7 @@ fn a_builder_declares_inputs_of_its_own_graph_only() {
         result = inner(g);
         g.input("x", "f32[]")
     });
-    refused(result, "Escaped", &["input `n`"]);
+    assert_rejected(result, "Escaped", &["input `n`"]);
 }
 
 #[test]
@@ -74,31 +74,35 @@ fn dimensions_beyond_64_bits_are_refused_where_they_are_written() {
     for dim in ["4294967296*4294967296", "9223372036854775808", "T*9223372036854775807+T", "-9223372036854775809", "-3"]
     {
         let text = format!("fn @f(%x: f32[{dim}]) {{\n  return x=%x\n}}");
-        text_refused(&text, "Parse", &["line 1, column"]);
+        assert_text_rejected(&text, "Parse", &["line 1, column"]);
         let built = Graph::build("f", |g| g.input("x", format!("f32[{dim}]").as_str()));
-        refused(built, "Type", &["the type of input `x`"]);
+        assert_rejected(built, "Type", &["the type of input `x`"]);
     }
     let huge = || Dim::from("T") * (1i64 << 40);
     let build = |program: &dyn Fn(Value) -> Value| Graph::build("f", |g| program(g.input("x", "f32[T]")));
-    refused(build(&|x| x.broadcast_to([huge() * huge(), Dim::from("T")])), "Type", &["broadcast", "64 bits", "fix:"]);
-    refused(build(&|_| size(huge() * huge(), DType::I64)), "Type", &["attribute `dim`"]);
-    refused(build(&|_| iota(Dim::from(usize::MAX), DType::I64)), "Type", &["iota", "64 bits"]);
-    refused(build(&|_| iota(Dim::from(-1), DType::I64)), "Type", &[]);
+    assert_rejected(
+        build(&|x| x.broadcast_to([huge() * huge(), Dim::from("T")])),
+        "Type",
+        &["broadcast", "64 bits", "fix:"],
+    );
+    assert_rejected(build(&|_| size(huge() * huge(), DType::I64)), "Type", &["attribute `dim`"]);
+    assert_rejected(build(&|_| iota(Dim::from(usize::MAX), DType::I64)), "Type", &["iota", "64 bits"]);
+    assert_rejected(build(&|_| iota(Dim::from(-1), DType::I64)), "Type", &[]);
     let wide = |x: Value| x.broadcast_to([huge() * 4, Dim::from("T")]);
     assert!(build(&|x| wide(x).reshape([Dim::from("T"), huge() * 4])).is_ok());
     let big = Graph::build("f", |g| g.input("x", "f32[1099511627776,1099511627776]").reshape([1i64 << 41, 1 << 39]));
-    refused(big, "Type", &["reshape", "beyond 64 bits"]);
+    assert_rejected(big, "Type", &["reshape", "beyond 64 bits"]);
 }
 
 #[test]
 fn attributes_at_the_ends_of_their_range() {
     let op = |line: &str| format!("fn @f(%x: f32[T], %y: f32[5], %z: f32[]) {{\n  {line}\n  return y=%0\n}}");
     let slice = op("%0: f32[T] = slice %x {axis=0, start=0, limit=T-9223372036854775808, step=1}");
-    text_refused(&slice, "Type", &["slice"]);
+    assert_text_rejected(&slice, "Type", &["slice"]);
     let pad = "%0: f32[7] = pad %y, %z {axis=0, low=2, high=0, interior=9223372036854775807}";
-    text_refused(&op(pad), "Type", &["pad", "64 bits"]);
+    assert_text_rejected(&op(pad), "Type", &["pad", "64 bits"]);
     let pad = "%0: f32[7] = pad %x, %z {axis=0, low=9223372036854775807, high=9223372036854775807, interior=0}";
-    text_refused(&op(pad), "Type", &["pad", "64 bits"]);
+    assert_text_rejected(&op(pad), "Type", &["pad", "64 bits"]);
 }
 
 /// Parsing thousands of terms takes about as long as sorting them.
@@ -132,7 +136,7 @@ fn rows_without_elements_are_held_against_the_budget() {
   return y=%0
 }";
     let nothing = HostTensor::zeros(DType::F32, &[0]);
-    refused(evaluate(&Graph::parse(text).unwrap(), &[nothing]), "OverBudget", &["1125899906842624"]);
+    assert_rejected(evaluate(&Graph::parse(text).unwrap(), &[nothing]), "OverBudget", &["1125899906842624"]);
 }
 
 /// Adds its index to a vector on each of N rows, and stacks the rows: N * T numbers.
@@ -158,7 +162,7 @@ fn a_function_has_a_budget_of_its_own() {
         assert_eq!(call(None).unwrap(), expected);
         assert_eq!(call(Some(1 << 20)).unwrap(), expected);
         let says = ["would exceed the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
-        refused(call(Some(10 << 10)), "OverBudget", &says);
+        assert_rejected(call(Some(10 << 10)), "OverBudget", &says);
         // Between zero and enough, the outcome changes from an error to success exactly once.
         let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;
         assert!((32 * 64 * 8..64 * 2048).contains(&first), "{first}");
@@ -177,8 +181,8 @@ fn arguments_are_held_against_the_budget() {
             let options = CompileOptions { strategy, memory_budget: Some(budget), ..CompileOptions::default() };
             Function::compile_with(&graph, &Reference, options).unwrap().call_host(&arguments)
         };
-        refused(call(bytes(1999)), "OverBudget", &["budget:", "in use", "limits.rs"]);
-        refused(call(bytes(1000)), "OverBudget", &[]);
+        assert_rejected(call(bytes(1999)), "OverBudget", &["budget:", "in use", "limits.rs"]);
+        assert_rejected(call(bytes(1000)), "OverBudget", &[]);
         assert_eq!(call(bytes(2100)).unwrap(), [HostTensor::scalar(1000f64), HostTensor::scalar(2f64)]);
     }
 }
@@ -201,12 +205,12 @@ fn a_refusal_leaves_the_function_as_it_was() {
     let call = |n: i64| function.call_host(&[HostTensor::scalar(1f32), HostTensor::scalar(n)]);
     for _ in 0..2 {
         assert_eq!(call(3).unwrap(), [HostTensor::from([-2f32; 3])]);
-        refused(call(1 << 20), "OverBudget", &["f32[$1]", "1048576 steps", "64.0 KiB"]);
-        refused(call(i64::MAX), "OverBudget", &[]);
-        refused(call(-1), "StepCount", &[]);
+        assert_rejected(call(1 << 20), "OverBudget", &["f32[$1]", "1048576 steps", "64.0 KiB"]);
+        assert_rejected(call(i64::MAX), "OverBudget", &[]);
+        assert_rejected(call(-1), "StepCount", &[]);
     }
     let many = [HostTensor::scalar(1f32), HostTensor::scalar(1i64 << 50)];
-    refused(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
+    assert_rejected(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
 }
 
 /// An unrolled loop without steps uses none of the values that were computed for it.
@@ -228,7 +232,7 @@ fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
             let options = CompileOptions { strategy, memory_budget: Some(1 << 20), ..CompileOptions::default() };
             let xs = HostTensor::from_vec(xs.clone(), [xs.len()]).unwrap();
             let results = Function::compile_with(&graph, &Reference, options).unwrap().call_host(&[xs]);
-            refused(results, "OverBudget", &["i64[1048576]"]);
+            assert_rejected(results, "OverBudget", &["i64[1048576]"]);
         }
     }
 }
@@ -259,7 +263,7 @@ fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
         Function::compile_with(&graph, &Reference, options.clone()).unwrap().call_host(&[HostTensor::scalar(1f32)])
     };
     assert_eq!(call("7.0").unwrap(), [HostTensor::from([2f32, 4., 8.])]);
-    refused(call("inf"), "OverBudget", &["the traces of"]);
+    assert_rejected(call("inf"), "OverBudget", &["the traces of"]);
     let graph = Graph::parse(&text("7.0")).unwrap();
     assert_eq!(evaluate(&graph, &[HostTensor::scalar(1f32)]).unwrap(), [HostTensor::from([2f32, 4., 8.])]);
 }
@@ -280,7 +284,7 @@ fn unrolling_is_limited_by_steps_and_by_rows() {
         let function = Function::compile_with(&Graph::parse(text).unwrap(), &Reference, options())?;
         function.call_host(&[HostTensor::scalar(1f32)])
     };
-    refused(call(idle), "ProgramTooLarge", &["1099511627776"]);
+    assert_rejected(call(idle), "ProgramTooLarge", &["1099511627776"]);
     let full = "fn @f(%s: f32[]) {
   %0: f32[1125899906842624] = broadcast %s {shape=[1125899906842624]}
   %rows: f32[1125899906842624] = scan @b {steps=2} with %s {
@@ -290,5 +294,5 @@ fn unrolling_is_limited_by_steps_and_by_rows() {
   }
   return y=%rows
 }";
-    refused(call(full), "OverBudget", &[]);
+    assert_rejected(call(full), "OverBudget", &[]);
 }

@@ -133,15 +133,15 @@ fn it_is_differentiated_and_batched() {
 
 #[test]
 fn what_it_refuses() {
-    let refused = |program: &dyn Fn(&Builder) -> Value, kind: &str, says: &str| {
+    let assert_rejected = |program: &dyn Fn(&Builder) -> Value, kind: &str, says: &str| {
         let error = Graph::build("model", program).expect_err("it is rejected");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(says), "{error}");
     };
     let clip = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0));
-    refused(&|g| linearize(g.input("x", "f64[]"), clip).0, "NoDerivative", "not linear in the cotangents");
+    assert_rejected(&|g| linearize(g.input("x", "f64[]"), clip).0, "NoDerivative", "not linear in the cotangents");
     let wrong = |g: &Builder| linearize(g.input("x", "f64[3]"), |x| x.sin()).1.apply(g.input("v", "f64[2]"));
-    refused(&wrong, "Type", "the tangent of leaf `x`");
+    assert_rejected(&wrong, "Type", "the tangent of leaf `x`");
     let graph = Graph::build("model", |g| clip(g.input("x", "f64[]"))).unwrap();
     assert_eq!(graph.linearize(.., GradOptions::new()).unwrap_err().kind(), "NoDerivative");
     assert_eq!(graph.linearize("z", GradOptions::new()).unwrap_err().kind(), "Type");

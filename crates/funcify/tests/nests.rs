@@ -9,11 +9,11 @@ use funcify_core::graph::{failing, work};
 const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];
 
 /// Nests `depth` bodies of one kind. The innermost body computes from `x * w`.
-fn level(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
+fn nested_body(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
     if depth == 0 {
         return (x * w).sin();
     }
-    let inner = |x: Value| level(kind, depth - 1, x, w);
+    let inner = |x: Value| nested_body(kind, depth - 1, x, w);
     match kind {
         "scan" => scan(x, w.broadcast_to([1]), |x, row| (inner(x) + row, ())).0,
         "counted" => fori_loop(0, w.gt(0.0).cast(funcify::DType::I64), x, |_, x| inner(x)),
@@ -38,7 +38,7 @@ fn level(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
 fn nest(kind: &'static str, depth: usize) -> Graph {
     let built = Graph::build("nest", |g| {
         let [x, w] = [g.input("x", "f64[]"), g.input("w", "f64[]")];
-        level(kind, depth, x, w)
+        nested_body(kind, depth, x, w)
     });
     built.unwrap_or_else(|error| panic!("{kind}: {error}"))
 }
@@ -53,7 +53,7 @@ fn lanes(graph: &Graph) -> Graph {
 }
 
 /// Asserts that doubling the depth of a nest multiplies the work of a pass by at most 2 to the power `power`.
-fn grows(kind: &'static str, pass: &str, depth: usize, power: u32, f: impl Fn(&Graph)) {
+fn assert_growth(kind: &'static str, pass: &str, depth: usize, power: u32, f: impl Fn(&Graph)) {
     let [one, two] = [depth, 2 * depth].map(|depth| {
         let graph = nest(kind, depth);
         work::measure(|| f(&graph)).1.max(1)
@@ -65,21 +65,21 @@ fn grows(kind: &'static str, pass: &str, depth: usize, power: u32, f: impl Fn(&G
 #[test]
 fn work_does_not_multiply_with_the_levels_of_a_nest() {
     for kind in KINDS {
-        grows(kind, "grad", 8, 2, |graph| _ = grad(graph));
-        grows(kind, "jvp", 8, 2, |graph| _ = graph.jvp(["x"]).unwrap());
-        grows(kind, "vmap", 8, 2, |graph| _ = lanes(graph));
-        grows(kind, "pruned", 8, 1, |graph| _ = graph.pruned());
-        grows(kind, "text", 8, 1, |graph| _ = Graph::parse(&graph.to_string()).unwrap());
+        assert_growth(kind, "grad", 8, 2, |graph| _ = grad(graph));
+        assert_growth(kind, "jvp", 8, 2, |graph| _ = graph.jvp(["x"]).unwrap());
+        assert_growth(kind, "vmap", 8, 2, |graph| _ = lanes(graph));
+        assert_growth(kind, "pruned", 8, 1, |graph| _ = graph.pruned());
+        assert_growth(kind, "text", 8, 1, |graph| _ = Graph::parse(&graph.to_string()).unwrap());
         if kind != "associative" {
             // An associative scan compiles to two programs, and each contains the combination.
-            grows(kind, "program", 8, 2, |graph| {
+            assert_growth(kind, "program", 8, 2, |graph| {
                 let inputs = [0.3, 0.7].map(HostTensor::scalar);
                 _ = Function::compile(graph, &Reference).unwrap().call_host(&inputs).unwrap();
             });
         }
-        grows(kind, "second derivative", 4, 4, |graph| _ = graph.hvp("x", GradOptions::new()).unwrap());
-        grows(kind, "lanes of the gradient", 4, 3, |graph| _ = lanes(&grad(graph)));
-        grows(kind, "gradient of lanes", 4, 3, |graph| {
+        assert_growth(kind, "second derivative", 4, 4, |graph| _ = graph.hvp("x", GradOptions::new()).unwrap());
+        assert_growth(kind, "lanes of the gradient", 4, 3, |graph| _ = lanes(&grad(graph)));
+        assert_growth(kind, "gradient of lanes", 4, 3, |graph| {
             let options = GradOptions::new().disconnected(Disconnected::Zeros);
             _ = lanes(graph).vjp("x", options).unwrap();
         });

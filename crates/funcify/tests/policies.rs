@@ -232,7 +232,7 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
 }
 
 /// Returns whether the backward loop of a linear recurrence reads the inputs of the steps to recompute their states.
-fn computes_again(policy: CheckpointPolicy) -> bool {
+fn is_recomputed(policy: CheckpointPolicy) -> bool {
     let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));
         let step = |h: Value, x: Value| {
@@ -249,8 +249,8 @@ fn computes_again(policy: CheckpointPolicy) -> bool {
 
 #[test]
 fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
-    assert!(computes_again(CheckpointPolicy::Recompute));
-    assert!(!computes_again(CheckpointPolicy::SaveCostly));
+    assert!(is_recomputed(CheckpointPolicy::Recompute));
+    assert!(!is_recomputed(CheckpointPolicy::SaveCostly));
 }
 
 /// The gradient, and its derivatives in both modes, are the same under every policy, for step counts that segments

@@ -35,7 +35,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 struct RejectedProgram {
     run: Option<String>,
     text: String,
-    refusal: String,
+    error: String,
 }
 
 /// Splits a file into the lines before the first program, and the programs.
@@ -50,7 +50,7 @@ fn read(path: &Path) -> (String, Vec<RejectedProgram>) {
             Some(program) if is_open => program.text += &format!("{line}\n"),
             _ if line.starts_with("// run:") => run = Some(line.to_string()),
             Some(program) => match line.strip_prefix("// ") {
-                Some(line) => program.refusal += &format!("{line}\n"),
+                Some(line) => program.error += &format!("{line}\n"),
                 None => assert!(line.is_empty(), "{}: what is `{line}`?", path.display()),
             },
             None if line.is_empty() => {}
@@ -61,18 +61,18 @@ fn read(path: &Path) -> (String, Vec<RejectedProgram>) {
     (head, programs)
 }
 
-fn written(head: &str, programs: &[RejectedProgram]) -> String {
+fn file_text(head: &str, programs: &[RejectedProgram]) -> String {
     let mut text = head.to_string();
     for program in programs {
         let run = program.run.as_ref().map(|run| format!("{run}\n")).unwrap_or_default();
-        let refusal: String = program.refusal.lines().map(|line| format!("// {line}\n")).collect();
-        text += &format!("\n{run}{}{refusal}", program.text);
+        let error: String = program.error.lines().map(|line| format!("// {line}\n")).collect();
+        text += &format!("\n{run}{}{error}", program.text);
     }
     text
 }
 
 /// Parses the program, and runs it if it has a `// run:` line.
-fn result(program: &RejectedProgram) -> Result<(), Error> {
+fn parse_and_run(program: &RejectedProgram) -> Result<(), Error> {
     let graph = Graph::parse(&program.text)?;
     let Some(run) = &program.run else { return Ok(()) };
     let numbers: BTreeMap<&str, i64> = run
@@ -98,7 +98,7 @@ fn result(program: &RejectedProgram) -> Result<(), Error> {
 }
 
 /// Returns the error as its user reads it, without the source location.
-fn refusal(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.starts_with("  at:"));
     lines.map(|line| format!("{line}\n")).collect()
@@ -117,17 +117,17 @@ fn every_program_is_refused_as_it_says() {
                 wrong.push(format!("{}: refused before it runs\n{}{error}", path.display(), program.text));
                 continue;
             }
-            let found = match result(program) {
-                Err(error) => refusal(&error),
+            let found = match parse_and_run(program) {
+                Err(error) => error_text(&error),
                 Ok(()) => "not refused\n".to_string(),
             };
-            if found == "not refused\n" || (found != program.refusal && std::env::var_os("FUNCIFY_BLESS").is_none()) {
-                wrong.push(format!("{}\n{}{found}not\n{}", path.display(), program.text, program.refusal));
+            if found == "not refused\n" || (found != program.error && std::env::var_os("FUNCIFY_BLESS").is_none()) {
+                wrong.push(format!("{}\n{}{found}not\n{}", path.display(), program.text, program.error));
             }
-            program.refusal = found;
+            program.error = found;
         }
         if std::env::var_os("FUNCIFY_BLESS").is_some() {
-            std::fs::write(&path, written(&head, &programs)).unwrap();
+            std::fs::write(&path, file_text(&head, &programs)).unwrap();
         }
     }
     let list = wrong.join("\n");
@@ -148,7 +148,7 @@ const RULES: [&str; 7] = [
 ];
 
 /// Literals that are not part of an error, or whose error no program reaches because a type rule rejects it first.
-const EXCEPT: [&str; 21] = [
+const UNREACHABLE_SENTENCES: [&str; 21] = [
     "differentiate a program that `Graph::check` accepts",
     "its forward pass has not saved the data that its reverse rule needs",
     "case {number}",
@@ -209,7 +209,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
 }
 
 /// Splits a literal at its placeholders.
-fn parts(literal: &str) -> Vec<String> {
+fn split_at_placeholders(literal: &str) -> Vec<String> {
     let (mut parts, mut is_value) = (vec![String::new()], false);
     let mut characters = literal.chars().peekable();
     while let Some(character) = characters.next() {
@@ -228,7 +228,7 @@ fn parts(literal: &str) -> Vec<String> {
 }
 
 /// Returns whether the parts occur in a text in this order.
-fn has(text: &str, parts: &[String]) -> bool {
+fn contains_in_order(text: &str, parts: &[String]) -> bool {
     let mut rest = text;
     parts.iter().all(|part| match rest.split_once(part.as_str()) {
         Some((_, after)) => {
@@ -240,7 +240,7 @@ fn has(text: &str, parts: &[String]) -> bool {
 }
 
 /// Returns whether a source contains only tests, checks used by tests, or the text form.
-fn is_without_refusals(source: &Path) -> bool {
+fn defines_no_errors(source: &Path) -> bool {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with("tests.rs")
         || name == "testing.rs"
@@ -258,14 +258,21 @@ fn sentences() -> Sentences {
     for rules in RULES {
         let path = folder("..").join(rules);
         let sources = if path.is_dir() { files(&path, ".rs") } else { vec![path] };
-        for source in sources.iter().filter(|source| !is_without_refusals(source)) {
+        for source in sources.iter().filter(|source| !defines_no_errors(source)) {
             for (line, literal) in literals(&std::fs::read_to_string(source).unwrap()) {
                 // `expected, not found` is printed on two lines.
-                let parts: Vec<String> =
-                    parts(&literal).iter().flat_map(|part| part.split(", not ")).map(String::from).collect();
+                let parts: Vec<String> = split_at_placeholders(&literal)
+                    .iter()
+                    .flat_map(|part| part.split(", not "))
+                    .map(String::from)
+                    .collect();
                 let words = parts.concat().chars().filter(|character| character.is_alphabetic()).count();
                 // The sentences of the op tables are documentation, and end with a full stop.
-                if !literal.contains(' ') || words < 3 || literal.ends_with('.') || EXCEPT.contains(&literal.as_str()) {
+                if !literal.contains(' ')
+                    || words < 3
+                    || literal.ends_with('.')
+                    || UNREACHABLE_SENTENCES.contains(&literal.as_str())
+                {
                     continue;
                 }
                 let place = format!("{}:{line}", source.strip_prefix(folder("..")).unwrap().display());
@@ -280,16 +287,16 @@ fn sentences() -> Sentences {
 /// a clause without a rejected program, and also a removed clause, whose program is then accepted.
 #[test]
 fn every_sentence_of_a_refusal_is_read_by_a_test() {
-    let mut refusals: BTreeSet<String> = BTreeSet::new();
+    let mut errors: BTreeSet<String> = BTreeSet::new();
     for path in files(&folder("tests/errors"), ".txt") {
-        refusals.insert(std::fs::read_to_string(path).unwrap());
+        errors.insert(std::fs::read_to_string(path).unwrap());
     }
     for path in files(&folder("tests/rejected"), ".fir") {
-        refusals.extend(read(&path).1.into_iter().map(|program| program.refusal));
+        errors.extend(read(&path).1.into_iter().map(|program| program.error));
     }
     let mut unread = Vec::new();
     for (parts, places) in sentences() {
-        let count = refusals.iter().filter(|refusal| has(refusal, &parts)).count();
+        let count = errors.iter().filter(|error| contains_in_order(error, &parts)).count();
         let lines: BTreeSet<&String> = places.iter().collect();
         if count < lines.len() {
             unread.push(format!("`{}`: {count} of {}: {}", parts.join("{}"), lines.len(), places.join(", ")));

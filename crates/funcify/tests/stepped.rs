@@ -14,7 +14,7 @@ use shared::{built, traced};
 use stepping::{check, noise};
 
 /// Builds a program of `xs`, `[T,B,3]`, and checks its steps.
-fn checked(program: impl FnOnce(Value) -> Vec<Value>) -> Stepped {
+fn build_and_check(program: impl FnOnce(Value) -> Vec<Value>) -> Stepped {
     check(&built("program", |g| program(g.input("xs", "f64[T,B,3]"))))
 }
 
@@ -98,7 +98,7 @@ fn sequences_that_a_step_reads_several_rows_of() {
 
 #[test]
 fn rows_that_are_put_before_the_first() {
-    let padded = checked(|xs| {
+    let padded = build_and_check(|xs| {
         let delayed = xs.pad(0, 2, 0, 7.0);
         let sums = running(xs);
         vec![sums + delayed.slice(0, ..-2) * delayed.slice(0, 1..).slice(0, ..-1), delayed]
@@ -119,7 +119,7 @@ fn rows_that_are_put_before_the_first() {
 
 #[test]
 fn running_combinations() {
-    checked(|xs| {
+    build_and_check(|xs| {
         let combined = associative_scan((xs.sigmoid(), xs), |(a, b), (c, d)| (a * c, b * c + d));
         vec![combined.0 + combined.1, xs.cumsum(0, false), xs.cummax(0, false), xs.cumsum(2, true)]
     });
@@ -129,7 +129,7 @@ fn running_combinations() {
 
 #[test]
 fn rows_through_every_kind_of_op() {
-    checked(|xs| {
+    build_and_check(|xs| {
         let ys = running(xs);
         let flat = ys.reshape([Dim::from("T") * Dim::from("B"), Dim::from(3)]);
         let back = (flat.matmul(constant(noise(DType::F64, &[3, 3], 1)))).reshape(ys.shape());
@@ -158,7 +158,7 @@ fn rows_through_every_kind_of_op() {
 
 #[test]
 fn loops_on_each_other_and_beside_each_other() {
-    checked(|xs| {
+    build_and_check(|xs| {
         let below = running(xs);
         let above = running(below.tanh() + xs);
         let inner = funcify_core::vmap(above, |row| row * 2.0);
@@ -184,13 +184,13 @@ fn a_number_of_steps_that_is_given() {
 
 #[test]
 fn functions_with_rules_and_states_that_nothing_needs() {
-    let stepped = checked(|xs| {
+    let stepped = build_and_check(|xs| {
         let ys = custom_vjp(xs, running, |xs| (running(xs), ()), |(), ct| ct);
         let _unused = running(xs * 2.0);
         vec![ys]
     });
     assert_eq!(stepped.states, 1);
-    let stepped = checked(|xs| {
+    let stepped = build_and_check(|xs| {
         let zero = xs.index(0, 0).zeros_like();
         vec![scan((zero, zero), xs, |(a, b), x| ((a + x, b * x), a)).1]
     });
@@ -201,7 +201,7 @@ fn functions_with_rules_and_states_that_nothing_needs() {
 
 #[test]
 fn what_needs_more_than_the_steps_so_far_is_refused() {
-    let refused = |of: &str, reason: &str, program: &dyn Fn(Value) -> Value| {
+    let assert_rejected = |of: &str, reason: &str, program: &dyn Fn(Value) -> Value| {
         let graph = built("refused", |g| program(g.input("xs", "f64[T,2]")));
         let error = graph.stepped().unwrap_err();
         let text = error.to_string();
@@ -212,11 +212,13 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     let row = |xs: Value| xs.index(0, 0).zeros_like();
     let sums = |xs: Value| scan(row(xs), xs, |sum, x| (sum + x, sum)).1;
     let last = |xs: Value| scan(row(xs), xs, |sum, x| (sum + x, ())).0;
-    refused("scan", "the loop cannot be computed", &|xs| {
+    assert_rejected("scan", "the loop cannot be computed", &|xs| {
         scan_with(ScanOptions::new().reverse(), row(xs), xs, |sum, x| (sum + x, sum)).1
     });
-    refused("scan", "it ends early", &|xs| scan_until(row(xs), xs, |sum, x| (sum + x, sum, x.index(0, 0).gt(0.0))).1);
-    refused("scan", "a step may read and write all of its rows", &|xs| {
+    assert_rejected("scan", "it ends early", &|xs| {
+        scan_until(row(xs), xs, |sum, x| (sum + x, sum, x.index(0, 0).gt(0.0))).1
+    });
+    assert_rejected("scan", "a step may read and write all of its rows", &|xs| {
         let mut loop_ = Recurrence::new();
         let buffer = loop_.mit_mot(full([Dim::from("T") + 1, Dim::from(2)], DType::F64, 0.0), [0], [1]);
         let done = loop_.steps("T").run(|step| {
@@ -225,36 +227,39 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
         });
         done.buffer(&buffer).slice(0, 1..) + xs
     });
-    let text =
-        refused("scan", "it depends on the sequence", &|xs| scan(row(xs), xs, |sum, x| (sum + x * xs.sum(0), sum)).1);
+    let text = assert_rejected("scan", "it depends on the sequence", &|xs| {
+        scan(row(xs), xs, |sum, x| (sum + x * xs.sum(0), sum)).1
+    });
     assert!(text.contains("tests/stepped.rs"), "{text}");
-    refused("scan", "it is the result of another loop", &|xs| scan(last(xs), xs, |sum, x| (sum + x, sum)).1);
-    refused("reduce", "it works over all steps at once", &|xs| sums(xs).mean(0));
-    refused("broadcast", "would need the result of the loop after its last step", &|xs| {
+    assert_rejected("scan", "it is the result of another loop", &|xs| scan(last(xs), xs, |sum, x| (sum + x, sum)).1);
+    assert_rejected("reduce", "it works over all steps at once", &|xs| sums(xs).mean(0));
+    assert_rejected("broadcast", "would need the result of the loop after its last step", &|xs| {
         sums(xs) - last(xs).broadcast_to(xs.shape())
     });
-    refused("iota", "the index of the step", &|xs| sums(xs) + iota("T", DType::F64).unsqueeze(1));
-    refused("size", "the number of steps", &|xs| sums(xs) / size("T", DType::F64));
-    refused("slice", "it selects rows from all steps", &|xs| sums(xs).slice(0, 0..2));
-    refused("slice", "it selects rows from all steps", &|xs| sums(xs).index(0, -2));
-    refused("slice", "it has no rows for the first steps", &|xs| sums(xs).slice(0, 1..));
-    refused("reverse", "it reorders the steps", &|xs| sums(xs.reverse(0)));
-    refused("pad", "rows of later steps", &|xs| sums(xs.pad(0, 0, 1, 0.0).slice(0, 1..)));
-    refused("matmul", "sums over steps", &|xs| sums(xs).matmul(xs.t()));
-    refused("cumulative", "not known to act on each step alone", &|xs| sums(xs) + xs.cumsum(0, true));
-    refused("associative_scan", "runs in reverse, from the last step", &|xs| {
+    assert_rejected("iota", "the index of the step", &|xs| sums(xs) + iota("T", DType::F64).unsqueeze(1));
+    assert_rejected("size", "the number of steps", &|xs| sums(xs) / size("T", DType::F64));
+    assert_rejected("slice", "it selects rows from all steps", &|xs| sums(xs).slice(0, 0..2));
+    assert_rejected("slice", "it selects rows from all steps", &|xs| sums(xs).index(0, -2));
+    assert_rejected("slice", "it has no rows for the first steps", &|xs| sums(xs).slice(0, 1..));
+    assert_rejected("reverse", "it reorders the steps", &|xs| sums(xs.reverse(0)));
+    assert_rejected("pad", "rows of later steps", &|xs| sums(xs.pad(0, 0, 1, 0.0).slice(0, 1..)));
+    assert_rejected("matmul", "sums over steps", &|xs| sums(xs).matmul(xs.t()));
+    assert_rejected("cumulative", "not known to act on each step alone", &|xs| sums(xs) + xs.cumsum(0, true));
+    assert_rejected("associative_scan", "runs in reverse, from the last step", &|xs| {
         let options = funcify_core::ops::associative::AssociativeScanOptions::new().reverse();
         sums(xs) + funcify_core::ops::associative::associative_scan_with(options, xs, |a, b| a + b)
     });
-    refused("stepped", "its steps share an axis with other elements", &|xs| sums(xs).reshape([Dim::from("T") * 2]));
-    refused("stepped", "it has no loop", &|xs| xs * 2.0);
-    refused("scan", "its number of steps is `3`", &|xs| {
+    assert_rejected("stepped", "its steps share an axis with other elements", &|xs| {
+        sums(xs).reshape([Dim::from("T") * 2])
+    });
+    assert_rejected("stepped", "it has no loop", &|xs| xs * 2.0);
+    assert_rejected("scan", "its number of steps is `3`", &|xs| {
         scan(row(xs), constant(noise(DType::F64, &[3, 2], 1)), |sum, x| (sum + x, sum)).1.sum(0) + xs
     });
-    refused("scan", "a step uses the total number of steps", &|xs| {
+    assert_rejected("scan", "a step uses the total number of steps", &|xs| {
         scan(row(xs), xs, |sum, x| (sum + x / size("T", DType::F64), sum)).1
     });
-    refused("scan", "not that of the other loops", &|xs| {
+    assert_rejected("scan", "not that of the other loops", &|xs| {
         let first = sums(xs);
         let mut loop_ = Recurrence::new();
         let y = loop_.sit_sot(row(xs));
@@ -272,13 +277,13 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
 /// Ops that write at places given by an operand keep rows separate if they write along other axes than the step axis.
 #[test]
 fn updates_and_scatters_of_rows() {
-    checked(|xs| {
+    build_and_check(|xs| {
         let part = xs.slice(2, 0..2) * 2.0;
         let updated = xs.dynamic_update(2, part, constant(1i64));
         vec![running(updated), updated]
     });
     for mode in [ScatterMode::Set, ScatterMode::Add, ScatterMode::Max] {
-        checked(|xs| {
+        build_and_check(|xs| {
             let places = xs.slice(2, 0..2).abs().gt(0.5).cast(DType::I64);
             let scattered = xs.scatter(2, places, xs.slice(2, 1..3), mode);
             vec![running(scattered), scattered]

@@ -21,14 +21,14 @@ fn step<const N: usize>(stepper: &mut Stepper<Reference>, row: [f32; N]) -> Vec<
 }
 
 #[track_caller]
-fn refused<T>(result: Result<T, Error>, says: &[&str]) {
+fn assert_rejected<T>(result: Result<T, Error>, says: &[&str]) {
     let Err(error) = result else { panic!("this is not rejected") };
     let text = error.to_string();
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
 }
 
 /// The mean of the rows so far; `count` is the type of the row count.
-fn mean(count: &str) -> Graph {
+fn running_mean(count: &str) -> Graph {
     built("mean", |g| {
         let [xs, sum, count] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("count", count)];
         scan((sum, count), xs, |(sum, count), x| {
@@ -42,14 +42,14 @@ fn mean(count: &str) -> Graph {
 /// A step count shared by all streams is wrong for a stream that joins later.
 #[test]
 fn a_stream_begins_with_no_state_that_others_have_changed() {
-    let mut shared = stepper(&mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
+    let mut shared = stepper(&running_mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
     // No step has run: all streams are at their start.
     shared.streams("B", &[Some(1), Some(0), None]).unwrap();
     assert_eq!(step(&mut shared, [2.0, 4.0, 6.0]), [2.0, 4.0, 6.0]);
     step(&mut shared, [4.0, 8.0, 0.0]);
     let before = shared.state().unwrap();
     let says = ["state `count`", "an axis of B streams", "f32[]", "as `f32[B]`", "fix:", "streams.rs"];
-    refused(shared.streams("B", &[Some(1), None]), &says);
+    assert_rejected(shared.streams("B", &[Some(1), None]), &says);
     assert_eq!(shared.state().unwrap(), before);
     // Continuing streams may leave, change places and be duplicated.
     shared.streams("B", &[Some(1), Some(0), Some(1)]).unwrap();
@@ -66,10 +66,10 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     // States set by the caller do not count as a start.
     shared.reset();
     shared.set_state(&shared.state().unwrap()).unwrap();
-    refused(shared.streams("B", &[Some(0), None]), &["state `count`"]);
+    assert_rejected(shared.streams("B", &[Some(0), None]), &["state `count`"]);
 
     // With the batch axis, each stream has its own count.
-    let mut own = stepper(&mean("f32[B]"), &[HostTensor::from([0f32; 2]), HostTensor::from([0f32; 2])]);
+    let mut own = stepper(&running_mean("f32[B]"), &[HostTensor::from([0f32; 2]), HostTensor::from([0f32; 2])]);
     (0..3).for_each(|_| _ = step(&mut own, [2.0, 4.0]));
     own.streams("B", &[Some(1), None]).unwrap();
     assert_eq!(step(&mut own, [8.0, 6.0]), [5.0, 6.0]);
@@ -89,7 +89,7 @@ fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     let delayed = build(&|us| us.pad(0, 1, 0, 0.0).slice(0, ..-1));
     for mut shared in [delayed, build(&|us| us.cumsum(0, false))] {
         shared.step_host(&[HostTensor::from([1f32, 2.0]), HostTensor::scalar(3f32)]).unwrap();
-        refused(shared.streams("B", &[Some(0), None]), &["an axis of B streams"]);
+        assert_rejected(shared.streams("B", &[Some(0), None]), &["an axis of B streams"]);
         shared.streams("B", &[Some(1)]).unwrap();
     }
 }
@@ -185,7 +185,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     let given = |sizes: &[usize]| BTreeMap::from([("h".to_string(), ones(sizes))]);
     for sizes in [[5, 7], [2, 7], [5, 4], [4, 2]] {
         let says = ["state `h`", "f32[2,4]", &format!("f32[{},{}]", sizes[0], sizes[1]), "fix:", "streams.rs"];
-        refused(stepper.set_state(&given(&sizes)), &says);
+        assert_rejected(stepper.set_state(&given(&sizes)), &says);
         assert_eq!(stepper.state().unwrap(), before);
     }
     stepper.step_host(&[ones(&[2, 4])]).unwrap();
@@ -193,7 +193,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     stepper.streams("B", &[None; 5]).unwrap();
     stepper.set_state(&given(&[5, 4])).unwrap();
     assert_eq!(stepper.step_host(&[ones(&[5, 4])]).unwrap()[0], ones(&[5, 4]));
-    refused(stepper.set_state(&given(&[2, 4])), &["f32[5,4]"]);
+    assert_rejected(stepper.set_state(&given(&[2, 4])), &["f32[5,4]"]);
     // Two states disagree about the number of streams.
     let pair = built("pair", |g| {
         let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
@@ -201,7 +201,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     });
     let mut stepper = self::stepper(&pair, &[ones(&[2]), ones(&[2])]);
     let states = BTreeMap::from([("a".to_string(), ones(&[2])), ("b".to_string(), ones(&[3]))]);
-    refused(stepper.set_state(&states), &["state `b`", "f32[2]", "f32[3]"]);
+    assert_rejected(stepper.set_state(&states), &["state `b`", "f32[2]", "f32[3]"]);
     step(&mut stepper, [1.0, 1.0]);
 }
 
@@ -228,7 +228,7 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
 
 /// Steps a program of a sequence `xs: f64[T,2]` and other inputs. Compares the results of each step with those of the
 /// program on the rows so far: the newest row of the first output, and the others entirely.
-fn agrees_with_the_whole(what: &str, graph: &Graph, fixed: &[HostTensor]) {
+fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     const ROWS: usize = 9;
     let rows = |count: usize| {
         let number = |at: &[usize]| funcify::Scalar::Float(((at[0] * 2 + at[1]) as f64 * 0.7).sin());
@@ -277,7 +277,7 @@ fn several_rows_of_what_is_kept_are_those_of_the_whole() {
                 });
                 (done.ys, done.last(&sum))
             });
-            agrees_with_the_whole(&format!("program {index}, taps {taps:?}"), &graph, &[]);
+            assert_steps_agree(&format!("program {index}, taps {taps:?}"), &graph, &[]);
         }
     }
 }
@@ -301,7 +301,7 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
         let graph = graph.rewritten_with(&trimmed).unwrap().graph;
         assert!(graph.to_string().contains(&format!("last {count}")), "{graph}");
         let start = HostTensor::from([[0.5f64, -1.0], [2.0, 0.25], [-0.75, 1.5]]);
-        agrees_with_the_whole(&format!("{count} rows"), &graph, &[start]);
+        assert_steps_agree(&format!("{count} rows"), &graph, &[start]);
     }
 }
 

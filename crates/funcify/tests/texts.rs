@@ -10,7 +10,7 @@ fn program(equation: &str) -> String {
 }
 
 #[track_caller]
-fn refused(text: &str, says: &[&str]) {
+fn assert_rejected(text: &str, says: &[&str]) {
     let error = Graph::parse(text).expect_err("this is not rejected").to_string();
     says.iter().for_each(|part| assert!(error.contains(part), "{error}\ndoes not say: {part}"));
 }
@@ -28,15 +28,15 @@ fn the_line_is_shown_with_a_caret() {
     assert_eq!(error.to_string(), expected);
     // The caret is below its character: after tabs, in a long line, at the end, beyond the text.
     let line = format!("{}%0: f32[2,3] = tanh %x, %nothing", "\t".repeat(3));
-    refused(&program(&line), &["\n      \t\t\t                        ^"]);
+    assert_rejected(&program(&line), &["\n      \t\t\t                        ^"]);
     let long = format!("%0: f32[2,3] = tanh %x {{a=[{}], b=?}}", vec!["1"; 500].join(","));
     let error = Graph::parse(&program(&long)).unwrap_err().to_string();
     let lines: Vec<&str> = error.lines().collect();
     let (shown, caret) = (lines[lines.len() - 2], lines[lines.len() - 1]);
     assert!(shown.len() < 150, "{error}");
     assert_eq!(shown.chars().nth(caret.find('^').unwrap()), Some('?'), "{error}");
-    refused("fn @f(", &["line 1, column 7", "\n  > fn @f(\n          ^"]);
-    refused("", &["line 1, column 1", "\n  > \n    ^"]);
+    assert_rejected("fn @f(", &["line 1, column 7", "\n  > fn @f(\n          ^"]);
+    assert_rejected("", &["line 1, column 1", "\n  > \n    ^"]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_name_from_elsewhere_is_answered_with_the_op() {
         ("%0: f32[2,3] = maximum %x, %x", "max %x, %y"),
         ("%0: f32[2,3] = where %p, %x, %x", "select %p, %x, %y"),
     ] {
-        refused(&program(equation), &["expected: the name of an op", &format!("fix:      write `{op}`")]);
+        assert_rejected(&program(equation), &["expected: the name of an op", &format!("fix:      write `{op}`")]);
     }
 }
 
@@ -125,11 +125,20 @@ fn a_size_that_no_input_has_is_marked() {
     let header = "%l: f32[] = scan {steps=";
     let caret = |line: &str, column: usize| format!("\n  >   {line}\n    {}^", " ".repeat(column + 2));
     let marked = caret(&format!("{header}N}} {{"), header.len());
-    refused(&text("N", "T"), &["expected: a size of an input: T", found, fix, "line 3, column 27", &marked]);
-    refused(&text("T", "N"), &[found, "line 8, column 11"]);
+    assert_rejected(
+        &text("N", "T"),
+        &["expected: a size of an input: T", found, fix, "line 3, column 27", &marked],
+    );
+    assert_rejected(&text("T", "N"), &[found, "line 8, column 11"]);
     let time = |header: &str| text(header, "2").replace("f32[T]", "f32[Time]");
-    refused(&time("Tmie"), &["`Tmie`, which has no size", "write `Time`, or add an input with the size `Tmie`"]);
-    refused(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a named size"]);
+    assert_rejected(
+        &time("Tmie"),
+        &["`Tmie`, which has no size", "write `Time`, or add an input with the size `Tmie`"],
+    );
+    assert_rejected(
+        &text("N", "2").replace("f32[T]", "f32[3]"),
+        &["expected: a number: no input has a named size"],
+    );
 }
 
 /// A name without its `@`, and a misnamed step index.
@@ -143,16 +152,19 @@ fn a_name_without_its_mark_is_answered_with_it() {
   }";
     let text = program(&format!("%c0: f32[3] = constant [0.0, 0.0, 0.0]\n  {loops}"));
     assert!(Graph::parse(&text).is_ok());
-    refused(&text.replace("fn @f(", "fn rnn("), &["expected: a name after `@`", "found:    `rnn`", "write `@rnn`"]);
-    refused(&text.replace("scan @step {", "scan step {"), &["found:    `step`", "write `@step`"]);
+    assert_rejected(
+        &text.replace("fn @f(", "fn rnn("),
+        &["expected: a name after `@`", "found:    `rnn`", "write `@rnn`"],
+    );
+    assert_rejected(&text.replace("scan @step {", "scan step {"), &["found:    `step`", "write `@step`"]);
     let number = "write `t`, which is always the name of the step's index";
-    refused(&text.replace("%x[t]", "%x[i]"), &["expected: `t`", "found:    `i`", number, "line 4, column 25"]);
+    assert_rejected(&text.replace("%x[t]", "%x[i]"), &["expected: `t`", "found:    `i`", number, "line 4, column 25"]);
     let choice = "%0: f32[2,3] = switch %i {\n    case 0 left with %x {";
-    refused(&program(choice), &["found:    `left`", "write `@left`"]);
+    assert_rejected(&program(choice), &["found:    `left`", "write `@left`"]);
 }
 
 /// The maximum depth of nested bodies.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Builds a nest of this depth for each op that has bodies.
 fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
@@ -178,7 +190,7 @@ fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
 #[test]
 fn a_nest_that_prints_also_parses() {
     let look = || {
-        for depth in [1, 20, DEEPEST] {
+        for depth in [1, 20, MAX_DEPTH] {
             for (name, graph) in nests(depth) {
                 let graph = graph.unwrap_or_else(|error| panic!("{name}, {depth}: {error}"));
                 let text = graph.to_string();
@@ -196,7 +208,7 @@ fn a_nest_that_prints_also_parses() {
 /// The builder and the parser reject a nest that is one body too deep, and any deeper one.
 #[test]
 fn a_nest_that_is_too_deep_is_refused() {
-    for depth in [DEEPEST + 1, 3 * DEEPEST] {
+    for depth in [MAX_DEPTH + 1, 3 * MAX_DEPTH] {
         for (name, graph) in nests(depth) {
             let error = graph.expect_err(name);
             assert_eq!(error.kind(), "Type", "{name}: {error}");
@@ -221,7 +233,7 @@ fn a_nest_that_is_too_deep_is_refused() {
                 .replace("%x", &format!("%{from}"))
         })
         .collect();
-    refused(&format!("fn @f(%x: f32[]) {{\n{distinct}"), &["at most 64 nested", "one more"]);
+    assert_rejected(&format!("fn @f(%x: f32[]) {{\n{distinct}"), &["at most 64 nested", "one more"]);
 }
 
 /// Prints and parses thousands of values with one name, and a long chain of ops.

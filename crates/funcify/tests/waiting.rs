@@ -15,14 +15,14 @@ use funcify::ops::Scan;
 use funcify::{Graph, HostTensor, Symbol, evaluate, funcify, scan};
 
 /// The size whose program compiles only after the gate opens.
-const SLOW: usize = 7;
+const GATED_SIZE: usize = 7;
 
 /// The maximum time that a closed gate blocks a compilation, so that a broken test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(120);
+const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The reference backend, posing as a backend that compiles programs and is slow for one size.
 #[derive(Clone, Default)]
-struct Slow(Arc<Gate>);
+struct GatedBackend(Arc<Gate>);
 
 #[derive(Default)]
 struct Gate {
@@ -42,7 +42,7 @@ struct State {
 impl Gate {
     fn wait(&self, until: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let state = self.state.lock().unwrap();
-        let (mut state, waited) = self.changed.wait_timeout_while(state, PATIENCE, |state| !until(state)).unwrap();
+        let (mut state, waited) = self.changed.wait_timeout_while(state, GATE_TIMEOUT, |state| !until(state)).unwrap();
         state.has_given_up |= waited.timed_out();
         state
     }
@@ -59,9 +59,9 @@ impl Gate {
 }
 
 /// A program that runs in the reference evaluator.
-struct Evaluated(Graph);
+struct EvaluatedProgram(Graph);
 
-impl Compiled<Arc<HostTensor>> for Evaluated {
+impl Compiled<Arc<HostTensor>> for EvaluatedProgram {
     fn run(
         &self,
         operands: &[Arc<HostTensor>],
@@ -72,9 +72,9 @@ impl Compiled<Arc<HostTensor>> for Evaluated {
     }
 }
 
-funcify!(Slow, Scan, native_loop);
+funcify!(GatedBackend, Scan, native_loop);
 
-impl Backend for Slow {
+impl Backend for GatedBackend {
     tensors_of!(Reference);
 
     fn name(&self) -> &'static str {
@@ -87,10 +87,10 @@ impl Backend for Slow {
 
     fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         self.0.compiled.fetch_add(1, Ordering::SeqCst);
-        if whole.sizes.get(&Symbol::new("T")) == Some(SLOW) {
+        if whole.sizes.get(&Symbol::new("T")) == Some(GATED_SIZE) {
             self.0.pass();
         }
-        Ok(Arc::new(Evaluated(whole.graph.clone())))
+        Ok(Arc::new(EvaluatedProgram(whole.graph.clone())))
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
@@ -99,17 +99,17 @@ impl Backend for Slow {
 }
 
 /// Builds the function of a running sum, and the gate of its backend.
-fn function() -> (Function<Slow>, Arc<Gate>) {
+fn function() -> (Function<GatedBackend>, Arc<Gate>) {
     let graph = Graph::build("running", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
         scan(start, xs, |sum, x| (sum + x, sum + x)).1
     });
-    let backend = Slow::default();
+    let backend = GatedBackend::default();
     (Function::compile(&graph.unwrap(), &backend).unwrap(), backend.0)
 }
 
 /// Returns the last running sum of `rows` ones.
-fn last(function: &Function<Slow>, rows: usize) -> Result<f64, funcify::Error> {
+fn last(function: &Function<GatedBackend>, rows: usize) -> Result<f64, funcify::Error> {
     let ones = HostTensor::from_vec(vec![1f32; rows], [rows]).unwrap();
     let sums = function.call_host(&[HostTensor::scalar(0f32), ones])?;
     Ok(sums[0].to_f64_vec().last().copied().unwrap())
@@ -120,7 +120,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     let (function, gate) = function();
     assert_eq!(last(&function, 2).unwrap(), 2.0);
     thread::scope(|scope| {
-        let slow = scope.spawn(|| last(&function, SLOW));
+        let slow = scope.spawn(|| last(&function, GATED_SIZE));
         drop(gate.wait(|state| state.arrived == 1));
         // Known sizes, twice; new sizes; and the function's reports.
         for rows in [2, 3, 2, 4, 3] {
@@ -129,7 +129,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
         assert_eq!(function.report().instructions, function.instructions());
         assert!(!slow.is_finished() && !gate.wait(|_| true).has_given_up);
         gate.change(|state| state.is_open = true);
-        assert_eq!(slow.join().unwrap().unwrap(), SLOW as f64);
+        assert_eq!(slow.join().unwrap().unwrap(), GATED_SIZE as f64);
     });
     assert!(!gate.wait(|_| true).has_given_up);
     assert_eq!((function.counts().made, gate.compiled.load(Ordering::SeqCst)), (4, 4));
@@ -140,15 +140,15 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
 fn a_call_that_waits_for_a_program_can_be_cancelled() {
     let (function, gate) = function();
     thread::scope(|scope| {
-        let slow = scope.spawn(|| last(&function, SLOW));
+        let slow = scope.spawn(|| last(&function, GATED_SIZE));
         drop(gate.wait(|state| state.arrived == 1));
         let cancelled = Cancellation::new();
         cancelled.cancel();
-        let error = cancelled.scope(|| last(&function, SLOW)).unwrap_err();
+        let error = cancelled.scope(|| last(&function, GATED_SIZE)).unwrap_err();
         assert_eq!(error.kind(), "Cancelled", "{error}");
         assert_eq!(gate.wait(|_| true).arrived, 1);
         gate.change(|state| state.is_open = true);
-        assert_eq!(slow.join().unwrap().unwrap(), SLOW as f64);
+        assert_eq!(slow.join().unwrap().unwrap(), GATED_SIZE as f64);
     });
     assert!(!gate.wait(|_| true).has_given_up);
     assert_eq!(function.counts().made, 1);
@@ -161,7 +161,7 @@ fn a_program_that_several_calls_need_is_compiled_once() {
     thread::scope(|scope| {
         let call = || {
             called.fetch_add(1, Ordering::SeqCst);
-            last(&function, SLOW).unwrap()
+            last(&function, GATED_SIZE).unwrap()
         };
         let calls: Vec<_> = (0..4).map(|_| scope.spawn(call)).collect();
         drop(gate.wait(|state| state.arrived == 1));
@@ -169,7 +169,7 @@ fn a_program_that_several_calls_need_is_compiled_once() {
             thread::yield_now();
         }
         gate.change(|state| state.is_open = true);
-        calls.into_iter().for_each(|call| assert_eq!(call.join().unwrap(), SLOW as f64));
+        calls.into_iter().for_each(|call| assert_eq!(call.join().unwrap(), GATED_SIZE as f64));
     });
     assert!(!gate.wait(|_| true).has_given_up);
     assert_eq!((function.counts().made, gate.compiled.load(Ordering::SeqCst)), (1, 1));

@@ -1,6 +1,6 @@
 //! Cross-entropy over a large vocabulary in chunks: the logits of all tokens never exist at once.
 
-use super::{agree, compile, noise};
+use super::{check_agreement, compile, noise};
 use anyhow::{Context, Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
@@ -35,7 +35,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         measured.push((loss, bytes));
     }
     let [(whole, most), (chunked, least)] = &measured[..] else { unreachable!("two programs ran") };
-    let difference = agree(whole, chunked, 1e-4)?;
+    let difference = check_agreement(whole, chunked, 1e-4)?;
     let times = *most as f64 / *least as f64;
     println!("the losses differ by {difference:.1e}; chunks need {times:.1} times less memory");
     ensure!(*most > 4 * least, "the logits of all tokens should dominate the memory");

@@ -7,14 +7,14 @@ use funcify::prelude::*;
 
 /// Runs a layer in f16 on inputs that overflow and on inputs that do not.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
-    const MOST: f64 = 65_504.0 - 1000.0;
+    const MAX_HIDDEN: f64 = 65_504.0 - 1000.0;
     let layer = Graph::build("layer", |g| {
         let x = g.input("x", "f16[4]");
         let hidden = x * x;
         let overflowed = hidden.abs().eq(f64::INFINITY).any(0);
         let (clamped, branch) = cond(
             overflowed,
-            || (hidden.minimum(MOST).maximum(-MOST), hidden.ones_like().sum(0)),
+            || (hidden.minimum(MAX_HIDDEN).maximum(-MAX_HIDDEN), hidden.ones_like().sum(0)),
             || (hidden, hidden.zeros_like().sum(0)),
         );
         (clamped, branch.gt(0.0))

@@ -8,7 +8,7 @@ use funcify::prelude::*;
 /// The text that the model has learnt. Each pair of letters is always followed by the same letter.
 const TEXT: &str = "^control flow.";
 /// The maximum number of decoded tokens.
-const MOST: usize = 64;
+const MAX_TOKENS: usize = 64;
 
 /// Decodes from the first two letters, and shows that no step runs after the end token.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
@@ -22,11 +22,11 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         // The logits of the next token, given the two tokens before it.
         let logits = g.input("logits", "f32[V,V,V]");
         let (first, second) = (g.input("first", "i64[]"), g.input("second", "i64[]"));
-        let empty = full([MOST], DType::I64, -1.0);
+        let empty = full([MAX_TOKENS], DType::I64, -1.0);
         let start = (empty, constant(0i64), first, second);
         let (tokens, count, _, last) = while_loop(
             start,
-            |(_, count, _, last)| last.ne(constant(end)) & count.lt(MOST as i32),
+            |(_, count, _, last)| last.ne(constant(end)) & count.lt(MAX_TOKENS as i32),
             |(tokens, count, before, last)| {
                 let next = logits.dynamic_index(0, before).dynamic_index(0, last).argmax(0);
                 (tokens.dynamic_update(0, next.unsqueeze(0), count), count + 1, last, next)
@@ -41,7 +41,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let decoded: String =
         results[0].scalars().take(steps as usize).map(|token| letters[token.as_i64() as usize]).collect();
     println!("decoded on {}: ^c{decoded}", backend.name());
-    println!("{steps} steps of at most {MOST} ran; the last token is the end token");
+    println!("{steps} steps of at most {MAX_TOKENS} ran; the last token is the end token");
     ensure!(format!("^c{decoded}") == TEXT, "the model must decode `{TEXT}`");
     ensure!(results[2].get(0).as_i64() == end, "the end token must end the loop");
     ensure!(results[0].scalars().skip(steps as usize).all(|token| token.as_i64() == -1), "nothing may follow it");

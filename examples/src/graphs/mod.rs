@@ -26,7 +26,7 @@ fn noise(shape: &[usize], scale: f64, seed: u64) -> HostTensor {
 }
 
 /// Returns the largest difference of two tensors. Fails if it exceeds `tolerance`.
-fn agree(left: &HostTensor, right: &HostTensor, tolerance: f64) -> Result<f64> {
+fn check_agreement(left: &HostTensor, right: &HostTensor, tolerance: f64) -> Result<f64> {
     ensure!(left.shape() == right.shape(), "{:?} is not {:?}", left.shape(), right.shape());
     let pairs = left.to_f64_vec().into_iter().zip(right.to_f64_vec());
     let largest = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);

@@ -1,6 +1,6 @@
 //! A recurrent network: one scan, traced once, for sequences of any length.
 
-use super::{agree, compile, noise};
+use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
@@ -22,7 +22,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     for steps in [5, 200] {
         let xs = noise(&[steps, 2, 3], 1.0, 4);
         let results = function.call(&[xs.clone(), h0.clone(), w.clone(), u.clone()])?;
-        let difference = agree(&results[1], &by_hand(&xs, &h0, &w, &u), 1e-5)?;
+        let difference = check_agreement(&results[1], &by_hand(&xs, &h0, &w, &u), 1e-5)?;
         println!("{steps:>3} steps: the trace is {}, off a loop over numbers by {difference:.1e}", results[1].ty());
     }
     let compiled = function.counts().made;

@@ -1,6 +1,6 @@
 //! A diagonal state space layer (S5) as a scan, and as an associative scan in logarithmic depth.
 
-use super::{agree, compile, noise};
+use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
@@ -39,7 +39,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         results.push(function.call(&inputs)?.remove(0));
         println!("{:>10} on {}: {} instructions", graph.name(), backend.name(), function.report().instructions);
     }
-    let difference = agree(&results[0], &results[1], 1e-4)?;
+    let difference = check_agreement(&results[0], &results[1], 1e-4)?;
     println!("1000 sequential steps and about 20 levels of halves differ by {difference:.1e}");
     ensure!(results[0].to_f64_vec().iter().any(|number| number.abs() > 0.1), "the outputs should not vanish");
     Ok(())

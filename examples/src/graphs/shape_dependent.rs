@@ -1,6 +1,6 @@
 //! Branches on a shape: attention masks the future when it reads a prompt, and needs no mask for one new token.
 
-use super::{agree, compile, noise};
+use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let token = function.call(&[last, k, v])?;
 
     let of_prompt = HostTensor::from_fn(DType::F32, &[1, 8], |index| prompt[0].at(&[5, index[1]]));
-    let difference = agree(&token[0], &of_prompt, 1e-6)?;
+    let difference = check_agreement(&token[0], &of_prompt, 1e-6)?;
     println!("a prompt of 6 tokens on {}: {}", backend.name(), prompt[0].ty());
     println!("its last token alone, unmasked: {}, off the prompt's last row by {difference:.1e}", token[0].ty());
     ensure!(prompt[0].to_f64_vec().iter().all(|number| number.is_finite()), "every row should attend to some token");

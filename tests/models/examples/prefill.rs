@@ -46,13 +46,13 @@ fn mamba_models() -> Result<()> {
     let mut start = ours.zero_state(1)?;
     ours.forward_last(&ids.narrow(1, 0, from)?, &mut start)?;
     let prev_xs = start.prev_xs()?;
-    let handed = || their_mamba::State { hs: start.hs(), prev_xs: prev_xs.clone(), pos: start.pos };
+    let library_state = || their_mamba::State { hs: start.hs(), prev_xs: prev_xs.clone(), pos: start.pos };
     let steps = || {
         let mut state = start.clone();
         let logits = (from..STEPS).map(|step| ours.forward(&ids.narrow(1, step, 1)?, &mut state));
         Tensor::cat(&logits.collect::<Result<Vec<_>>>()?, 1)
     };
-    compare(&format!("Mamba, {} single tokens", STEPS - from), || walk(from, handed()), steps)
+    compare(&format!("Mamba, {} single tokens", STEPS - from), || walk(from, library_state()), steps)
 }
 
 fn mamba2_models() -> Result<()> {

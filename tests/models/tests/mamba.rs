@@ -21,12 +21,12 @@ fn library_config() -> library::Config {
 }
 
 /// Converts our state to the library's.
-fn handed(state: &State) -> library::State {
+fn to_library_state(state: &State) -> library::State {
     library::State { hs: state.hs(), prev_xs: state.prev_xs().unwrap(), pos: state.pos }
 }
 
 /// Converts the library's state to ours.
-fn taken(state: &library::State) -> State {
+fn from_library_state(state: &library::State) -> State {
     State::from_library(&state.hs, &state.prev_xs, state.pos).unwrap()
 }
 
@@ -49,5 +49,5 @@ fn a_batch_is_its_sequences() {
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
-    walk::refused(Config { pad_vocab_size_multiple: 0, ..config() }, "pad_vocab_size_multiple");
+    walk::assert_rejected(Config { pad_vocab_size_multiple: 0, ..config() }, "pad_vocab_size_multiple");
 }

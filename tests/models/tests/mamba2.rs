@@ -29,12 +29,12 @@ fn library_config() -> library::Config {
 }
 
 /// Converts our state to the library's.
-fn handed(state: &State) -> library::State {
+fn to_library_state(state: &State) -> library::State {
     library::State { hs: state.hs(), conv_states: state.conv_states().unwrap(), pos: state.pos }
 }
 
 /// Converts the library's state to ours.
-fn taken(state: &library::State) -> State {
+fn from_library_state(state: &library::State) -> State {
     State::from_library(&state.hs, &state.conv_states, state.pos).unwrap()
 }
 
@@ -49,7 +49,7 @@ fn a_prompt_is_the_librarys_walk() {
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
-    walk::refused(Config { pad_vocab_size_multiple: 0, ..config() }, "pad_vocab_size_multiple");
-    walk::refused(Config { ngroups: 2, ..config() }, "ngroups");
-    walk::refused(Config { headdim: 5, ..config() }, "headdim");
+    walk::assert_rejected(Config { pad_vocab_size_multiple: 0, ..config() }, "pad_vocab_size_multiple");
+    walk::assert_rejected(Config { ngroups: 2, ..config() }, "ngroups");
+    walk::assert_rejected(Config { headdim: 5, ..config() }, "headdim");
 }

@@ -137,17 +137,17 @@ fn it_learns() {
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
-    let refused = |config: Config, option: &str| {
+    let assert_rejected = |config: Config, option: &str| {
         let vb = weights(&griffin(), DType::F32).file();
         let error = Model::new(&config, vb).err().unwrap().to_string();
         assert!(error.contains(option), "{error}");
     };
-    refused(Config { num_attention_heads: 5, ..griffin() }, "num_attention_heads");
-    refused(Config { num_key_value_heads: 0, ..griffin() }, "num_key_value_heads");
-    refused(Config { head_dim: 4, ..griffin() }, "head_dim");
-    refused(Config { partial_rotary_factor: 1.0, ..griffin() }, "partial_rotary_factor");
-    refused(Config { conv1d_width: 0, ..griffin() }, "conv1d_width");
-    refused(config(&[]), "block_types");
+    assert_rejected(Config { num_attention_heads: 5, ..griffin() }, "num_attention_heads");
+    assert_rejected(Config { num_key_value_heads: 0, ..griffin() }, "num_key_value_heads");
+    assert_rejected(Config { head_dim: 4, ..griffin() }, "head_dim");
+    assert_rejected(Config { partial_rotary_factor: 1.0, ..griffin() }, "partial_rotary_factor");
+    assert_rejected(Config { conv1d_width: 0, ..griffin() }, "conv1d_width");
+    assert_rejected(config(&[]), "block_types");
 
     let model = Model::new(&griffin(), weights(&griffin(), DType::F32).file()).unwrap();
     let mut state = model.zero_state(1).unwrap();

@@ -71,7 +71,7 @@ fn library_state() -> rwkv_v5::State {
 }
 
 /// Converts our state to the library's.
-fn handed(state: &State) -> rwkv_v5::State {
+fn to_library_state(state: &State) -> rwkv_v5::State {
     let of = |StatePerLayer { extract_key_value, linear_attention, feed_forward }: StatePerLayer| {
         rwkv_v5::StatePerLayer { extract_key_value, linear_attention, feed_forward }
     };
@@ -79,7 +79,7 @@ fn handed(state: &State) -> rwkv_v5::State {
 }
 
 /// Converts the library's state to ours.
-fn taken(state: &rwkv_v5::State) -> State {
+fn from_library_state(state: &rwkv_v5::State) -> State {
     let of = |block: &rwkv_v5::StatePerLayer| StatePerLayer {
         extract_key_value: block.extract_key_value.clone(),
         linear_attention: block.linear_attention.clone(),
@@ -113,10 +113,10 @@ fn a_prompt_is_the_librarys_walk() {
             assert_close(&last, &of_last, "the last of the prompt");
 
             // Each model continues from the other's state.
-            let (mut handed, mut taken) = (handed(&state), taken(&their_state));
+            let (mut from_ours, mut from_theirs) = (to_library_state(&state), from_library_state(&their_state));
             let expected = theirs.walk(&rest, &mut their_state);
-            assert_close(&theirs.walk(&rest, &mut handed), &expected, "the library from our state");
-            assert_close(&ours.forward(&rest, &mut taken).unwrap(), &expected, "ours from the library's state");
+            assert_close(&theirs.walk(&rest, &mut from_ours), &expected, "the library from our state");
+            assert_close(&ours.forward(&rest, &mut from_theirs).unwrap(), &expected, "ours from the library's state");
             for step in 0..3 {
                 let logits = ours.forward_last(&rest.narrow(1, step, 1).unwrap(), &mut state).unwrap();
                 assert_close(&logits, &expected.narrow(1, step, 1).unwrap().squeeze(1).unwrap(), "token by token");
@@ -172,12 +172,12 @@ fn it_learns_what_the_library_cannot() {
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
-    let refused = |config: Config, option: &str| {
+    let assert_rejected = |config: Config, option: &str| {
         let vb = weights(Version::Six, DType::F32).file();
         let error = Model::new(Version::Six, &config, vb).err().unwrap().to_string();
         assert!(error.contains(option), "{error}");
     };
-    refused(Config { head_size: 5, ..config() }, "head_size");
-    refused(Config { head_size: 0, ..config() }, "head_size");
-    refused(Config { attention_hidden_size: 24, ..config() }, "attention_hidden_size");
+    assert_rejected(Config { head_size: 5, ..config() }, "head_size");
+    assert_rejected(Config { head_size: 0, ..config() }, "head_size");
+    assert_rejected(Config { attention_hidden_size: 24, ..config() }, "attention_hidden_size");
 }

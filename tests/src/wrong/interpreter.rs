@@ -14,7 +14,7 @@ use funcify::{DType, Graph, HostTensor, Result, Sizes, Storage, TensorType};
 use super::Fault;
 
 /// The element limit of a tensor, larger than any in the suite.
-const MOST_ELEMENTS: i64 = 1 << 24;
+const MAX_ELEMENTS: i64 = 1 << 24;
 
 /// One run of a graph.
 pub(super) struct Interpreter {
@@ -53,13 +53,14 @@ impl Interpreter {
         }
         for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let at = node.place();
-            let operands = node.inputs.iter().map(|input| values[input.index()].clone().ok_or_else(|| missing(&at)));
+            let operands =
+                node.inputs.iter().map(|input| values[input.index()].clone().ok_or_else(|| missing_value(&at)));
             let operands = operands.collect::<Result<Vec<_>>>()?;
             let results = match &node.op {
                 Op::Scan(scan) => self.scan(scan, at, &operands)?,
                 op => {
                     let types = graph.types(&node.outputs);
-                    types.iter().try_for_each(|ty| self.affordable(&at, ty))?;
+                    types.iter().try_for_each(|ty| self.check_size(&at, ty))?;
                     let mut context = EvalContext { at, sizes: &mut self.sizes };
                     op.eval(&mut context, &operands, &types)?
                 }
@@ -69,13 +70,17 @@ impl Interpreter {
             }
         }
         let at = Place::new(graph.name(), Site::Unknown);
-        graph.outputs().iter().map(|output| values[output.value.index()].clone().ok_or_else(|| missing(&at))).collect()
+        graph
+            .outputs()
+            .iter()
+            .map(|output| values[output.value.index()].clone().ok_or_else(|| missing_value(&at)))
+            .collect()
     }
 
     /// Rejects oversized values in a step that only a fault runs.
-    fn affordable(&self, at: &Place, ty: &TensorType) -> Result<()> {
+    fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
-        match elements.is_ok_and(|elements| elements > MOST_ELEMENTS) {
+        match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
             true => Err(at.mismatch("a result", "a tensor that a case needs", ty, "run only the steps of the loop")),
             false => Ok(()),
         }
@@ -124,7 +129,7 @@ impl Interpreter {
         for (index, buffer) in scan.buffers.iter().enumerate() {
             let rows = returned_rows(scan, buffer, self.present_rows(scan, buffer, &state.buffers[index], left_out));
             let row_type = scan.body.output_type(scan.results().buffers[index].start);
-            outputs.push(self.stacked(&state.at, row_type, rows)?);
+            outputs.push(self.stack_rows(&state.at, row_type, rows)?);
         }
         outputs.extend(state.carries);
         Ok(outputs)
@@ -273,14 +278,14 @@ impl Interpreter {
             Fault::BufferTapOffByOne => row.saturating_sub(1),
             _ => row,
         };
-        self.present(&state.at, rows.get(row).cloned().flatten(), row_type)
+        self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
     /// Returns a row that must exist (scan-c5); with a fault, zeros if it does not.
-    fn present(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
+    fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),
-            None if self.fault == Fault::None => Err(missing(at)),
+            None if self.fault == Fault::None => Err(missing_value(at)),
             None => self.zeros(row_type),
         }
     }
@@ -290,14 +295,14 @@ impl Interpreter {
     }
 
     fn shape(&self, ty: &TensorType) -> Result<Vec<usize>> {
-        ty.shape.value(&self.sizes).map_err(|_| missing(&Place::new("shape", Site::Unknown)))
+        ty.shape.value(&self.sizes).map_err(|_| missing_value(&Place::new("shape", Site::Unknown)))
     }
 
-    fn stacked(&self, at: &Place, row_type: &TensorType, rows: &[Option<HostTensor>]) -> Result<HostTensor> {
-        let present = rows.iter().map(|row| self.present(at, row.clone(), row_type)).collect::<Result<Vec<_>>>()?;
+    fn stack_rows(&self, at: &Place, row_type: &TensorType, rows: &[Option<HostTensor>]) -> Result<HostTensor> {
+        let rows = rows.iter().map(|row| self.row_or_fault(at, row.clone(), row_type)).collect::<Result<Vec<_>>>()?;
         let shape = [&[rows.len()], self.shape(row_type)?.as_slice()].concat();
-        let storage = Storage::from_scalars(row_type.dtype, present.iter().flat_map(HostTensor::scalars));
-        HostTensor::new(shape, storage).ok_or_else(|| missing(at))
+        let storage = Storage::from_scalars(row_type.dtype, rows.iter().flat_map(HostTensor::scalars));
+        HostTensor::new(shape, storage).ok_or_else(|| missing_value(at))
     }
 }
 
@@ -318,6 +323,6 @@ fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>
     }
 }
 
-fn missing(at: &Place) -> Error {
+fn missing_value(at: &Place) -> Error {
     at.mismatch("a value", "one that was given or computed", "none", "check the graph with `Graph::check`")
 }

@@ -51,13 +51,13 @@ impl Path {
 }
 
 /// Loads the weights of a file into a module's parameters.
-struct Load<'a> {
+struct WeightLoader<'a> {
     path: Path,
     weights: &'a Tensors,
     loaded: usize,
 }
 
-impl ModuleMapper for Load<'_> {
+impl ModuleMapper for WeightLoader<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let name = self.path.name();
         let weight = self.weights.get(&name).unwrap_or_else(|| panic!("the file has no `{name}`"));
@@ -80,13 +80,13 @@ impl ModuleMapper for Load<'_> {
 }
 
 /// Collects the gradients of a module's parameters under PyTorch's names.
-struct Take<'a> {
+struct GradientCollector<'a> {
     path: Path,
     gradients: &'a Gradients,
     found: &'a mut Tensors,
 }
 
-impl ModuleVisitor for Take<'_> {
+impl ModuleVisitor for GradientCollector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let name = self.path.name();
         let gradient = param.val().grad(self.gradients).unwrap_or_else(|| panic!("no gradient of `{name}`"));
@@ -112,7 +112,7 @@ fn host<const D: usize>(tensor: Tensor<D>) -> HostTensor {
 }
 
 fn load<M: Module>(module: M, weights: &Tensors) -> M {
-    let mut mapper = Load { path: Path::default(), weights, loaded: 0 };
+    let mut mapper = WeightLoader { path: Path::default(), weights, loaded: 0 };
     let module = module.map(&mut mapper);
     assert_eq!(mapper.loaded, weights.len(), "weights without a parameter");
     module
@@ -121,7 +121,7 @@ fn load<M: Module>(module: M, weights: &Tensors) -> M {
 /// Returns outputs, and the gradients of a loss with respect to the module's parameters.
 fn results<M: Module>(module: &M, outputs: Vec<(&str, HostTensor)>, gradients: &Gradients) -> Tensors {
     let mut found: Tensors = outputs.into_iter().map(|(name, output)| (name.to_string(), output)).collect();
-    module.visit(&mut Take { path: Path::default(), gradients, found: &mut found });
+    module.visit(&mut GradientCollector { path: Path::default(), gradients, found: &mut found });
     found
 }
 
@@ -229,11 +229,11 @@ fn head(device: &Device) -> Linear {
 }
 
 /// Uses the embedding as the head.
-fn tied(embedding: &Embedding, h: Tensor<3>) -> Tensor<3> {
+fn tied_head(embedding: &Embedding, h: Tensor<3>) -> Tensor<3> {
     h.matmul(embedding.weight.val().transpose().unsqueeze())
 }
 
-fn capped(logits: Tensor<3>) -> Tensor<3> {
+fn cap_logits(logits: Tensor<3>) -> Tensor<3> {
     (logits / 30.0).tanh() * 30.0
 }
 
@@ -271,7 +271,7 @@ impl<M: Module> Mixed<M> {
         let h = norm_f.forward(h);
         match &self.lm_head {
             Some(head) => head.forward(h),
-            None => tied(embeddings, h),
+            None => tied_head(embeddings, h),
         }
     }
 }
@@ -399,7 +399,7 @@ impl Gemma {
             let inside = gelu_approximate(mlp.gate_proj.forward(xs.clone())) * mlp.up_proj.forward(xs);
             h = h + mlp.down_proj.forward(inside);
         }
-        capped(tied(embed_tokens, final_norm.forward(h)))
+        cap_logits(tied_head(embed_tokens, final_norm.forward(h)))
     }
 }
 
@@ -456,7 +456,7 @@ impl Xlstm {
             let xs = norm_ffn.forward(h.clone());
             h = h + ffn.proj_down.forward(silu(ffn.proj_up_gate.forward(xs.clone())) * ffn.proj_up.forward(xs));
         }
-        capped(self.lm_head.forward(out_norm.forward(h)))
+        cap_logits(self.lm_head.forward(out_norm.forward(h)))
     }
 }
 

@@ -61,11 +61,11 @@ pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     let ids: Vec<u32> = tokens.to_f64_vec().into_iter().map(|id| id as u32).collect();
     let tokens = Tensor::from_vec(ids, tokens.shape(), &Device::Cpu)?;
     let logits = match name {
-        "mamba" => of_mixers(&vb, &tokens, |vb| Mamba::new(mamba(), vb))?,
-        "mamba2" => of_mixers(&vb, &tokens, |vb| Mamba2::new(mamba2(), vb))?,
-        "recurrent_gemma" => of_griffin(&vb, &tokens)?,
-        "xlstm" => of_xlstm(&vb, &tokens)?,
-        "rwkv" => of_rwkv(&vb, &tokens)?,
+        "mamba" => mixer_model(&vb, &tokens, |vb| Mamba::new(mamba(), vb))?,
+        "mamba2" => mixer_model(&vb, &tokens, |vb| Mamba2::new(mamba2(), vb))?,
+        "recurrent_gemma" => griffin_model(&vb, &tokens)?,
+        "xlstm" => xlstm_model(&vb, &tokens)?,
+        "rwkv" => rwkv_model(&vb, &tokens)?,
         other => panic!("there is no model `{other}`"),
     };
     results(&[("logits", logits, golden.input("ct"))], &vars)
@@ -120,12 +120,12 @@ fn linear(vb: &VarBuilder<'_>, name: &str, from: usize, to: usize, xs: &Tensor) 
     Linear::new(vb.get((to, from), "weight")?, bias).forward(xs)
 }
 
-fn capped(logits: &Tensor) -> Result<Tensor> {
+fn cap_logits(logits: &Tensor) -> Result<Tensor> {
     (logits / 30.0)?.tanh()? * 30.0
 }
 
 /// Mamba and Mamba-2: residual blocks of a norm and a mixer. The embedding is the head unless there is a separate one.
-fn of_mixers<M: Module>(
+fn mixer_model<M: Module>(
     vb: &VarBuilder<'_>,
     tokens: &Tensor,
     mixer: impl Fn(VarBuilder<'_>) -> Result<M>,
@@ -147,7 +147,7 @@ fn of_mixers<M: Module>(
 }
 
 /// RecurrentGemma: two recurrent blocks and one of local attention.
-fn of_griffin(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
+fn griffin_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     let model = vb.pp("model");
     // Its norms store the scale minus 1.
     let norm = |vb: &VarBuilder<'_>, name: &str, xs: &Tensor| {
@@ -169,7 +169,7 @@ fn of_griffin(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
             (linear(&mlp, "gate_proj", FEATURES, 24, &xs)?.gelu()? * linear(&mlp, "up_proj", FEATURES, 24, &xs)?)?;
         h = (h + linear(&mlp, "down_proj", 24, FEATURES, &inside)?)?;
     }
-    capped(&Linear::new(embeddings.embeddings().clone(), None).forward(&norm(&model, "final_norm", &h)?)?)
+    cap_logits(&Linear::new(embeddings.embeddings().clone(), None).forward(&norm(&model, "final_norm", &h)?)?)
 }
 
 /// Two query heads that share one head of keys and values.
@@ -196,7 +196,7 @@ fn local_attention(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     linear(vb, "o_proj", FEATURES, FEATURES, &ys)
 }
 
-fn of_xlstm(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
+fn xlstm_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     let backbone = vb.pp("backbone");
     let mut h = embedding(&backbone, "embeddings")?.forward(tokens)?;
     for index in 0..LAYERS {
@@ -209,10 +209,10 @@ fn of_xlstm(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
             (linear(&ffn, "proj_up_gate", FEATURES, 48, &xs)?.silu()? * linear(&ffn, "proj_up", FEATURES, 48, &xs)?)?;
         h = (h + linear(&ffn, "proj_down", 48, FEATURES, &inside)?)?;
     }
-    capped(&linear(vb, "lm_head", FEATURES, VOCABULARY, &rms_norm(&backbone, "out_norm", &h, 1e-6)?)?)
+    cap_logits(&linear(vb, "lm_head", FEATURES, VOCABULARY, &rms_norm(&backbone, "out_norm", &h, 1e-6)?)?)
 }
 
-fn of_rwkv(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
+fn rwkv_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     let model = vb.pp("rwkv");
     let mut h = embedding(&model, "embeddings")?.forward(tokens)?;
     for index in 0..LAYERS {

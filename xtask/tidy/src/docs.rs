@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of words of a page, without tables and listings.
-const LONGEST: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
+const MAX_WORDS: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
 
 /// Returns the problems of a repository's pages, given their texts by path and a test for existing paths.
 pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
@@ -13,7 +13,7 @@ pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path)
         let name = path.display();
         for link in links(text) {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { path.clone() } else { joined(path, file) };
+            let target = if file.is_empty() { path.clone() } else { resolve_link(path, file) };
             if !exists(&target) {
                 problems.push(format!("{name}: the link `{link}` leads nowhere"));
             } else if !anchor.is_empty() && !pages.get(&target).is_some_and(|page| anchors(page).contains(anchor)) {
@@ -21,10 +21,10 @@ pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path)
             }
         }
     }
-    for (name, longest) in LONGEST {
+    for (name, max_words) in MAX_WORDS {
         let count = pages.get(Path::new(name)).map_or(0, |text| words(text));
-        if count == 0 || count > longest {
-            problems.push(format!("{name}: {count} words; at most {longest}"));
+        if count == 0 || count > max_words {
+            problems.push(format!("{name}: {count} words; at most {max_words}"));
         }
     }
     problems
@@ -61,7 +61,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 /// Returns the path of a link in a page, without `..`.
-fn joined(page: &Path, link: &str) -> PathBuf {
+fn resolve_link(page: &Path, link: &str) -> PathBuf {
     let mut path = page.parent().map(Path::to_path_buf).unwrap_or_default();
     for part in Path::new(link).components() {
         match part {
@@ -82,7 +82,7 @@ mod tests {
     fn found(pages: &[(&str, &str)]) -> Vec<String> {
         let mut pages: BTreeMap<PathBuf, String> =
             pages.iter().map(|(path, text)| (path.into(), text.to_string())).collect();
-        for (name, _) in LONGEST {
+        for (name, _) in MAX_WORDS {
             pages.entry(name.into()).or_insert("Some words".into());
         }
         problems(&pages, |path| pages.contains_key(path))

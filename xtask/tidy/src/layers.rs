@@ -178,13 +178,15 @@ impl Independent {
         let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
         let mut problems = Vec::new();
         for (number, line) in code {
-            let names = named(line).filter(|name| !self.may_name.contains(name));
+            let names = named_modules(line).filter(|name| !self.may_name.contains(name));
             let words = self.unknown.iter().copied().filter(|word| line.contains(word));
             let mut unknown: Vec<&str> = names.chain(words).collect();
             unknown.dedup();
-            problems.extend(unknown.into_iter().map(|name| {
-                format!("line {}: the plan checker must not use `{name}`: `{}`", number + 1, line.trim())
-            }));
+            problems.extend(
+                unknown.into_iter().map(|name| {
+                    format!("line {}: the plan checker must not use `{name}`: `{}`", number + 1, line.trim())
+                }),
+            );
         }
         problems
     }
@@ -218,7 +220,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
         if line.contains(&to_root) {
             refuse("name the module from `crate`, not through `super`");
         }
-        for named in named(line) {
+        for named in named_modules(line) {
             match layer(named) {
                 Some(other) if other <= own => {}
                 Some(_) => refuse(&format!("`{named}` is above `{module}`")),
@@ -230,7 +232,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
 }
 
 /// Returns the name after each `crate::` of a line, or the names in the braces there: a module or another item.
-fn named(line: &str) -> impl Iterator<Item = &str> {
+fn named_modules(line: &str) -> impl Iterator<Item = &str> {
     let own = line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with(['$', '_']));
     let rest = own.map(|(at, root)| &line[at + root.len()..]);
     let rest = rest.filter(|rest| !MACROS.iter().any(|name| rest.starts_with(name)));

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const LONGEST_FILE: usize = 600;
+const MAX_LINES: usize = 600;
 
 /// The number of sentences that `cargo xtask tidy --sample SEED` draws from all comments for a reader to judge.
 const SAMPLE: usize = 130;
@@ -84,8 +84,8 @@ fn file_problems(text: &str) -> Vec<String> {
         problems.push("the file does not begin with a module doc".to_string());
     }
     let lines = text.lines().count();
-    if lines > LONGEST_FILE {
-        problems.push(format!("{lines} lines; split it at {LONGEST_FILE}"));
+    if lines > MAX_LINES {
+        problems.push(format!("{lines} lines; split it at {MAX_LINES}"));
     }
     for (number, line) in text.lines().enumerate() {
         let words = FORBIDDEN.iter().filter(|word| line.contains(*word));
@@ -122,7 +122,7 @@ mod tests {
     fn each_fault_is_named() {
         assert!(file_problems("//! Doc.\nfn f() {}\n").is_empty());
         assert_eq!(file_problems("fn f() {}\n").len(), 1);
-        assert_eq!(file_problems(&format!("//! Doc.\n{}", "\n".repeat(LONGEST_FILE))).len(), 1);
+        assert_eq!(file_problems(&format!("//! Doc.\n{}", "\n".repeat(MAX_LINES))).len(), 1);
         assert_eq!(file_problems(&format!("//! Doc.\nfn f() {{ {}) }}\n", FORBIDDEN[0])).len(), 1);
         assert_eq!(file_problems("//! Doc.\n#[allow(dead_code)]\n").len(), 1);
         assert!(file_problems("//! Doc.\n#[allow(dead_code, reason = \"x\")]\n").is_empty());

@@ -39,7 +39,7 @@ const OTHERS: [&str; 6] = [
 const CRATES: [&str; 9] = ["core", "rewrite", "runtime", "nn", "analysis", "cpu", "jit", "candle", "burn"];
 
 /// The names in a last arm that does not answer: it fails, declines (`None`), or adds or runs the op unchanged.
-const FAILS: [&str; 14] = [
+const NON_ANSWERING_NAMES: [&str; 14] = [
     "Err",
     "emit",
     "unreachable",
@@ -97,7 +97,7 @@ impl<'ast> Visit<'ast> for Lists {
         of.arms.iter().for_each(|arm| ops.visit_pat(&arm.pat));
         let last = of.arms.iter().find(|arm| is_wildcard(arm));
         if let Some(arm) = last.filter(|_| ops.0.len() > 1)
-            && !fails(&arm.body)
+            && !is_failure(&arm.body)
             && !is_none(&arm.body)
             && (!self.is_rewrite || is_flag(&arm.body))
         {
@@ -109,7 +109,7 @@ impl<'ast> Visit<'ast> for Lists {
     fn visit_macro(&mut self, of: &'ast syn::Macro) {
         if of.path.is_ident("matches") {
             let mut ops = Vec::new();
-            named(of.tokens.clone(), &mut ops);
+            collect_ops(of.tokens.clone(), &mut ops);
             if ops.len() > 1 {
                 self.report(of.span().start().line, "`matches!`", &ops);
             }
@@ -135,11 +135,11 @@ impl<'ast> Visit<'ast> for Ops {
 }
 
 /// Adds the ops named in the tokens.
-fn named(tokens: TokenStream, ops: &mut Vec<String>) {
+fn collect_ops(tokens: TokenStream, ops: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
         match token {
-            TokenTree::Group(group) => named(group.stream(), ops),
+            TokenTree::Group(group) => collect_ops(group.stream(), ops),
             TokenTree::Ident(of) if ENUMS.contains(&of.to_string().as_str()) => {
                 if let Some(TokenTree::Ident(op)) = tokens.get(index + 3) {
                     let op = op.to_string();
@@ -164,10 +164,10 @@ fn is_wildcard(arm: &Arm) -> bool {
 }
 
 /// Returns whether an expression fails, or passes the op on.
-fn fails(body: &Expr) -> bool {
+fn is_failure(body: &Expr) -> bool {
     let mut words = Words::default();
     words.visit_expr(body);
-    words.0.iter().any(|word| FAILS.contains(&word.as_str()))
+    words.0.iter().any(|word| NON_ANSWERING_NAMES.contains(&word.as_str()))
 }
 
 /// Returns whether an expression declines: it is `None` or returns `None`.

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::memory::{Held, processor_time};
+use crate::memory::{MemoryBaseline, processor_time};
 use crate::program::{Declined, Program};
 use crate::workloads::Sizes;
 
@@ -40,7 +40,7 @@ enum Answer {
 /// A program, and the memory that the process held before the program was built.
 struct Prepared {
     program: Program,
-    before: Held,
+    before: MemoryBaseline,
 }
 
 fn main() -> Result<()> {
@@ -72,12 +72,12 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
         Request::Prepare { workload, sizes, phase, inputs, outputs } => {
             *prepared = None;
             let tensors = tensors::read(&inputs)?;
-            let before = Held::now();
+            let before = MemoryBaseline::now();
             let (start, cpu) = (Instant::now(), processor_time());
             let mut program = Program::make(&workload, Sizes(sizes), &phase, &tensors)?;
             let results = program.run()?;
             let (make_s, make_cpu_s) = (start.elapsed().as_secs_f64(), (processor_time() - cpu).as_secs_f64());
-            tensors::write(&outputs, &program.named(results))?;
+            tensors::write(&outputs, &program.results_by_name(results))?;
             *prepared = Some(Prepared { program, before });
             Ok(Answer::Made { make_s, make_cpu_s })
         }
@@ -98,7 +98,7 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
         // before are freed: the two cancel.
         Request::Peak => {
             let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
-            let system_watches = Held::watch();
+            let system_watches = MemoryBaseline::start_tracking();
             program.run()?;
             let system_bytes = before.resident_since().filter(|_| system_watches);
             Ok(Answer::Memory { allocator_bytes: before.allocated_since(), system_bytes })

@@ -16,35 +16,35 @@ pub(crate) fn processor_time() -> Duration {
 
 /// The memory that the process holds at one moment, in bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct MemoryBaseline {
     allocated: usize,
     resident: Option<usize>,
 }
 
-impl Held {
-    pub(crate) fn now() -> Held {
-        Held { allocated: ALLOCATOR.current_usage(), resident: status("VmRSS:") }
+impl MemoryBaseline {
+    pub(crate) fn now() -> MemoryBaseline {
+        MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident: read_status("VmRSS:") }
     }
 
     /// Starts tracking the peak. Returns whether the system tracks it too (Linux, proc_pid_clear_refs(5)).
-    pub(crate) fn watch() -> bool {
+    pub(crate) fn start_tracking() -> bool {
         ALLOCATOR.reset_peak_usage();
         std::fs::write("/proc/self/clear_refs", "5").is_ok()
     }
 
-    /// Returns the peak of allocated bytes since `watch`, beyond those held at this moment.
+    /// Returns the peak of allocated bytes since `start_tracking`, beyond those held at this moment.
     pub(crate) fn allocated_since(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
     /// Returns the same peak as counted by the system, in pages, or `None` if the system does not report it.
     pub(crate) fn resident_since(&self) -> Option<usize> {
-        Some(status("VmHWM:")?.saturating_sub(self.resident?))
+        Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
 /// Reads a line of the process's status, in bytes.
-fn status(name: &str) -> Option<usize> {
+fn read_status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)

@@ -12,12 +12,12 @@ use crate::workloads::{ALL, Inputs, Sizes, Workload};
 /// A compiled workload. Its inputs are uploaded once as rlx params, when it is built.
 pub(crate) struct Program {
     compiled: CompiledGraph,
-    results: Vec<Described>,
+    results: Vec<ResultDescription>,
     is_training: bool,
 }
 
 /// The description of a result, without its elements.
-struct Described {
+struct ResultDescription {
     name: String,
     shape: Vec<usize>,
     is_integer: bool,
@@ -70,9 +70,9 @@ impl Program {
     }
 
     /// Returns the results by name.
-    pub(crate) fn named(&self, results: Vec<Vec<f32>>) -> BTreeMap<String, Tensor> {
+    pub(crate) fn results_by_name(&self, results: Vec<Vec<f32>>) -> BTreeMap<String, Tensor> {
         let named = self.results.iter().zip(results).map(|(described, numbers)| {
-            let Described { name, shape, is_integer } = described;
+            let ResultDescription { name, shape, is_integer } = described;
             (name.clone(), Tensor { shape: shape.clone(), numbers, is_integer: *is_integer })
         });
         named.collect()
@@ -89,8 +89,8 @@ fn sum_of_mean_squares<'g>(outputs: &[Value<'g>]) -> Value<'g> {
     squares.reduce(|sum, each| sum + each).expect("a workload has outputs")
 }
 
-fn forward_results(workload: &Workload, sizes: &Sizes) -> Vec<Described> {
-    let described = workload.outputs.iter().map(|output| Described {
+fn forward_results(workload: &Workload, sizes: &Sizes) -> Vec<ResultDescription> {
+    let described = workload.outputs.iter().map(|output| ResultDescription {
         name: output.name.into(),
         shape: output.shape(sizes),
         is_integer: output.is_integer,
@@ -98,8 +98,8 @@ fn forward_results(workload: &Workload, sizes: &Sizes) -> Vec<Described> {
     described.collect()
 }
 
-fn training_results(workload: &Workload, tensors: &BTreeMap<String, Tensor>) -> Vec<Described> {
-    let float = |name: String, shape: &[usize]| Described { name, shape: shape.to_vec(), is_integer: false };
+fn training_results(workload: &Workload, tensors: &BTreeMap<String, Tensor>) -> Vec<ResultDescription> {
+    let float = |name: String, shape: &[usize]| ResultDescription { name, shape: shape.to_vec(), is_integer: false };
     let gradients = workload.differentiated.iter().map(|name| float(format!("grad_{name}"), &tensors[*name].shape));
     [float("loss".into(), &[])].into_iter().chain(gradients).collect()
 }

@@ -243,8 +243,8 @@ pub(crate) fn while_loop<'g, const N: usize>(
     step: impl for<'b> FnOnce([Value<'b>; N]) -> [Value<'b>; N],
 ) -> Value<'g> {
     let (condition, body) = (Builder::new("goes_on"), Builder::new("step"));
-    let holds = goes_on(parts(&condition, &start));
-    let next = step(parts(&body, &start));
+    let holds = goes_on(add_state_inputs(&condition, &start));
+    let next = step(add_state_inputs(&body, &start));
     let op = Op::While {
         cond: Box::new(condition.finish(&[holds])),
         body: Box::new(body.finish(&next)),
@@ -255,6 +255,6 @@ pub(crate) fn while_loop<'g, const N: usize>(
 }
 
 /// Adds inputs to a loop's graph that have the shapes of the initial state.
-fn parts<'b, const N: usize>(builder: &'b Builder, start: &[Value; N]) -> [Value<'b>; N] {
+fn add_state_inputs<'b, const N: usize>(builder: &'b Builder, start: &[Value; N]) -> [Value<'b>; N] {
     std::array::from_fn(|index| builder.input(&format!("state_{index}"), start[index].shape()))
 }

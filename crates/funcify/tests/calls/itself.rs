@@ -1,6 +1,6 @@
 //! Derivative rules that call their own function (call-c7).
 
-use super::{build, check, refused};
+use super::{assert_rejected, build, check};
 use funcify::prelude::*;
 use funcify::{custom_jvp, custom_vjp};
 
@@ -113,13 +113,13 @@ fn what_it_may_not_be() {
         let forward = |x: Value| (counted(x, n + 1), x);
         custom_vjp(x, |x| x * x, forward, move |x, ct| ct * x * f64::from(n))
     }
-    refused(|g| counted(g.input("x", "f64[]"), 0), "Type", "the same rule at each call of the function");
+    assert_rejected(|g| counted(g.input("x", "f64[]"), 0), "Type", "the same rule at each call of the function");
     fn scaled(x: Value, w: Value) -> Value {
         custom_vjp(x, |x| x * 2.0, |x| (scaled(x, w), ()), |(), ct| ct * w)
     }
-    refused(|g| scaled(g.input("x", "f64[]"), g.input("w", "f64[]")), "Type", "no captured values");
+    assert_rejected(|g| scaled(g.input("x", "f64[]"), g.input("w", "f64[]")), "Type", "no captured values");
     fn deeper(x: Value) -> Value {
         custom_vjp(x, |x| x * 2.0, |x| (deeper(x.unsqueeze(0)).sum(0), ()), |(), ct| ct)
     }
-    refused(|g| deeper(g.input("x", "f64[]")), "Type", "the rule does not fit");
+    assert_rejected(|g| deeper(g.input("x", "f64[]")), "Type", "the rule does not fit");
 }

@@ -42,7 +42,7 @@ fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, ex
 }
 
 #[track_caller]
-fn refused<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
+fn assert_rejected<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
     let Err(error) = Graph::build("model", program) else { panic!("it is not rejected") };
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(says), "{error}\ndoes not say: {says}");
@@ -156,15 +156,15 @@ fn what_is_captured_is_not_differentiated() {
     let says = "captured value `w` of `function` has no derivative";
     for f in [by_vjp as fn(Value, Value) -> Value, by_jvp] {
         let gradient = |g: &Builder| grad([g.input("x", "f64[]"), g.input("w", "f64[]")], |[x, w]| f(x, w.named("w")));
-        refused(gradient, "NoDerivative", says);
-        refused(|g| grad(g.input("w", "f64[]"), |w| f(w.ones_like(), w)), "NoDerivative", "stop_gradient");
+        assert_rejected(gradient, "NoDerivative", says);
+        assert_rejected(|g| grad(g.input("w", "f64[]"), |w| f(w.ones_like(), w)), "NoDerivative", "stop_gradient");
         let forward = |g: &Builder| jvp(g.input("w", "f64[]"), g.input("v", "f64[]"), |w| f(w.ones_like(), w)).1;
-        refused(forward, "NoDerivative", "pass the value as an argument");
+        assert_rejected(forward, "NoDerivative", "pass the value as an argument");
         let looped = |g: &Builder| {
             let xs = g.input("xs", "f64[T]");
             grad(g.input("w", "f64[]"), |w| scan(w, xs, |c, x| (c + f(x, w), ())).0)
         };
-        refused(looped, "NoDerivative", "captured value");
+        assert_rejected(looped, "NoDerivative", "captured value");
         check(|x| grad(x, |x| f(x, x.stop_gradient())), 3.0, &[&[3.]]);
         check(|x| jvp(x, x, |x| f(x, x.stop_gradient())).1, 3.0, &[&[9.]]);
         // They are constants of the inner derivative and variables of the outer one.
@@ -174,7 +174,7 @@ fn what_is_captured_is_not_differentiated() {
         let f = |[x, w]: [Value; 2]| custom_vjp(x, |x| x, |x| (x, w), |w, ct| ct * w);
         grad([g.input("x", "f64[]"), g.input("w", "f64[]")], f)
     };
-    refused(residual, "NoDerivative", "of `forward`");
+    assert_rejected(residual, "NoDerivative", "of `forward`");
     // If only `backward` captures a value, second derivatives still account for it.
     let scaled = |x: Value, w: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct * w);
     check(|x| grad(x, |x| scaled(x, x * 2.0)), 3.0, &[&[6.]]);
@@ -190,14 +190,14 @@ fn a_rule_that_is_not_linear_has_one_mode() {
     check(|x| hvp(x, x.ones_like(), |x| clip(x).square()), 2.0, &[&[0.]]);
     check(|x| hvp(x, x.ones_like(), |x| clip(x).square()), 0.25, &[&[2.]]);
     let forward = |f: fn(Value) -> Value| move |g: &Builder| jvp(g.input("x", "f64[]"), g.input("v", "f64[]"), f).1;
-    refused(forward(clip), "NoDerivative", "forward mode transposes `backward`");
+    assert_rejected(forward(clip), "NoDerivative", "forward mode transposes `backward`");
     let masked = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.gt(0.0).cast(DType::F64));
-    refused(forward(masked), "NoDerivative", "not linear in the cotangents");
+    assert_rejected(forward(masked), "NoDerivative", "not linear in the cotangents");
     let stopped = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.stop_gradient());
-    refused(forward(stopped), "NoDerivative", "not linear in the cotangents");
+    assert_rejected(forward(stopped), "NoDerivative", "not linear in the cotangents");
     let squared = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent.square());
     check(|x| jvp(x, x, squared).1, 3.0, &[&[9.]]);
-    refused(|g| grad(g.input("x", "f64[]"), squared), "NoDerivative", "not linear in the tangents");
+    assert_rejected(|g| grad(g.input("x", "f64[]"), squared), "NoDerivative", "not linear in the tangents");
 }
 
 /// The tangents of a running product are an associative scan of pairs. Its transpose reads the running products, which
@@ -237,9 +237,9 @@ fn rules_with_loops() {
 fn a_size_that_the_function_gives_does_not_leave_it() {
     let until = |xs: Value| funcify::scan_until(xs.sum(0) * 0.0, xs, |c, x| (c + x, x, x.gt(2.0))).1;
     let ruled = |g: &Builder| custom_vjp(g.input("xs", "f64[T]"), until, |xs| (until(xs), ()), |(), _| ());
-    refused(ruled, "Type", "result 0 of `function`");
+    assert_rejected(ruled, "Type", "result 0 of `function`");
     let residual = |xs: Value| custom_vjp(xs, |xs| xs, |xs| (xs, until(xs)), |_, ct| ct);
-    refused(|g| residual(g.input("xs", "f64[T]")), "Type", "result 1 of `forward`");
+    assert_rejected(|g| residual(g.input("xs", "f64[T]")), "Type", "result 1 of `forward`");
 }
 
 /// Tracing two functions whose rules call each other would never end.
@@ -251,7 +251,7 @@ fn rules_that_call_each_other_end() {
     fn pong(x: Value) -> Value {
         custom_vjp(x, |x| x.exp(), |x| (ping(x), x), |x, ct| ct * x * 2.0)
     }
-    refused(|g| ping(g.input("x", "f64[]")), "Type", "the rule does not fit");
+    assert_rejected(|g| ping(g.input("x", "f64[]")), "Type", "the rule does not fit");
 }
 
 /// A program that is not differentiated skips values that only a rule uses.
@@ -313,9 +313,9 @@ fn texts_are_checked() {
 #[test]
 fn a_tangent_too_many_is_refused() {
     let two = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| (tangent, tangent));
-    refused(|g| two(g.input("x", "f64[]")), "Type", "the tangent of result");
+    assert_rejected(|g| two(g.input("x", "f64[]")), "Type", "the tangent of result");
     let one = |[x, y]: [Value; 2]| custom_jvp([x, y], |[x, y]| [x + y], |_, _, [a, b]| [a, b]);
-    refused(|g| one([g.input("x", "f64[]"), g.input("y", "f64[]")]), "Type", "and nothing else");
+    assert_rejected(|g| one([g.input("x", "f64[]"), g.input("y", "f64[]")]), "Type", "and nothing else");
     let text = |given: &str| {
         format!(
             "fn @f(%x: f32[2]) {{

@@ -14,11 +14,11 @@ use funcify::{DType, Graph, HostTensor, funcify, ops};
 
 /// The reference backend with counters.
 #[derive(Clone, Default)]
-pub(crate) struct Counting(Arc<Counts>);
+pub(crate) struct CountingBackend(Arc<Counts>);
 
 /// A tensor of the reference backend whose bytes count as held until its last clone is dropped.
 #[derive(Clone)]
-pub(crate) struct Held(
+pub(crate) struct CountedTensor(
     Arc<HostTensor>,
     #[expect(dead_code, reason = "returns the bytes to the counter on drop")] Arc<Bytes>,
 );
@@ -32,35 +32,35 @@ impl Drop for Bytes {
     }
 }
 
-/// The work counted since the last [`Counting::take`].
+/// The work counted since the last [`CountingBackend::take_counts`].
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
     uploads: AtomicUsize,
     stacked: AtomicUsize,
-    /// The bytes of all held tensors, and their peak since the last [`Counting::take`].
+    /// The bytes of all held tensors, and their peak since the last [`CountingBackend::take_counts`].
     held: AtomicUsize,
     peak: AtomicUsize,
 }
 
-funcify!(Counting, ops::Scan, native_loop);
+funcify!(CountingBackend, ops::Scan, native_loop);
 
-impl Counting {
-    fn hold(&self, tensor: Arc<HostTensor>) -> Held {
+impl CountingBackend {
+    fn hold(&self, tensor: Arc<HostTensor>) -> CountedTensor {
         let bytes = tensor.len() * tensor.dtype().size();
         let held = self.0.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.0.peak.fetch_max(held, Ordering::Relaxed);
-        Held(tensor, Arc::new(Bytes(bytes, self.0.clone())))
+        CountedTensor(tensor, Arc::new(Bytes(bytes, self.0.clone())))
     }
 
     /// Returns how often the kernel of each op ran since the last call.
-    fn take(&self) -> BTreeMap<&'static str, usize> {
+    fn take_counts(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.0.kernels.lock().unwrap())
     }
 }
 
-impl Backend for Counting {
-    type Tensor = Held;
+impl Backend for CountingBackend {
+    type Tensor = CountedTensor;
     type Tracked = ();
 
     fn name(&self) -> &'static str {
@@ -138,22 +138,22 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Measures the second call with these arguments.
-    pub(crate) fn of(graph: &Graph, strategy: LoopStrategy, arguments: &[HostTensor]) -> Cost {
-        Self::rewritten(graph, strategy, arguments, None)
+    pub(crate) fn measure(graph: &Graph, strategy: LoopStrategy, arguments: &[HostTensor]) -> Cost {
+        Self::measure_rewritten(graph, strategy, arguments, None)
     }
 
-    /// Like [`Cost::of`], with rewrites.
-    pub(crate) fn rewritten(
+    /// Like [`Cost::measure`], with rewrites.
+    pub(crate) fn measure_rewritten(
         graph: &Graph,
         strategy: LoopStrategy,
         arguments: &[HostTensor],
         rewrites: Option<RewriteOptions>,
     ) -> Cost {
-        let backend = Counting::default();
+        let backend = CountingBackend::default();
         let options = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let function = Function::compile_with(graph, &backend, options).unwrap();
         function.call_host(arguments).unwrap();
-        backend.take();
+        backend.take_counts();
         let read = |count: &AtomicUsize| count.swap(0, Ordering::Relaxed);
         for counter in [&backend.0.uploads, &backend.0.stacked, &backend.0.peak] {
             read(counter);
@@ -161,7 +161,7 @@ impl Cost {
         let before = backend.0.held.load(Ordering::Relaxed);
         function.call_host(arguments).unwrap();
         Cost {
-            kernels: backend.take(),
+            kernels: backend.take_counts(),
             uploads: read(&backend.0.uploads),
             stacked: read(&backend.0.stacked),
             peak: read(&backend.0.peak) - before,
@@ -170,7 +170,7 @@ impl Cost {
     }
 
     /// Returns how often the kernel of an op ran.
-    pub(crate) fn ran(&self, op: &str) -> usize {
+    pub(crate) fn run_count(&self, op: &str) -> usize {
         self.kernels.get(op).copied().unwrap_or(0)
     }
 }

@@ -28,6 +28,6 @@ pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
 
 /// Asserts that a program cannot be built.
 #[track_caller]
-pub(crate) fn refused<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
+pub(crate) fn assert_rejected<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
     check(name, Graph::build("model", program));
 }

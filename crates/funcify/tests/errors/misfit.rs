@@ -7,17 +7,19 @@ use crate::elementwise::elementwise;
 
 /// An op that returns its operand; its composition returns this many f64 results.
 #[derive(Clone, Copy, Debug)]
-struct Misfit(usize);
+struct InconsistentComposition(usize);
 
-custom_op!(Misfit, "misfit", |attributes| Ok(Misfit(attributes.take_usize("results")?)));
+custom_op!(InconsistentComposition, "misfit", |attributes| Ok(InconsistentComposition(
+    attributes.take_usize("results")?
+)));
 
 /// Applies the op.
 #[track_caller]
 pub(crate) fn misfit(x: Value, results: usize) -> Value {
-    apply(Custom::new(Misfit(results)), &[x])[0]
+    apply(Custom::new(InconsistentComposition(results)), &[x])[0]
 }
 
-impl CustomOp for Misfit {
+impl CustomOp for InconsistentComposition {
     elementwise!();
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {

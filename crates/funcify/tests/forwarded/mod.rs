@@ -11,9 +11,9 @@ use funcify::error::BackendError;
 type OnHost = Arc<HostTensor>;
 
 /// A compiled program that rejects all operands.
-pub(crate) struct Refuses;
+pub(crate) struct RejectingProgram;
 
-impl Compiled<OnHost> for Refuses {
+impl Compiled<OnHost> for RejectingProgram {
     fn run(&self, _: &[OnHost], _: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<OnHost>, BackendError> {
         Ok(Outcome::Refused)
     }

@@ -11,13 +11,13 @@ use super::stepping::{check, noise};
 pub(super) const F64: DType = DType::F64;
 
 /// The inputs of a layer by name.
-pub(super) struct Numbers {
+pub(super) struct LayerInputs {
     named: HashMap<String, HostTensor>,
     arguments: Vec<HostTensor>,
 }
 
 /// Builds a sequence of shape `[1, steps, features]`, the states and the parameters.
-pub(super) fn numbers(layer: &Layer, steps: usize) -> Numbers {
+pub(super) fn build_inputs(layer: &Layer, steps: usize) -> LayerInputs {
     let graph = &layer.graph;
     let mut arguments = Vec::new();
     for index in 0..graph.inputs().len() {
@@ -29,10 +29,10 @@ pub(super) fn numbers(layer: &Layer, steps: usize) -> Numbers {
         arguments.push(noise(F64, &shape, 11 + index as u64));
     }
     let named = (0..arguments.len()).map(|index| (graph.input_name(index).to_string(), arguments[index].clone()));
-    Numbers { named: named.collect(), arguments }
+    LayerInputs { named: named.collect(), arguments }
 }
 
-impl Numbers {
+impl LayerInputs {
     pub(super) fn of(&self, name: &str) -> Vec<f64> {
         self.named[name].to_f64_vec()
     }
@@ -53,7 +53,7 @@ impl Numbers {
     }
 
     /// Computes a causal convolution with rows before the first step; the kernel is indexed `[feature][tap]`.
-    pub(super) fn convolved(
+    pub(super) fn convolve(
         &self,
         before: &str,
         rows: &[Vec<f64>],
@@ -81,12 +81,12 @@ pub(super) fn softplus(x: f64) -> f64 {
 }
 
 /// Divides a vector by its root mean square.
-fn normalised(x: &[f64]) -> Vec<f64> {
+fn divide_by_rms(x: &[f64]) -> Vec<f64> {
     let norm = (x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64 + 1e-5).sqrt();
     x.iter().map(|x| x / norm).collect()
 }
 
-fn close(found: &HostTensor, expected: &[f64]) {
+fn assert_close(found: &HostTensor, expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.to_f64_vec().iter().zip(expected) {
         assert!((found - expected).abs() < 1e-11 * expected.abs().max(1.0), "{found} is not {expected}");
@@ -94,12 +94,12 @@ fn close(found: &HostTensor, expected: &[f64]) {
 }
 
 /// Checks the outputs, the last states (in order) and the gradients, and the stepper if the layer has one.
-pub(super) fn agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
-    let numbers = numbers(layer, steps);
+pub(super) fn assert_agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
+    let numbers = build_inputs(layer, steps);
     let results = evaluate(&layer.graph, &numbers.arguments).unwrap();
     assert_eq!(results.len(), expected.len());
-    results.iter().zip(expected).for_each(|(found, expected)| close(found, expected));
-    gradients_agree(layer, &numbers.arguments);
+    results.iter().zip(expected).for_each(|(found, expected)| assert_close(found, expected));
+    assert_gradients_agree(layer, &numbers.arguments);
     if layer.graph.input_type(0).shape[1] == Dim::from("T") {
         check(&layer.graph);
     }
@@ -107,7 +107,7 @@ pub(super) fn agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
 
 /// Compares the slope of a sum of sines of all outputs along a direction, from the gradients and from a finite
 /// difference.
-fn gradients_agree(layer: &Layer, at: &[HostTensor]) {
+fn assert_gradients_agree(layer: &Layer, at: &[HostTensor]) {
     let loss = Graph::build("loss", |g| {
         let graph = &layer.graph;
         let inputs: Vec<Value> =
@@ -141,7 +141,7 @@ fn minimal_cells() {
         [MinimalCell::Gru, MinimalCell::Lstm].into_iter().flat_map(|cell| [(cell, false), (cell, true)])
     {
         let layer = Minimal { dtype: F64, associative, ..Minimal::new(cell, 2, 3) }.layer().unwrap();
-        let of = numbers(&layer, 5);
+        let of = build_inputs(&layer, 5);
         let mut h = of.of("h");
         let mut ys = Vec::new();
         for x in of.rows() {
@@ -158,7 +158,7 @@ fn minimal_cells() {
             }
             ys.extend_from_slice(&h);
         }
-        agrees(&layer, 5, &[ys, h]);
+        assert_agrees(&layer, 5, &[ys, h]);
     }
 }
 
@@ -166,7 +166,7 @@ fn minimal_cells() {
 fn lru() {
     for associative in [false, true] {
         let layer = Lru { dtype: F64, associative, ..Lru::new(2, 3) }.layer().unwrap();
-        let of = numbers(&layer, 5);
+        let of = build_inputs(&layer, 5);
         let [mut re, mut im] = ["state_re", "state_im"].map(|name| of.of(name));
         let [nu, theta, gamma, d] = ["nu_log", "theta_log", "gamma_log", "D"].map(|name| of.of(name));
         let mut ys = Vec::new();
@@ -182,7 +182,7 @@ fn lru() {
             let (c_re, c_im) = (of.product("C_re", &re), of.product("C_im", &im));
             ys.extend((0..2).map(|i| c_re[i] - c_im[i] + d[i] * u[i]));
         }
-        agrees(&layer, 5, &[ys, re, im]);
+        assert_agrees(&layer, 5, &[ys, re, im]);
         // Before training, all eigenvalues are within the ring.
         let of = |name: &str| match &layer.parameters.iter().find(|parameter| parameter.name == name).unwrap().init {
             Init::Values(values) => values.to_f64_vec(),
@@ -200,9 +200,9 @@ fn lru() {
 fn rg_lru() {
     for associative in [false, true] {
         let layer = RgLru { dtype: F64, associative, width: 3, ..RgLru::new(4, 2) }.layer().unwrap();
-        let of = numbers(&layer, 5);
+        let of = build_inputs(&layer, 5);
         let (kernel, bias) = (of.of("conv_1d_w"), of.of("conv_1d_b"));
-        let us = of.convolved("conv", &of.rows(), |i, k| kernel[4 * k + i]);
+        let us = of.convolve("conv", &of.rows(), |i, k| kernel[4 * k + i]);
         let mut h = of.of("h");
         let mut ys = Vec::new();
         for u in &us {
@@ -219,7 +219,7 @@ fn rg_lru() {
             ys.extend_from_slice(&h);
         }
         let last = of.rows()[3..].concat();
-        agrees(&layer, 5, &[ys, h, last]);
+        assert_agrees(&layer, 5, &[ys, h, last]);
     }
 }
 
@@ -230,11 +230,11 @@ fn mamba2_in_steps_and_in_chunks() {
     let (inner, mixed) = (heads * head, heads * head + 2 * groups * states);
     for chunk in [None, Some(1), Some(3), Some(6)] {
         let layer = Mamba2 { chunk, ..options.clone() }.layer().unwrap();
-        let of = numbers(&layer, 6);
+        let of = build_inputs(&layer, 6);
         let projected: Vec<Vec<f64>> = of.rows().iter().map(|u| of.product("in_proj_weight", u)).collect();
         let driven: Vec<Vec<f64>> = projected.iter().map(|row| row[inner..inner + mixed].to_vec()).collect();
         let (kernel, bias) = (of.of("conv1d_weight"), of.of("conv1d_bias"));
-        let convolved = of.convolved("conv", &driven, |i, k| kernel[3 * i + k]);
+        let convolved = of.convolve("conv", &driven, |i, k| kernel[3 * i + k]);
         let mut h = of.of("ssm");
         let mut ys = Vec::new();
         for (row, mixed) in projected.iter().zip(&convolved) {
@@ -260,7 +260,7 @@ fn mamba2_in_steps_and_in_chunks() {
             let scaled: Vec<f64> = normed.zip(of.of("norm_weight")).map(|(y, scale)| y * scale).collect();
             ys.extend(of.product("out_proj_weight", &scaled));
         }
-        agrees(&layer, 6, &[ys, h, driven[4..].concat()]);
+        assert_agrees(&layer, 6, &[ys, h, driven[4..].concat()]);
     }
 }
 
@@ -270,7 +270,7 @@ fn delta_nets() {
     for (gated, negative) in [(false, false), (false, true), (true, false), (true, true)] {
         let options = DeltaNet { dtype: F64, key, value, gated, negative, width: 3, ..DeltaNet::new(features, heads) };
         let layer = options.layer().unwrap();
-        let of = numbers(&layer, 5);
+        let of = build_inputs(&layer, 5);
         let (dk, dv) = (key / heads, value / heads);
         let xs = of.rows();
         let projected = |name: &str| -> Vec<Vec<f64>> {
@@ -278,7 +278,7 @@ fn delta_nets() {
         };
         let convolved = |name: &str| {
             let kernel = of.of(&format!("{name}_conv1d_weight"));
-            let rows = of.convolved(&format!("conv_{name}"), &projected(name), |i, k| kernel[3 * i + k]);
+            let rows = of.convolve(&format!("conv_{name}"), &projected(name), |i, k| kernel[3 * i + k]);
             rows.into_iter().map(|row| row.into_iter().map(silu).collect::<Vec<f64>>()).collect::<Vec<_>>()
         };
         let (q, k, v) = (convolved("q"), convolved("k"), convolved("v"));
@@ -314,7 +314,7 @@ fn delta_nets() {
             ys.extend(of.product("o_proj_weight", &y));
         }
         let lasts = ["q", "k", "v"].map(|name| projected(name)[3..].concat());
-        agrees(&layer, 5, &[[vec![ys, memory], lasts.to_vec()].concat()].concat());
+        assert_agrees(&layer, 5, &[[vec![ys, memory], lasts.to_vec()].concat()].concat());
     }
 }
 
@@ -323,7 +323,7 @@ fn rwkv() {
     let (features, heads, size) = (4, 2, 2);
     for version in [RwkvVersion::Five, RwkvVersion::Six { mix_rank: 2, decay_rank: 3 }] {
         let layer = Rwkv { dtype: F64, version, ..Rwkv::new(features, heads) }.layer().unwrap();
-        let of = numbers(&layer, 4);
+        let of = build_inputs(&layer, 4);
         // x W for weights of shape `[from, to]`.
         let times = |x: &[f64], w: &[f64]| -> Vec<f64> {
             let to = w.len() / x.len();
@@ -379,7 +379,7 @@ fn rwkv() {
             ys.extend(of.product("output_weight", &gated));
             before = x;
         }
-        agrees(&layer, 4, &[ys, before, memory]);
+        assert_agrees(&layer, 4, &[ys, before, memory]);
     }
 }
 
@@ -387,7 +387,7 @@ fn rwkv() {
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();
-    let of = numbers(&layer, 4);
+    let of = build_inputs(&layer, 4);
     let [mut h, c, n, m] = ["h", "c", "n", "m"].map(|name| of.of(name));
     let unscaled = |x: Vec<f64>| -> Vec<f64> { x.iter().zip(&m).map(|(x, m)| x * m.exp()).collect() };
     let (mut c, mut n, mut last) = (unscaled(c), unscaled(n), m.clone());
@@ -412,14 +412,14 @@ fn slstm() {
     }
     let scaled = |x: Vec<f64>| -> Vec<f64> { x.iter().zip(&last).map(|(x, m)| x * (-m).exp()).collect() };
     let (c, n) = (scaled(c), scaled(n));
-    agrees(&layer, 4, &[ys, h, c, n, last]);
+    assert_agrees(&layer, 4, &[ys, h, c, n, last]);
 }
 
 #[test]
 fn mlstm() {
     let (heads, size) = (2, 2);
     let layer = Xlstm { dtype: F64, heads, ..Xlstm::new(XlstmCell::Mlstm, 3, heads * size) }.layer().unwrap();
-    let of = numbers(&layer, 4);
+    let of = build_inputs(&layer, 4);
     let (mut memory, mut n, mut m) = (of.of("memory"), of.of("n"), of.of("m"));
     for head in 0..heads {
         memory[head * 4..(head + 1) * 4].iter_mut().for_each(|x| *x *= m[head].exp());
@@ -451,7 +451,7 @@ fn mlstm() {
         memory[head * 4..(head + 1) * 4].iter_mut().for_each(|x| *x *= (-m[head]).exp());
         n[head * 2..(head + 1) * 2].iter_mut().for_each(|x| *x *= (-m[head]).exp());
     }
-    agrees(&layer, 4, &[ys, memory, n, m]);
+    assert_agrees(&layer, 4, &[ys, memory, n, m]);
 }
 
 #[test]

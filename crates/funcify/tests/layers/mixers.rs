@@ -3,15 +3,15 @@
 
 use funcify::nn::*;
 
-use super::linear::{F64, Numbers, agrees, numbers, sigmoid, silu, softplus};
+use super::linear::{F64, LayerInputs, assert_agrees, build_inputs, sigmoid, silu, softplus};
 
 /// Applies a linear map with a bias to each row.
-fn affine(of: &Numbers, name: &str, rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
+fn affine(of: &LayerInputs, name: &str, rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     rows.iter().map(|row| of.affine(name, row)).collect()
 }
 
 /// Shifts and scales a vector to mean 0 and variance 1.
-fn standardised(x: &[f64], epsilon: f64) -> Vec<f64> {
+fn standardise(x: &[f64], epsilon: f64) -> Vec<f64> {
     let mean = x.iter().sum::<f64>() / x.len() as f64;
     let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64;
     x.iter().map(|x| (x - mean) / (variance + epsilon).sqrt()).collect()
@@ -21,11 +21,11 @@ fn standardised(x: &[f64], epsilon: f64) -> Vec<f64> {
 fn mamba() {
     let (inner, states, rank) = (4, 3, 2);
     let layer = Mamba { dtype: F64, inner, states, rank, width: 3, ..Mamba::new(3) }.layer().unwrap();
-    let of = numbers(&layer, 5);
+    let of = build_inputs(&layer, 5);
     let projected: Vec<Vec<f64>> = of.rows().iter().map(|u| of.product("in_proj_weight", u)).collect();
     let driven: Vec<Vec<f64>> = projected.iter().map(|row| row[..inner].to_vec()).collect();
     let (kernel, bias) = (of.of("conv1d_weight"), of.of("conv1d_bias"));
-    let convolved = of.convolved("conv", &driven, |i, k| kernel[3 * i + k]);
+    let convolved = of.convolve("conv", &driven, |i, k| kernel[3 * i + k]);
     let (mut h, mut ys) = (of.of("ssm"), Vec::new());
     for (row, convolved) in projected.iter().zip(convolved) {
         let x: Vec<f64> = convolved.iter().zip(&bias).map(|(x, bias)| silu(x + bias)).collect();
@@ -42,7 +42,7 @@ fn mamba() {
         }
         ys.extend(of.product("out_proj_weight", &y));
     }
-    agrees(&layer, 5, &[ys, h, driven[3..].concat()]);
+    assert_agrees(&layer, 5, &[ys, h, driven[3..].concat()]);
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn griffin() {
     let (inner, heads, size) = (4, 2, 2);
     for associative in [false, true] {
         let layer = Griffin { dtype: F64, associative, inner, width: 3, ..Griffin::new(3, heads) }.layer().unwrap();
-        let of = numbers(&layer, 5);
+        let of = build_inputs(&layer, 5);
         let driven = affine(&of, "linear_x", &of.rows());
         let (kernel, bias) = (of.of("conv_1d_weight"), of.of("conv_1d_bias"));
-        let convolved = of.convolved("conv", &driven, |i, k| kernel[3 * i + k]);
+        let convolved = of.convolve("conv", &driven, |i, k| kernel[3 * i + k]);
         let (mut h, mut ys) = (of.of("h"), Vec::new());
         for (t, (x, row)) in of.rows().iter().zip(convolved).enumerate() {
             let u: Vec<f64> = row.iter().zip(&bias).map(|(u, bias)| u + bias).collect();
@@ -78,7 +78,7 @@ fn griffin() {
                 .collect();
             ys.extend(of.affine("linear_out", &y));
         }
-        agrees(&layer, 5, &[ys, h, driven[3..].concat(), vec![1.0]]);
+        assert_agrees(&layer, 5, &[ys, h, driven[3..].concat(), vec![1.0]]);
     }
 }
 
@@ -87,7 +87,7 @@ fn griffin() {
 fn rwkv4() {
     let inner = 4;
     let layer = Rwkv4 { dtype: F64, inner, ..Rwkv4::new(3) }.layer().unwrap();
-    let of = numbers(&layer, 5);
+    let of = build_inputs(&layer, 5);
     let (mut before, mut max) = (of.of("shift"), of.of("max"));
     let [mut num, mut den] =
         ["num", "den"].map(|name| of.of(name).iter().zip(&max).map(|(sum, max)| sum * max.exp()).collect::<Vec<f64>>());
@@ -114,7 +114,7 @@ fn rwkv4() {
     }
     let scaled = |x: Vec<f64>| -> Vec<f64> { x.iter().zip(&max).map(|(x, max)| x * (-max).exp()).collect() };
     let (num, den) = (scaled(num), scaled(den));
-    agrees(&layer, 5, &[ys, before, num, den, max]);
+    assert_agrees(&layer, 5, &[ys, before, num, den, max]);
 }
 
 /// The definition without a stabiliser: its memories times `exp(-m)` are those of the layer.
@@ -123,7 +123,7 @@ fn xlstm_large() {
     let (heads, dk, dv, cap) = (2, 2, 3, 0.5);
     let options = XlstmLarge { dtype: F64, key: heads * dk, value: heads * dv, cap, ..XlstmLarge::new(3, heads) };
     let layer = options.layer().unwrap();
-    let of = numbers(&layer, 4);
+    let of = build_inputs(&layer, 4);
     let mut m = of.of("m");
     let unscaled = |name: &str, size: usize| -> Vec<f64> {
         of.of(name).iter().enumerate().map(|(index, x)| x * m[index / size].exp()).collect()
@@ -150,7 +150,7 @@ fn xlstm_large() {
             let norm =
                 (0..dk).map(|row| n[head * dk + row] * q[row]).sum::<f64>().abs().max(1.0) + 1e-6 * m[head].exp();
             let read = |column: usize| (0..dk).map(|row| q[row] * memory[(head * dk + row) * dv + column]).sum::<f64>();
-            normal.extend(standardised(&(0..dv).map(|column| read(column) / norm).collect::<Vec<f64>>(), 1e-6));
+            normal.extend(standardise(&(0..dv).map(|column| read(column) / norm).collect::<Vec<f64>>(), 1e-6));
         }
         let scale = of.of("multihead_norm_weight");
         let gated: Vec<f64> = (0..heads * dv).map(|i| normal[i] * scale[i] * sigmoid(o[i])).collect();
@@ -160,7 +160,7 @@ fn xlstm_large() {
         x.iter().enumerate().map(|(index, x)| x * (-m[index / size]).exp()).collect()
     };
     let (memory, n) = (scaled(memory, dk * dv), scaled(n, dk));
-    agrees(&layer, 4, &[ys, memory, n, m]);
+    assert_agrees(&layer, 4, &[ys, memory, n, m]);
 }
 
 #[test]

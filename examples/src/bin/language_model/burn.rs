@@ -70,9 +70,9 @@ impl Model {
         };
         let layers = (0..sizes.layers).map(block).collect::<Result<Vec<_>>>()?;
         let network = Network { embedding: EmbeddingConfig::new(TOKENS, width).init(&learning), layers, norm: norm() };
-        let mut put = Put { weights, path: Vec::new(), device: learning, missing: None };
-        let network = network.materialize().map(&mut put);
-        put.missing.map_or(Ok(()), |name| Err(anyhow::anyhow!("the weights have no `{name}`")))?;
+        let mut loader = WeightLoader { weights, path: Vec::new(), device: learning, missing: None };
+        let network = network.materialize().map(&mut loader);
+        loader.missing.map_or(Ok(()), |name| Err(anyhow::anyhow!("the weights have no `{name}`")))?;
         let adam = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(0.01).init();
         Ok(Model { network, adam, whose, device })
     }
@@ -167,9 +167,9 @@ impl Learner for Model {
     }
 
     fn weights(&self) -> Result<Weights> {
-        let mut taken = Taken::default();
-        self.network.valid().visit(&mut taken);
-        taken.weights
+        let mut collector = WeightCollector::default();
+        self.network.valid().visit(&mut collector);
+        collector.weights
     }
 
     fn save_optimizer(&self, path: &Path) -> Result<()> {
@@ -206,18 +206,18 @@ fn host<const D: usize>(tensor: Tensor<D>) -> Result<HostTensor> {
 }
 
 /// Collects the weights of a module by name.
-struct Taken {
+struct WeightCollector {
     path: Vec<String>,
     weights: Result<Weights>,
 }
 
-impl Default for Taken {
+impl Default for WeightCollector {
     fn default() -> Self {
-        Taken { path: Vec::new(), weights: Ok(BTreeMap::new()) }
+        WeightCollector { path: Vec::new(), weights: Ok(BTreeMap::new()) }
     }
 }
 
-impl ModuleVisitor for Taken {
+impl ModuleVisitor for WeightCollector {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let (name, is_turned) = name(&self.path);
         let tensor = if is_turned { param.val().transpose() } else { param.val() };
@@ -239,7 +239,7 @@ impl ModuleVisitor for Taken {
 
 /// Loads weights into a module by name. The optimizer identifies a parameter by a number, which is derived from the
 /// name here, so that it is the same in every process.
-struct Put<'a> {
+struct WeightLoader<'a> {
     weights: &'a Weights,
     path: Vec<String>,
     device: Device,
@@ -247,7 +247,7 @@ struct Put<'a> {
     missing: Option<String>,
 }
 
-impl ModuleMapper for Put<'_> {
+impl ModuleMapper for WeightLoader<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (name, is_turned) = name(&self.path);
         let Some((index, (_, tensor))) = self.weights.iter().enumerate().find(|(_, (other, _))| **other == name) else {

@@ -37,7 +37,7 @@ struct Block {
 
 impl Model {
     pub(crate) fn new(sizes: Sizes, weights: &Weights, whose: Loop) -> Result<Self> {
-        let vars = weights.iter().map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&given(tensor)?)?)));
+        let vars = weights.iter().map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&to_candle(tensor)?)?)));
         let vars = vars.collect::<Result<BTreeMap<String, Var>>>()?;
         let tensors: HashMap<String, Tensor> =
             vars.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
@@ -81,7 +81,7 @@ impl Model {
 impl Block {
     fn forward(&self, xs: &Tensor, whose: Loop) -> Result<Tensor> {
         let parts = self.in_proj.forward(&self.norm.forward_diff(xs)?)?.chunk(2, 2)?;
-        let us = self.convolved(&parts[0].contiguous()?)?.silu()?;
+        let us = self.convolve(&parts[0].contiguous()?)?.silu()?;
         let ys = match whose {
             Loop::Plugin => self.scan.forward(&us)?,
             Loop::Own => self.own_loop(&us)?,
@@ -91,7 +91,7 @@ impl Block {
 
     /// Filters each feature over the bytes so far, as a sum of shifted sequences: Candle's convolution runs each group
     /// separately.
-    fn convolved(&self, us: &Tensor) -> Result<Tensor> {
+    fn convolve(&self, us: &Tensor) -> Result<Tensor> {
         let steps = us.dim(1)?;
         let padded = us.pad_with_zeros(1, WINDOW - 1, 0)?;
         let mut sum = us.zeros_like()?.broadcast_add(&self.bias)?;
@@ -133,11 +133,11 @@ impl Learner for Model {
     }
 
     fn logits(&self, batch: &Batch) -> Result<HostTensor> {
-        taken(&self.forward(batch)?)
+        to_host(&self.forward(batch)?)
     }
 
     fn weights(&self) -> Result<Weights> {
-        self.adam.vars.iter().map(|(name, of)| Ok((name.clone(), taken(&of.var)?))).collect()
+        self.adam.vars.iter().map(|(name, of)| Ok((name.clone(), to_host(&of.var)?))).collect()
     }
 
     fn save_optimizer(&self, path: &Path) -> Result<()> {
@@ -145,15 +145,15 @@ impl Learner for Model {
     }
 
     fn load_optimizer(&mut self, path: &Path) -> Result<()> {
-        self.adam.put(&read_safetensors(path)?)
+        self.adam.restore(&read_safetensors(path)?)
     }
 }
 
-fn given(tensor: &HostTensor) -> Result<Tensor> {
+fn to_candle(tensor: &HostTensor) -> Result<Tensor> {
     Candle::cpu().upload(tensor).map_err(anyhow::Error::from_boxed)
 }
 
-fn taken(tensor: &Tensor) -> Result<HostTensor> {
+fn to_host(tensor: &Tensor) -> Result<HostTensor> {
     Candle::cpu().download(&tensor.detach(), funcify::DType::F32).map_err(anyhow::Error::from_boxed)
 }
 
@@ -201,17 +201,17 @@ impl AdamW {
     fn state(&self) -> Result<BTreeMap<String, HostTensor>> {
         let mut state = BTreeMap::from([("steps".to_string(), HostTensor::scalar(i64::from(self.steps)))]);
         for (name, of) in &self.vars {
-            state.insert(format!("first.{name}"), taken(&of.first)?);
-            state.insert(format!("second.{name}"), taken(&of.second)?);
+            state.insert(format!("first.{name}"), to_host(&of.first)?);
+            state.insert(format!("second.{name}"), to_host(&of.second)?);
         }
         Ok(state)
     }
 
-    fn put(&mut self, state: &BTreeMap<String, HostTensor>) -> Result<()> {
+    fn restore(&mut self, state: &BTreeMap<String, HostTensor>) -> Result<()> {
         let of = |name: &str| state.get(name).with_context(|| format!("the file has no `{name}`"));
         for (name, moments) in &mut self.vars {
-            moments.first = given(of(&format!("first.{name}"))?)?;
-            moments.second = given(of(&format!("second.{name}"))?)?;
+            moments.first = to_candle(of(&format!("first.{name}"))?)?;
+            moments.second = to_candle(of(&format!("second.{name}"))?)?;
         }
         self.steps = of("steps")?.get(0).as_i64() as i32;
         Ok(())

@@ -23,15 +23,15 @@ pub(crate) fn language_model(sizes: Sizes, weights: &Weights) -> funcify::Result
         let weights: BTreeMap<&str, Value> = of_names.collect();
         for (layer, state) in states.into_iter().enumerate() {
             let of = |name: &str| weights[format!("layers.{layer}.{name}").as_str()];
-            let parts = linear(normed(xs, of("norm.weight")), of("in_proj.weight"));
+            let parts = linear(rms_norm(xs, of("norm.weight")), of("in_proj.weight"));
             let (us, gate) = (parts.slice(2, ..sizes.inner() as i64), parts.slice(2, sizes.inner() as i64..));
-            let us = convolved(us, of("conv.weight"), of("conv.bias")).silu();
+            let us = convolve(us, of("conv.weight"), of("conv.bias")).silu();
             let parameters = core.parameters.iter().map(|parameter| of(&format!("scan.{}", parameter.name)));
             let arguments: Vec<Value> = [us, state].into_iter().chain(parameters).collect();
             let ys = core.graph.apply(&arguments)[0];
             xs = xs + linear(ys * gate.silu(), of("out_proj.weight"));
         }
-        linear(normed(xs, weights["norm.weight"]), weights["embedding.weight"])
+        linear(rms_norm(xs, weights["norm.weight"]), weights["embedding.weight"])
     })
 }
 
@@ -39,11 +39,11 @@ fn linear(xs: Value, weight: Value) -> Value {
     xs.dot_general(weight, &[(-1, 1)], &[])
 }
 
-fn normed(xs: Value, weight: Value) -> Value {
+fn rms_norm(xs: Value, weight: Value) -> Value {
     xs / (xs.square().mean(2).unsqueeze(2) + EPSILON).sqrt() * weight
 }
 
-fn convolved(us: Value, weight: Value, bias: Value) -> Value {
+fn convolve(us: Value, weight: Value, bias: Value) -> Value {
     let padded = us.pad(0, WINDOW - 1, 0, 0.0);
     let last = WINDOW as i64 - 1;
     let shifted = |back: i64| match back {
@@ -54,7 +54,7 @@ fn convolved(us: Value, weight: Value, bias: Value) -> Value {
 }
 
 /// Returns the inputs other than the sequence, for `streams` new streams.
-pub(crate) fn fixed(sizes: Sizes, weights: &Weights, streams: usize) -> Vec<HostTensor> {
+pub(crate) fn other_inputs(sizes: Sizes, weights: &Weights, streams: usize) -> Vec<HostTensor> {
     let shape = [streams, sizes.inner(), sizes.scan().states];
     let zeros = HostTensor::from_fn(DType::F32, &shape, |_| funcify::Scalar::Float(0.0));
     std::iter::repeat_n(zeros, sizes.layers).chain(weights.values().cloned()).collect()

@@ -119,7 +119,7 @@ impl Model {
     }
 
     /// Returns the weights of the last checkpoint, or trains briefly if there is none.
-    fn trained(&self) -> Result<Weights> {
+    fn trained_weights(&self) -> Result<Weights> {
         let file = self.folder.join(train::WEIGHTS);
         if !file.exists() {
             eprintln!("{} does not exist: training briefly first", file.display());

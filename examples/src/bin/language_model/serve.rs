@@ -9,23 +9,23 @@ use funcify::dispatch::{Backend, Stepper};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-use crate::graph::{features, fixed, language_model};
+use crate::graph::{features, language_model, other_inputs};
 use crate::learner::{Sizes, TOKENS, Weights};
 use crate::{Framework, Model};
 
 /// The model in single-step form, for the current streams.
-struct Served<B: Backend> {
+struct ServedModel<B: Backend> {
     stepper: Stepper<B>,
     weights: Weights,
 }
 
-impl<B: Backend> Served<B> {
+impl<B: Backend> ServedModel<B> {
     /// Builds the stepper without any stream.
     fn new(sizes: Sizes, weights: Weights, backend: &B) -> Result<Self> {
         let graph = language_model(sizes, &weights)?;
-        let mut stepper = Stepper::with_host(&graph, backend, &fixed(sizes, &weights, 1))?;
+        let mut stepper = Stepper::with_host(&graph, backend, &other_inputs(sizes, &weights, 1))?;
         stepper.streams("B", &[])?;
-        Ok(Served { stepper, weights })
+        Ok(ServedModel { stepper, weights })
     }
 
     /// Reads a byte of each stream, and returns the likeliest next bytes.
@@ -43,16 +43,16 @@ fn likeliest(logits: &HostTensor) -> Vec<u8> {
 }
 
 pub(crate) fn generate(model: &Model, prompt: &str, bytes: usize) -> Result<()> {
-    let weights = model.trained()?;
+    let weights = model.trained_weights()?;
     let text = match model.framework {
-        Framework::Candle => go_on(Served::new(model.sizes(), weights, &Candle::cpu())?, prompt, bytes)?,
-        Framework::Burn => go_on(Served::new(model.sizes(), weights, &Burn::flex())?, prompt, bytes)?,
+        Framework::Candle => continue_prompt(ServedModel::new(model.sizes(), weights, &Candle::cpu())?, prompt, bytes)?,
+        Framework::Burn => continue_prompt(ServedModel::new(model.sizes(), weights, &Burn::flex())?, prompt, bytes)?,
     };
     println!("{prompt}{}", String::from_utf8_lossy(&text));
     Ok(())
 }
 
-fn go_on<B: Backend>(mut served: Served<B>, prompt: &str, bytes: usize) -> Result<Vec<u8>> {
+fn continue_prompt<B: Backend>(mut served: ServedModel<B>, prompt: &str, bytes: usize) -> Result<Vec<u8>> {
     served.stepper.streams("B", &[None])?;
     let mut next = Vec::new();
     for byte in prompt.bytes() {
@@ -67,7 +67,7 @@ fn go_on<B: Backend>(mut served: Served<B>, prompt: &str, bytes: usize) -> Resul
 }
 
 pub(crate) fn serve(model: &Model, bytes: usize, streams: usize) -> Result<()> {
-    let weights = model.trained()?;
+    let weights = model.trained_weights()?;
     let (sender, lines) = channel();
     // The thread ends with the input, or when the receiver is dropped.
     std::thread::spawn(move || {
@@ -75,8 +75,8 @@ pub(crate) fn serve(model: &Model, bytes: usize, streams: usize) -> Result<()> {
     });
     let limits = Limits { bytes, streams: streams.max(1) };
     match model.framework {
-        Framework::Candle => answer_all(Served::new(model.sizes(), weights, &Candle::cpu())?, limits, &lines),
-        Framework::Burn => answer_all(Served::new(model.sizes(), weights, &Burn::flex())?, limits, &lines),
+        Framework::Candle => answer_all(ServedModel::new(model.sizes(), weights, &Candle::cpu())?, limits, &lines),
+        Framework::Burn => answer_all(ServedModel::new(model.sizes(), weights, &Burn::flex())?, limits, &lines),
     }
 }
 
@@ -98,7 +98,7 @@ struct Stream {
 }
 
 /// Answers lines until the input ends: at each step waiting lines join, and answered lines leave.
-fn answer_all<B: Backend>(mut served: Served<B>, limits: Limits, lines: &Receiver<String>) -> Result<()> {
+fn answer_all<B: Backend>(mut served: ServedModel<B>, limits: Limits, lines: &Receiver<String>) -> Result<()> {
     let (mut streams, mut count, mut ended) = (Vec::<Stream>::new(), 0, false);
     let mut out = std::io::stdout().lock();
     while !(ended && streams.is_empty()) {
@@ -183,12 +183,12 @@ mod tests {
         let bytes: Vec<u8> = (0..steps).flat_map(turned).collect();
         let flat = features(&weights, &bytes).unwrap().as_slice::<f32>().unwrap().to_vec();
         let xs = HostTensor::from_vec(flat, [steps, rows, sizes.width]).unwrap();
-        let inputs: Vec<HostTensor> = [xs].into_iter().chain(fixed(sizes, &weights, rows)).collect();
+        let inputs: Vec<HostTensor> = [xs].into_iter().chain(other_inputs(sizes, &weights, rows)).collect();
         let whole = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap().remove(0);
         let of = |at: &[usize]| whole.at(&[at[1], at[0], at[2]]);
         near("the graph", &HostTensor::from_fn(DType::F32, &[rows, steps, TOKENS], of));
 
-        let mut served = Served::new(sizes, weights.clone(), &Burn::flex()).unwrap();
+        let mut served = ServedModel::new(sizes, weights.clone(), &Burn::flex()).unwrap();
         served.stepper.streams("B", &vec![None; rows]).unwrap();
         for step in 0..steps {
             let next = served.read(&turned(step)).unwrap();

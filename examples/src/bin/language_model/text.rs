@@ -60,7 +60,7 @@ impl Text {
     }
 
     /// Prepares the batches of these steps in a thread, up to two ahead.
-    pub(crate) fn prepared(&self, sizes: Sizes, steps: std::ops::Range<usize>) -> Receiver<Batch> {
+    pub(crate) fn prepare_batches(&self, sizes: Sizes, steps: std::ops::Range<usize>) -> Receiver<Batch> {
         let (sender, receiver) = sync_channel(2);
         let text = self.clone();
         // The thread ends when the receiver is dropped.

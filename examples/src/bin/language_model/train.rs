@@ -34,14 +34,14 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 100)]
     every: usize,
     /// Start over even if there is a checkpoint.
-    #[arg(long)]
-    afresh: bool,
+    #[arg(long = "afresh")]
+    start_over: bool,
 }
 
 impl Options {
     /// Returns the options of a brief training, for users without a model.
     pub(crate) fn short() -> Self {
-        Options { steps: 60, until: None, rate: 5e-3, every: 60, afresh: false }
+        Options { steps: 60, until: None, rate: 5e-3, every: 60, start_over: false }
     }
 
     fn rate_at(&self, step: usize) -> f64 {
@@ -88,7 +88,7 @@ pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weigh
     let (sizes, folder) = (model.sizes(), &model.folder);
     std::fs::create_dir_all(folder)?;
     let file = |name: &str| folder.join(name);
-    let resumes = !options.afresh && file(PROGRESS).exists();
+    let resumes = !options.start_over && file(PROGRESS).exists();
     let (mut learner, mut progress) = if resumes {
         let mut learner = model.learner(&read_safetensors(file(WEIGHTS))?, Loop::Plugin)?;
         learner.load_optimizer(&file(&optimizer(model)))?;
@@ -102,7 +102,7 @@ pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weigh
 
     let bar = ProgressBar::new(options.steps as u64).with_position(progress.losses.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} loss {msg} ({eta} to go)")?);
-    for (step, batch) in (progress.losses.len()..last).zip(text.prepared(sizes, progress.losses.len()..last)) {
+    for (step, batch) in (progress.losses.len()..last).zip(text.prepare_batches(sizes, progress.losses.len()..last)) {
         let loss = learner.step(&batch, options.rate_at(step))?;
         ensure!(loss.is_finite(), "the loss of step {step} is {loss}");
         progress.losses.push(loss);
@@ -137,9 +137,9 @@ pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> 
     let half = options.steps / 2;
     // Both validate at the same steps, so that they have the same progress.
     let options = Options { every: half, ..options.clone() };
-    let expected = run(&at_once, &Options { afresh: true, ..options.clone() }, text)?;
-    run(&in_halves, &Options { until: Some(half), afresh: true, ..options.clone() }, text)?;
-    let found = run(&in_halves, &Options { afresh: false, ..options.clone() }, text)?;
+    let expected = run(&at_once, &Options { start_over: true, ..options.clone() }, text)?;
+    run(&in_halves, &Options { until: Some(half), start_over: true, ..options.clone() }, text)?;
+    let found = run(&in_halves, &Options { start_over: false, ..options.clone() }, text)?;
     for (name, tensor) in &expected {
         ensure!(found.get(name) == Some(tensor), "`{name}` differs after a checkpoint");
     }

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use funcify_burn::AnyTensor;
 use funcify_burn::nn::S5;
 
-use super::{Adder, Batch, LOUDNESS, Problems, SEED, SPREAD, Sizes};
+use super::{Adder, Batch, FEATURE_SCALE, Problems, SEED, Sizes, WEIGHT_DEVIATION};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
@@ -31,7 +31,7 @@ impl Network {
     pub(super) fn new(sizes: Sizes, device: &Device) -> Result<Self> {
         let device = device.clone().autodiff();
         device.seed(SEED);
-        let wide = Initializer::Normal { mean: 0.0, std: SPREAD };
+        let wide = Initializer::Normal { mean: 0.0, std: WEIGHT_DEVIATION };
         let encoder = LinearConfig::new(2, sizes.features).with_bias(false).with_initializer(wide).init(&device);
         let layer = S5::new(&sizes.layer(), &device)?;
         let readout = LinearConfig::new(sizes.features, 1).init(&device);
@@ -40,7 +40,7 @@ impl Network {
 
     /// Maps rows to features, most of which are zero for unmarked rows.
     fn encode<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
-        relu(self.encoder.forward(rows) - 1.0) * LOUDNESS
+        relu(self.encoder.forward(rows) - 1.0) * FEATURE_SCALE
     }
 
     /// Returns the answers, `[B,1]`.
@@ -58,8 +58,8 @@ impl Network {
     /// Computes the last output of the layer, step by step. Each row is encoded in its step: the backward pass of each
     /// slice of a tracked sequence would cost as much as the whole sequence.
     fn own_loop(&self, rows: Tensor<3>) -> Result<Tensor<2>> {
-        let own = Own::of(&self.layer)?;
-        let (rate, b) = own.discretised();
+        let own = S5Parameters::of(&self.layer)?;
+        let (rate, b) = own.discretise();
         let zeros = Tensor::zeros([rows.dims()[0], rate.0.dims()[1]], &rows.device());
         let mut state = (zeros.clone(), zeros);
         for row in rows.clone().iter_dim(1) {
@@ -75,7 +75,7 @@ impl Network {
 type Complex = (Tensor<2>, Tensor<2>);
 
 /// The parameters of S5, for a loop in Burn's ops.
-struct Own {
+struct S5Parameters {
     /// `[1,P]`
     lambda: Complex,
     /// `[P,H,2]`
@@ -88,14 +88,14 @@ struct Own {
     log_step: Tensor<2>,
 }
 
-impl Own {
+impl S5Parameters {
     fn of(layer: &S5) -> Result<Self> {
         let mut parameters = Parameters::default();
         layer.visit(&mut parameters);
         let [lambda_re, lambda_im, b, c, d, log_step]: [AnyTensor; 6] =
             parameters.0.try_into().ok().context("S5 has six parameters")?;
         let row = |parameter: AnyTensor| parameter.into_tensor::<1, _>().map(|row| row.unsqueeze());
-        Ok(Own {
+        Ok(S5Parameters {
             lambda: (row(lambda_re)?, row(lambda_im)?),
             b: b.into_tensor()?,
             c: c.into_tensor()?,
@@ -105,7 +105,7 @@ impl Own {
     }
 
     /// Returns Λ̄, `[1,P]`, and B̄, `[H,P]`, discretised with a zero-order hold.
-    fn discretised(&self) -> (Complex, Complex) {
+    fn discretise(&self) -> (Complex, Complex) {
         let step = self.log_step.clone().exp();
         let (re, im) = self.lambda.clone();
         let (decay, angle) = ((re.clone() * step.clone()).exp(), im.clone() * step);

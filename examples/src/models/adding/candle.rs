@@ -5,7 +5,7 @@ use candle_core::{DType, Device, Module, Tensor};
 use candle_nn::{Init, Linear, VarBuilder, linear, loss};
 use funcify_candle::nn::S5;
 
-use super::{Adder, Batch, LOUDNESS, Problems, SEED, SPREAD, Sizes};
+use super::{Adder, Batch, FEATURE_SCALE, Problems, SEED, Sizes, WEIGHT_DEVIATION};
 use crate::candle::{Adam, seeded};
 use crate::training::{Loop, Training};
 
@@ -13,7 +13,7 @@ pub(super) struct Model {
     encoder: Linear,
     layer: S5,
     /// The same layer, for the framework's own loop.
-    own: Own,
+    own: S5Parameters,
     readout: Linear,
     adam: Adam,
     problems: Problems,
@@ -24,10 +24,10 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new(whose: Loop, sizes: Sizes, device: &Device) -> Result<Self> {
         let (vars, vb) = seeded(SEED, DType::F32, device);
-        let wide = Init::Randn { mean: 0.0, stdev: SPREAD };
+        let wide = Init::Randn { mean: 0.0, stdev: WEIGHT_DEVIATION };
         let encoder = Linear::new(vb.get_with_hints((sizes.features, 2), "encoder.weight", wide)?, None);
         let layer = S5::new(sizes.layer(), vb.pp("s5"))?;
-        let own = Own::new(sizes, vb.pp("s5"))?;
+        let own = S5Parameters::new(sizes, vb.pp("s5"))?;
         let readout = linear(sizes.features, 1, vb.pp("readout"))?;
         let adam = Adam::new(vars.all_vars())?;
         Ok(Model { encoder, layer, own, readout, adam, problems: sizes.problems(0), whose, device: device.clone() })
@@ -35,7 +35,7 @@ impl Model {
 
     /// Maps rows to features, most of which are zero for unmarked rows.
     fn encode(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
-        (self.encoder.forward(rows)? - 1.0)?.relu()? * LOUDNESS
+        (self.encoder.forward(rows)? - 1.0)?.relu()? * FEATURE_SCALE
     }
 
     /// Returns the answers, `[B]`.
@@ -56,7 +56,7 @@ impl Model {
     fn own_loop(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         let rows = rows.transpose(0, 1)?.contiguous()?;
         let (steps, sequences, _) = rows.dims3()?;
-        let (rate, b) = self.own.discretised()?;
+        let (rate, b) = self.own.discretise()?;
         let zeros = Tensor::zeros((sequences, b.0.dim(1)?), DType::F32, &self.device)?;
         let mut state = (zeros.clone(), zeros);
         for step in 0..steps {
@@ -73,7 +73,7 @@ impl Model {
 type Complex = (Tensor, Tensor);
 
 /// The parameters of S5, for a loop in Candle's ops.
-struct Own {
+struct S5Parameters {
     lambda: Complex,
     b: Tensor,
     c: Tensor,
@@ -81,16 +81,16 @@ struct Own {
     log_step: Tensor,
 }
 
-impl Own {
+impl S5Parameters {
     fn new(sizes: Sizes, vb: VarBuilder) -> candle_core::Result<Self> {
         let (h, p) = (sizes.features, sizes.states);
         let lambda = (vb.get(p, "Lambda_re")?, vb.get(p, "Lambda_im")?);
         let (b, c, d) = (vb.get((p, h, 2), "B")?, vb.get((h, p, 2), "C")?, vb.get(h, "D")?);
-        Ok(Own { lambda, b, c, d, log_step: vb.get((p, 1), "log_step")? })
+        Ok(S5Parameters { lambda, b, c, d, log_step: vb.get((p, 1), "log_step")? })
     }
 
     /// Returns Λ̄, `[P]`, and B̄, `[H,P]`, discretised with a zero-order hold.
-    fn discretised(&self) -> candle_core::Result<(Complex, Complex)> {
+    fn discretise(&self) -> candle_core::Result<(Complex, Complex)> {
         let step = self.log_step.squeeze(1)?.exp()?;
         let decay = (&self.lambda.0 * &step)?.exp()?;
         let angle = (&self.lambda.1 * &step)?;

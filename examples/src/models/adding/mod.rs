@@ -20,15 +20,15 @@ use crate::{Framework, Run};
 /// The mean squared error of always answering 1: twice the variance of a number between 0 and 1.
 const CONSTANT_ANSWER: f64 = 1.0 / 6.0;
 /// The largest error of an answer that counts as right (Hochreiter and Schmidhuber 1997).
-const RIGHT: f32 = 0.04;
+const MAX_RIGHT_ERROR: f32 = 0.04;
 
 /// The seed of the initial weights.
 const SEED: u64 = 1;
 /// The standard deviation of the weights of the features, `relu(W row - 1)`. Some features exceed 1 only for a marked
 /// row, so that the other rows do not drown it in the sum over a thousand rows.
-const SPREAD: f64 = 1.0;
+const WEIGHT_DEVIATION: f64 = 1.0;
 /// The factor of the features. The slowest states of S5 take in a thousandth of their input in a step.
-const LOUDNESS: f64 = 10.0;
+const FEATURE_SCALE: f64 = 10.0;
 
 /// The sizes of the model and of its training data.
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ impl Problems {
 
 impl Batch {
     /// Returns the two marked numbers of a sequence.
-    fn marked(&self, sequence: usize) -> Vec<f32> {
+    fn marked_numbers(&self, sequence: usize) -> Vec<f32> {
         let steps = self.rows.chunks_exact(2).skip(sequence * self.shape[1]).take(self.shape[1]);
         steps.filter(|row| row[1] == 1.0).map(|row| row[0]).collect()
     }
@@ -101,7 +101,7 @@ trait Adder: Training {
 pub(crate) fn run(run: &Run) -> Result<()> {
     let quick = Sizes { steps: 12, batch: 64, features: 32, states: 8 };
     let full = Sizes { steps: 1000, batch: 32, features: 32, states: 16 };
-    let sizes = run.pick(quick, full);
+    let sizes = run.quick_or_full(quick, full);
     match &run.framework {
         Framework::Candle(device) => solve(run, sizes, |whose| candle::Model::new(whose, sizes, device)),
         Framework::Burn(device) => {
@@ -112,27 +112,27 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
-    let schedule = Schedule { steps: run.pick(60, 2400), rate: run.pick(0.05, 0.01) };
+    let schedule = Schedule { steps: run.quick_or_full(60, 2400), rate: run.quick_or_full(0.05, 0.01) };
     let Some((model, _)) = train(run, schedule, model)? else { return Ok(()) };
 
     let fresh = Sizes { batch: 256, ..sizes }.problems(1).next();
     let answers = model.answers(&fresh)?;
     for (sequence, answer) in answers.iter().enumerate().take(3) {
-        let marked = fresh.marked(sequence);
+        let marked = fresh.marked_numbers(sequence);
         let sum: f32 = marked.iter().sum();
         println!("  {:.3} + {:.3} = {sum:.3}, and the model answers {answer:.3}", marked[0], marked[1]);
     }
     let (error, right) = score(&answers, &fresh);
     let report = |steps: usize, error: f64, right: f64| {
         let (error, right) = (format!("{error:.4} (always 1: {CONSTANT_ANSWER:.4})"), 100.0 * right);
-        println!("  {steps} steps: mean squared error {error}, {right:.0} % within {RIGHT}");
+        println!("  {steps} steps: mean squared error {error}, {right:.0} % within {MAX_RIGHT_ERROR}");
     };
     report(sizes.steps, error, right);
     // No claim is made about sequences longer than those in training, where the states fade.
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);
-    let enough = run.pick(0.1, 0.002);
+    let enough = run.quick_or_full(0.1, 0.002);
     ensure!(error < enough, "the model did not learn to add: the mean squared error {error} is not below {enough}");
     Ok(())
 }
@@ -142,6 +142,6 @@ fn score(answers: &[f32], batch: &Batch) -> (f64, f64) {
     let count = answers.len() as f64;
     let errors = || answers.iter().zip(&batch.sums).map(|(answer, sum)| answer - sum);
     let squares: f64 = errors().map(|error| f64::from(error).powi(2)).sum();
-    let right = errors().filter(|error| error.abs() < RIGHT).count();
+    let right = errors().filter(|error| error.abs() < MAX_RIGHT_ERROR).count();
     (squares / count, right as f64 / count)
 }

@@ -11,7 +11,7 @@ use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use funcify_burn::{Differentiable, scan, trace};
 
-use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, Written, answering};
+use super::{Answer, Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, answer_graph};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
@@ -122,15 +122,15 @@ impl Training for Model {
 impl Calculator for Model {
     type State = LstmState<2>;
 
-    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>> {
+    fn answer_function(&self) -> Result<impl Fn(&[u32]) -> Result<Answer>> {
         let reader = self.adam.module.valid();
         let arguments = (Tensor::<1, Int>::zeros([1], &self.device), reader.start(1, &self.device));
         let step = trace(&reader, arguments, |reader, (token, state)| reader.step(token, state))?;
-        let (weights, function) = (step.weights(&reader)?, Differentiable::new(&answering(step.graph())?));
+        let (weights, function) = (step.weights(&reader)?, Differentiable::new(&answer_graph(step.graph())?));
         Ok(move |prompt: &[u32]| {
             let prompt = Tensor::<1, Int>::from_data(prompt, &self.device);
             let (tokens, count): (Tensor<1, Int>, Tensor<1, Int>) = function.call((weights.clone(), prompt))?;
-            Ok(Written { tokens: tokens.into_data().iter().collect(), count: count.into_scalar() })
+            Ok(Answer { tokens: tokens.into_data().iter().collect(), count: count.into_scalar() })
         })
     }
 

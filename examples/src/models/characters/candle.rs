@@ -13,7 +13,7 @@ use funcify::{Graph, TensorType, Value};
 use funcify_candle::Candle;
 use funcify_candle::nn::{Lstm, RecurrentConfig};
 
-use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, Written, answering};
+use super::{Answer, Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, answer_graph};
 use crate::candle::{Adam, seeded};
 use crate::training::{Loop, Training};
 
@@ -89,15 +89,15 @@ impl Training for Model {
 impl Calculator for Model {
     type State = LSTMState;
 
-    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>> {
-        let function = Function::compile(&answering(&self.step()?)?, &Candle::new(self.device.clone()))?;
+    fn answer_function(&self) -> Result<impl Fn(&[u32]) -> Result<Answer>> {
+        let function = Function::compile(&answer_graph(&self.step()?)?, &Candle::new(self.device.clone()))?;
         let weights = [self.embedding.embeddings(), self.head.weight()].into_iter();
         let weights = weights.chain(self.head.bias()).chain(self.lstm.parameters());
         let weights: Vec<Tensor> = weights.map(Tensor::detach).collect();
         Ok(move |prompt: &[u32]| {
             let prompt = Tensor::new(prompt, &self.device)?.to_dtype(DType::I64)?;
             let results = function.call(&[&weights[..], &[prompt]].concat())?;
-            Ok(Written { tokens: results[0].to_vec1()?, count: results[1].to_scalar()? })
+            Ok(Answer { tokens: results[0].to_vec1()?, count: results[1].to_scalar()? })
         })
     }
 

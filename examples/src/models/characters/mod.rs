@@ -25,7 +25,7 @@ const LETTERS: &str = "0123456789+=\n";
 /// The token that ends a line.
 const END: u32 = LETTERS.len() as u32 - 1;
 /// The maximum number of letters of an answer.
-const MOST: usize = 12;
+const MAX_LETTERS: usize = 12;
 /// The number of features of a letter.
 const FEATURES: usize = 16;
 
@@ -129,8 +129,9 @@ impl Stream {
 
 /// Builds the graph that answers from the graph of one step, `(weights .., token [1], h, c) -> (logits [1,V], h, c)`.
 ///
-/// It takes the weights and a prompt `[P]`, and returns tokens `i64[MOST]`; the first `count` of them are the answer.
-fn answering(step: &Graph) -> funcify::Result<Graph> {
+/// It takes the weights and a prompt `[P]`, and returns tokens `i64[MAX_LETTERS]`; the first `count` of them are the
+/// answer.
+fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
     let count = step.inputs().len() - 3;
     let token = step.input_type(count);
     Graph::build("answer", |g| {
@@ -147,10 +148,10 @@ fn answering(step: &Graph) -> funcify::Result<Graph> {
         });
         // The last letter of the prompt is the input of the answer's first step.
         let (states, ()) = scan(start, prompt.slice(0, ..-1), |states, token| (next(token.unsqueeze(0), states).1, ()));
-        let empty = full([MOST], DType::I64, -1.0);
+        let empty = full([MAX_LETTERS], DType::I64, -1.0);
         let (tokens, count, ..) = while_loop(
             (empty, constant(0i64), prompt.slice(0, -1..), states),
-            |(_, count, last, _)| count.lt(MOST as i32) & last.index(0, 0).ne(END as i32),
+            |(_, count, last, _)| count.lt(MAX_LETTERS as i32) & last.index(0, 0).ne(END as i32),
             |(tokens, count, last, states)| {
                 let (next, states) = next(last, states);
                 (tokens.dynamic_update(0, next, count), count + 1, next.cast(token.dtype), states)
@@ -161,8 +162,8 @@ fn answering(step: &Graph) -> funcify::Result<Graph> {
 }
 
 /// The results of the graph that answers.
-struct Written {
-    /// `[MOST]`; -1 past the end of the answer.
+struct Answer {
+    /// `[MAX_LETTERS]`; -1 past the end of the answer.
     tokens: Vec<i64>,
     count: i64,
 }
@@ -172,7 +173,7 @@ trait Calculator: Training {
     type State;
 
     /// Returns a function that answers a prompt with the graph and the current weights.
-    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>>;
+    fn answer_function(&self) -> Result<impl Fn(&[u32]) -> Result<Answer>>;
 
     /// Runs a step with the framework's own ops, from zeros if there is no state. Returns the likeliest next token.
     fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
@@ -186,7 +187,7 @@ fn answer_by_hand<M: Calculator>(model: &M, prompt: &[u32]) -> Result<Vec<u32>> 
         (next, state) = (likeliest, Some(after));
     }
     let mut answer = vec![next];
-    while next != END && answer.len() < MOST {
+    while next != END && answer.len() < MAX_LETTERS {
         let (likeliest, after) = model.read(next, state)?;
         (next, state) = (likeliest, Some(after));
         answer.push(next);
@@ -209,8 +210,8 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 
 fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> Result<()> {
     let quick = Sizes { numbers: 10, batch: 32, letters: 12, hidden: 64 };
-    let sizes = run.pick(quick, Sizes { numbers: 100, batch: 16, letters: 256, hidden: 128 });
-    let schedule = Schedule { steps: run.pick(60, 1000), rate: run.pick(4e-2, 2e-2) };
+    let sizes = run.quick_or_full(quick, Sizes { numbers: 100, batch: 16, letters: 256, hidden: 128 });
+    let schedule = Schedule { steps: run.quick_or_full(60, 1000), rate: run.quick_or_full(4e-2, 2e-2) };
     let Some((model, losses)) = train(run, schedule, |whose| model(sizes, whose))? else { return Ok(()) };
 
     let stream = Stream::new(sizes);
@@ -219,23 +220,23 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     ensure!(last < 0.7 * without_state, "the model hardly uses its memory");
 
     let asked = &stream.held_out[..stream.held_out.len().min(200)];
-    let right = ask(&model, asked)?;
+    let right = count_right_answers(&model, asked)?;
     ensure!(run.quick || right * 10 >= asked.len() * 9, "fewer than nine of ten answers are right");
     Ok(())
 }
 
 /// Asks for sums and counts the right answers.
-fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
+fn count_right_answers<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
     println!("  held-out sums:");
-    let answering = model.answering()?;
+    let answer_prompt = model.answer_function()?;
     let (mut right, mut steps) = (0, 0);
     for (index, sum) in sums.iter().enumerate() {
         let (prompt, expected) = (sum.prompt(), sum.answer());
-        let written = answering(&tokens(&prompt))?;
-        let (answer, rest) = written.tokens.split_at(written.count as usize);
+        let generated = answer_prompt(&tokens(&prompt))?;
+        let (answer, rest) = generated.tokens.split_at(generated.count as usize);
         let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
         ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps differ");
-        let end = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
+        let end = answer.iter().position(|token| *token == END).map_or(MAX_LETTERS, |end| end + 1);
         ensure!(answer.len() == end, "the loop must stop at the end of the line: {answer:?}");
         ensure!(rest.iter().all(|token| *token == -1), "nothing may follow it: {rest:?}");
         let answer = text(&answer);
@@ -246,7 +247,7 @@ fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
         right += usize::from(answer == expected);
         steps += answer.len();
     }
-    println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", sums.len(), sums.len() * MOST);
-    ensure!(steps < sums.len() * MOST / 2, "answers should end early");
+    println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", sums.len(), sums.len() * MAX_LETTERS);
+    ensure!(steps < sums.len() * MAX_LETTERS / 2, "answers should end early");
     Ok(right)
 }

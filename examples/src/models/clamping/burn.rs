@@ -5,7 +5,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Bool, Device, Tensor};
 use funcify_burn::Differentiable;
 
-use super::{Curve, Guard, LARGEST, LENGTH, Readings, START, guarded};
+use super::{Curve, Guard, LENGTH, MAX_READING, Readings, START, guarded_loss};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
@@ -31,7 +31,7 @@ impl Model {
     pub(super) fn new(guard: Guard, whose: Loop, device: &Device) -> Result<Self> {
         let device = device.clone().autodiff();
         let weights = Weights { weights: Param::from_tensor(Tensor::from_data(START, &device)) };
-        let (guarded, adam) = (Differentiable::new(&guarded()?), Adam::new(weights));
+        let (guarded, adam) = (Differentiable::new(&guarded_loss()?), Adam::new(weights));
         Ok(Model { guarded, adam, readings: Readings::new()?, clamped: 0, guard, whose, device })
     }
 }
@@ -45,13 +45,13 @@ fn residuals(operands: &Operands, limit: fn(Tensor<1>) -> Tensor<1>) -> Tensor<1
     limit((dying + resistant).log() - readings)
 }
 
-fn as_it_is(values: Tensor<1>) -> Tensor<1> {
+fn identity(values: Tensor<1>) -> Tensor<1> {
     values
 }
 
 fn clamp(values: Tensor<1>) -> Tensor<1> {
     let is_nan = values.clone().is_nan();
-    values.mask_fill(is_nan, 0.0).clamp(-LARGEST, LARGEST)
+    values.mask_fill(is_nan, 0.0).clamp(-MAX_READING, MAX_READING)
 }
 
 fn loss(residuals: Tensor<1>) -> Tensor<1> {
@@ -59,8 +59,8 @@ fn loss(residuals: Tensor<1>) -> Tensor<1> {
 }
 
 /// Computes the same as the graph, with a number read on the host and an `if`.
-fn own_guarded(operands: &Operands) -> (Tensor<1>, bool) {
-    let plain = loss(residuals(operands, as_it_is));
+fn own_guarded_loss(operands: &Operands) -> (Tensor<1>, bool) {
+    let plain = loss(residuals(operands, identity));
     match plain.clone().into_scalar::<f32>().is_finite() {
         true => (plain, false),
         false => (loss(residuals(operands, clamp)), true),
@@ -78,9 +78,9 @@ impl Training for Model {
         let tensor = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), &self.device);
         let operands = (self.adam.module.weights.val(), tensor(times), tensor(readings));
         let (loss, clamped) = match (self.guard, self.whose) {
-            (Guard::Nothing, _) => (loss(residuals(&operands, as_it_is)), false),
+            (Guard::Nothing, _) => (loss(residuals(&operands, identity)), false),
             (Guard::Where, _) => {
-                let (plain, clamped) = (residuals(&operands, as_it_is), residuals(&operands, clamp));
+                let (plain, clamped) = (residuals(&operands, identity), residuals(&operands, clamp));
                 let is_finite = plain.clone().is_finite();
                 (loss(clamped.mask_where(is_finite, plain)), false)
             }
@@ -88,7 +88,7 @@ impl Training for Model {
                 let (loss, clamped): (Tensor<1>, Tensor<1, Bool>) = self.guarded.call(operands)?;
                 (loss, clamped.into_scalar::<bool>())
             }
-            (Guard::Cond, Loop::Own) => own_guarded(&operands),
+            (Guard::Cond, Loop::Own) => own_guarded_loss(&operands),
         };
         self.clamped += usize::from(clamped);
         self.adam.differentiate(loss)

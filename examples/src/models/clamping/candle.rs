@@ -4,7 +4,7 @@ use anyhow::Result;
 use candle_core::{Device, Result as CandleResult, Tensor, Var};
 use funcify_candle::{Candle, Differentiable};
 
-use super::{Curve, Guard, LARGEST, LENGTH, Readings, START, guarded};
+use super::{Curve, Guard, LENGTH, MAX_READING, Readings, START, guarded_loss};
 use crate::candle::Adam;
 use crate::training::{Loop, Training};
 
@@ -24,7 +24,7 @@ type Operands = (Tensor, Tensor, Tensor);
 
 impl Model {
     pub(super) fn new(guard: Guard, whose: Loop, device: &Device) -> Result<Self> {
-        let guarded = Differentiable::compile(&guarded()?, &Candle::new(device.clone()))?;
+        let guarded = Differentiable::compile(&guarded_loss()?, &Candle::new(device.clone()))?;
         let weights = Var::new(&START, device)?;
         let (adam, readings) = (Adam::new(vec![weights.clone()])?, Readings::new()?);
         Ok(Model { guarded, weights, adam, readings, clamped: 0, guard, whose, device: device.clone() })
@@ -40,13 +40,13 @@ fn residuals(operands: &Operands, limit: fn(Tensor) -> CandleResult<Tensor>) -> 
     limit(((dying + resistant)?.log()? - readings)?)
 }
 
-fn as_it_is(values: Tensor) -> CandleResult<Tensor> {
+fn identity(values: Tensor) -> CandleResult<Tensor> {
     Ok(values)
 }
 
 fn clamp(values: Tensor) -> CandleResult<Tensor> {
     let is_number = values.eq(&values)?;
-    is_number.where_cond(&values, &values.zeros_like()?)?.clamp(-LARGEST, LARGEST)
+    is_number.where_cond(&values, &values.zeros_like()?)?.clamp(-MAX_READING, MAX_READING)
 }
 
 /// Returns a u8 mask of finite values.
@@ -60,8 +60,8 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
 
 /// Computes the same as the graph, with a number read on the host and an `if`: the loss, with values clamped if one is
 /// not finite, and whether it was.
-fn own_guarded(operands: &Operands) -> CandleResult<(Tensor, bool)> {
-    let plain = loss(&residuals(operands, as_it_is)?)?;
+fn own_guarded_loss(operands: &Operands) -> CandleResult<(Tensor, bool)> {
+    let plain = loss(&residuals(operands, identity)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {
         true => Ok((plain, false)),
         false => Ok((loss(&residuals(operands, clamp)?)?, true)),
@@ -79,9 +79,9 @@ impl Training for Model {
         let weights = self.weights.as_tensor().clone();
         let operands = (weights, Tensor::new(times, &self.device)?, Tensor::new(readings, &self.device)?);
         let (loss, clamped) = match (self.guard, self.whose) {
-            (Guard::Nothing, _) => (loss(&residuals(&operands, as_it_is)?)?, false),
+            (Guard::Nothing, _) => (loss(&residuals(&operands, identity)?)?, false),
             (Guard::Where, _) => {
-                let (plain, clamped) = (residuals(&operands, as_it_is)?, residuals(&operands, clamp)?);
+                let (plain, clamped) = (residuals(&operands, identity)?, residuals(&operands, clamp)?);
                 (loss(&is_finite(&plain)?.where_cond(&plain, &clamped)?)?, false)
             }
             (Guard::Cond, Loop::Plugin) => {
@@ -89,7 +89,7 @@ impl Training for Model {
                 let results = self.guarded.call(&[weights, times, readings])?;
                 (results[0].clone(), results[1].to_scalar::<u8>()? != 0)
             }
-            (Guard::Cond, Loop::Own) => own_guarded(&operands)?,
+            (Guard::Cond, Loop::Own) => own_guarded_loss(&operands)?,
         };
         self.clamped += usize::from(clamped);
         self.adam.differentiate(&loss)

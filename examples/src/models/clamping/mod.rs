@@ -10,7 +10,7 @@
 //! infinite: the weights become NaN all the same, and the mask hides it.
 //!
 //! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch the exponents are
-//! clamped, so that `exp` cannot overflow, and so are the residuals: NaN becomes zero, the others ±[`LARGEST`]. The
+//! clamped, so that `exp` cannot overflow, and so are the residuals: NaN becomes zero, the others ±[`MAX_READING`]. The
 //! branches contain the whole computation. If an `exp` before the `cond` overflowed, the branch that does not use it
 //! would give it the gradient zero, and zero times infinity is NaN again.
 
@@ -40,7 +40,7 @@ const BATCH: usize = 64;
 /// The probability that a time is in milliseconds, and the probability that a reading failed.
 const INVALID: f64 = 1.0 / 400.0;
 /// The largest reading: at most `e^30` bacteria fit into a millilitre.
-const LARGEST: f64 = 30.0;
+const MAX_READING: f64 = 30.0;
 
 /// A protection against invalid values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +85,7 @@ impl Readings {
 
 /// Builds the loss of a batch, with values clamped if one is not finite, and whether it was. Its inputs are the weights
 /// `[4]`, and the times and the readings, `[BATCH]` each.
-fn guarded() -> funcify::Result<Graph> {
+fn guarded_loss() -> funcify::Result<Graph> {
     Graph::build("guarded", |g| {
         let weights = g.input("weights", TensorType::new(DType::F32, [4]));
         let [times, readings] = ["times", "readings"].map(|name| g.input(name, TensorType::new(DType::F32, [BATCH])));
@@ -95,7 +95,7 @@ fn guarded() -> funcify::Result<Graph> {
             limit((dying + resistant).log() - readings)
         };
         let loss = |residuals: Value| residuals.square().mean(0);
-        let clamp = |values: Value| select(values.is_nan(), 0.0, values).clamp(-LARGEST, LARGEST);
+        let clamp = |values: Value| select(values.is_nan(), 0.0, values).clamp(-MAX_READING, MAX_READING);
         let as_they_are = || residuals(|values| values);
         let are_finite = as_they_are().is_finite().all(0);
         cond(are_finite, || (loss(as_they_are()), constant(false)), || (loss(residuals(clamp)), constant(true)))
@@ -119,12 +119,12 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<()> {
-    let schedule = Schedule { steps: run.pick(100, 1000), rate: run.pick(0.3, 0.2) };
+    let schedule = Schedule { steps: run.quick_or_full(100, 1000), rate: run.quick_or_full(0.3, 0.2) };
     if !run.compare {
-        let (step, loss, after) = ruin(start(Guard::Nothing, Loop::Own)?)?;
+        let (step, loss, after) = train_until_nan(start(Guard::Nothing, Loop::Own)?)?;
         println!("  with no guard, the loss of step {step} is {loss}, and then {after}");
         ensure!(!loss.is_finite() && after.is_nan(), "an invalid reading should ruin the loss");
-        let (step, loss, after) = ruin(start(Guard::Where, Loop::Own)?)?;
+        let (step, loss, after) = train_until_nan(start(Guard::Where, Loop::Own)?)?;
         println!("  with a `where`, the loss of step {step} is {loss:.1} and then {after:.1}, but all weights are NaN");
         ensure!(loss.is_finite() && after.is_finite(), "a mask should hide invalid values");
     }
@@ -145,14 +145,14 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     for ((name, fitted), of_data) in NAMES.into_iter().zip(&fitted).zip(TRUE) {
         println!("  {name:18} {fitted:>9.3} {of_data:>9.3}");
     }
-    let tolerance = run.pick(0.05, 0.01);
+    let tolerance = run.quick_or_full(0.05, 0.01);
     let is_close = |(fitted, of_data): (&f32, f32)| (fitted / of_data - 1.0).abs() < tolerance;
     ensure!(fitted.iter().zip(TRUE).all(is_close), "a parameter is off by more than {:.0}%", 100.0 * tolerance);
     Ok(())
 }
 
 /// Trains until all weights are NaN. Returns the number of that step, from 1, its loss, and the loss after it.
-fn ruin<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
+fn train_until_nan<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {
         let loss = model.step(0.05)?;
         if model.fitted()?.iter().all(|number| number.is_nan()) {

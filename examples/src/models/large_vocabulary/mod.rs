@@ -74,7 +74,7 @@ trait Bigrams: Training {
 
 pub(crate) fn run(run: &Run) -> Result<()> {
     let quick = Sizes { vocabulary: 1024, width: 16, tokens: 512, chunk: 64 };
-    let sizes = run.pick(quick, Sizes { vocabulary: 16_384, width: 64, tokens: 2048, chunk: 64 });
+    let sizes = run.quick_or_full(quick, Sizes { vocabulary: 16_384, width: 64, tokens: 2048, chunk: 64 });
     match &run.framework {
         Framework::Candle(device) => learn(run, sizes, |whose| candle::Model::new(whose, sizes, device)),
         Framework::Burn(device) => {
@@ -88,7 +88,7 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     if !run.compare {
         compare_memory(run, sizes, &start)?;
     }
-    let schedule = Schedule { steps: run.pick(30, 60), rate: 0.1 };
+    let schedule = Schedule { steps: run.quick_or_full(30, 60), rate: 0.1 };
     let Some((model, losses)) = train(run, schedule, start)? else { return Ok(()) };
 
     let text = Text::new(sizes)?;
@@ -98,7 +98,7 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     println!("  the last 10 losses are {loss:.2} nats on average; guessing by frequency has {entropy:.2}");
     ensure!(loss < 0.5 * entropy, "the model did not learn which token follows which");
 
-    let frequent: Vec<u32> = (0..run.pick(50, 200)).collect();
+    let frequent: Vec<u32> = (0..run.quick_or_full(50, 200)).collect();
     let predicted = model.predict(&frequent)?;
     let right = predicted.iter().zip(&text.next).filter(|(predicted, next)| predicted == next).count();
     let share: f64 = frequencies[..frequent.len()].iter().sum();
@@ -118,7 +118,7 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
         let mut model = start(whose)?;
         // The first step allocates memory that is held from then on: programs, and Adam's moments.
         model.step(1e-6)?;
-        Ok::<f64, anyhow::Error>(Cost::of(&mut model)?.bytes as f64)
+        Ok::<f64, anyhow::Error>(Cost::measure(&mut model)?.bytes as f64)
     };
     let (chunks, whole) = (peak(Loop::Plugin)?, peak(Loop::Own)?);
     let logits = (4 * sizes.tokens * sizes.vocabulary) as f64;
@@ -126,7 +126,7 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     let times = whole / chunks;
     println!("  peak memory of a step: {chunks_mb:.1} MB in chunks, {whole_mb:.1} MB at once: {times:.1} times");
     println!("  the logits of all {} tokens are {logits_mb:.1} MB", sizes.tokens);
-    let least = run.pick(4.0, 10.0);
+    let least = run.quick_or_full(4.0, 10.0);
     ensure!(whole > least * chunks, "chunks should need less than a {least}th of the memory");
     // In a small model, Adam's moments dominate.
     ensure!(run.quick || chunks < logits, "the logits of all tokens should never exist at once");

@@ -6,13 +6,13 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, TensorData};
 use funcify_burn::Scan;
 
-use super::{Batch, Field, Pieces, START, Sizes};
+use super::{Batch, Field, START, Segments, Sizes};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
 pub(super) struct Model {
     adam: Adam<Network>,
-    pieces: Pieces,
+    segments: Segments,
     whose: Loop,
     device: Device,
 }
@@ -48,27 +48,27 @@ impl Network {
 
     /// Returns the points after each step, `[T,B,2]`.
     fn integrate(&self, start: Tensor<2>, step: f64, steps: usize) -> Result<Tensor<3>> {
-        let (_, way) = Scan::new().length(steps).run(self, start, (), |network, x, ()| {
+        let (_, trajectory) = Scan::new().length(steps).run(self, start, (), |network, x, ()| {
             let next = network.runge_kutta(x, step);
             (next.clone(), next)
         })?;
-        Ok(way)
+        Ok(trajectory)
     }
 
     fn own_loop(&self, start: Tensor<2>, step: f64, steps: usize) -> Tensor<3> {
-        let (mut x, mut way) = (start, Vec::with_capacity(steps));
+        let (mut x, mut trajectory) = (start, Vec::with_capacity(steps));
         for _ in 0..steps {
             x = self.runge_kutta(x, step);
-            way.push(x.clone());
+            trajectory.push(x.clone());
         }
-        Tensor::stack(way, 0)
+        Tensor::stack(trajectory, 0)
     }
 }
 
 impl Model {
     pub(super) fn new(whose: Loop, network: Network, sizes: Sizes, device: &Device) -> Self {
         let device = device.clone().autodiff();
-        Model { adam: Adam::new(network), pieces: Pieces::new(sizes), whose, device }
+        Model { adam: Adam::new(network), segments: Segments::new(sizes), whose, device }
     }
 }
 
@@ -76,19 +76,19 @@ impl Training for Model {
     type Batch = Batch;
 
     fn batch(&mut self) -> Self::Batch {
-        self.pieces.next()
+        self.segments.next()
     }
 
     fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
-        let Sizes { step, piece, batch: count, .. } = self.pieces.sizes;
+        let Sizes { step, piece, batch: count, .. } = self.segments.sizes;
         let start = Tensor::from_data(TensorData::new(batch.starts, [count, 2]), &self.device);
         let rest = Tensor::from_data(TensorData::new(batch.rest, [piece, count, 2]), &self.device);
         let network = &self.adam.module;
-        let way = match self.whose {
+        let trajectory = match self.whose {
             Loop::Plugin => network.integrate(start, step, piece)?,
             Loop::Own => network.own_loop(start, step, piece),
         };
-        let loss = (way - rest).square().mean();
+        let loss = (trajectory - rest).square().mean();
         self.adam.differentiate(loss)
     }
 
@@ -98,9 +98,9 @@ impl Training for Model {
 }
 
 impl Field for Model {
-    fn way(&self, step: f64, steps: usize) -> Result<Vec<f32>> {
+    fn trajectory(&self, step: f64, steps: usize) -> Result<Vec<f32>> {
         let start = Tensor::from_data([START], &self.device.clone().inner());
-        let way = self.adam.module.valid().integrate(start, step, steps)?;
-        Ok(way.into_data().iter::<f32>().collect())
+        let trajectory = self.adam.module.valid().integrate(start, step, steps)?;
+        Ok(trajectory.into_data().iter::<f32>().collect())
     }
 }

@@ -6,7 +6,7 @@ use candle_nn::{Linear, linear};
 use funcify::prelude::*;
 use funcify_candle::{Candle, Differentiable};
 
-use super::{Batch, Field, Pieces, START, Sizes};
+use super::{Batch, Field, START, Segments, Sizes};
 use crate::candle::{Adam, seeded};
 use crate::training::{Loop, Training};
 
@@ -15,7 +15,7 @@ pub(super) struct Model {
     /// The integrator of a segment.
     integrator: Differentiable,
     adam: Adam,
-    pieces: Pieces,
+    segments: Segments,
     whose: Loop,
     device: Device,
 }
@@ -54,7 +54,7 @@ fn integrator(hidden: usize, step: f64, steps: usize) -> funcify::Result<Graph> 
         let (second, second_bias) = (input("slope_weight", &[2, hidden]), input("slope_bias", &[2]));
         let linear = |x: Value, weight: Value, bias: Value| x.matmul(weight.transpose([1, 0])) + bias;
         let field = |x: Value| linear(linear(x, first, first_bias).tanh(), second, second_bias);
-        let (_, way) = scan_with(ScanOptions::new().length(steps), start, (), |x, ()| {
+        let (_, trajectory) = scan_with(ScanOptions::new().length(steps), start, (), |x, ()| {
             let first = field(x);
             let second = field(x + first * (step / 2.0));
             let third = field(x + second * (step / 2.0));
@@ -62,7 +62,7 @@ fn integrator(hidden: usize, step: f64, steps: usize) -> funcify::Result<Graph> 
             let next = x + (first + (second + third) * 2.0 + fourth) * (step / 6.0);
             (next, next)
         });
-        way
+        trajectory
     })
 }
 
@@ -75,7 +75,7 @@ impl Model {
         let integrator = integrator(sizes.hidden, sizes.step, sizes.piece)?;
         let integrator = Differentiable::compile(&integrator, &Candle::new(device.clone()))?;
         let network = Network { hidden, slope };
-        Ok(Model { network, integrator, adam, pieces: Pieces::new(sizes), whose, device: device.clone() })
+        Ok(Model { network, integrator, adam, segments: Segments::new(sizes), whose, device: device.clone() })
     }
 
     /// Returns the points after each step, `[T,B,2]`.
@@ -87,12 +87,12 @@ impl Model {
     }
 
     fn own_loop(&self, start: &Tensor, step: f64, steps: usize) -> candle_core::Result<Tensor> {
-        let (mut x, mut way) = (start.clone(), Vec::with_capacity(steps));
+        let (mut x, mut trajectory) = (start.clone(), Vec::with_capacity(steps));
         for _ in 0..steps {
             x = self.network.runge_kutta(&x, step)?;
-            way.push(x.clone());
+            trajectory.push(x.clone());
         }
-        Tensor::stack(&way, 0)
+        Tensor::stack(&trajectory, 0)
     }
 }
 
@@ -100,18 +100,18 @@ impl Training for Model {
     type Batch = Batch;
 
     fn batch(&mut self) -> Self::Batch {
-        self.pieces.next()
+        self.segments.next()
     }
 
     fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
-        let Sizes { step, piece, batch: count, .. } = self.pieces.sizes;
+        let Sizes { step, piece, batch: count, .. } = self.segments.sizes;
         let start = Tensor::from_vec(batch.starts, (count, 2), &self.device)?;
         let rest = Tensor::from_vec(batch.rest, (piece, count, 2), &self.device)?;
-        let way = match self.whose {
+        let trajectory = match self.whose {
             Loop::Plugin => self.integrate(&self.integrator, &start)?,
             Loop::Own => self.own_loop(&start, step, piece)?,
         };
-        let loss = (way - rest)?.sqr()?.mean_all()?;
+        let loss = (trajectory - rest)?.sqr()?.mean_all()?;
         self.adam.differentiate(&loss)
     }
 
@@ -121,9 +121,9 @@ impl Training for Model {
 }
 
 impl Field for Model {
-    fn way(&self, step: f64, steps: usize) -> Result<Vec<f32>> {
+    fn trajectory(&self, step: f64, steps: usize) -> Result<Vec<f32>> {
         let start = Tensor::new(&[START], &self.device)?.to_dtype(candle_core::DType::F32)?;
-        let integrator = integrator(self.pieces.sizes.hidden, step, steps)?;
+        let integrator = integrator(self.segments.sizes.hidden, step, steps)?;
         let integrator = Differentiable::compile(&integrator, &Candle::new(self.device.clone()))?;
         Ok(self.integrate(&integrator, &start)?.flatten_all()?.to_vec1()?)
     }

@@ -18,7 +18,7 @@ use crate::{Framework, Run};
 
 const START: [f64; 2] = [2.0, 0.0];
 /// The number of steps of the true solution in a step of the model.
-const FINER: usize = 20;
+const SUBSTEPS: usize = 20;
 
 /// Computes the true field, `A x³`.
 fn spiral([x, y]: [f64; 2]) -> [f64; 2] {
@@ -39,7 +39,7 @@ fn runge_kutta(field: impl Fn([f64; 2]) -> [f64; 2], x: [f64; 2], step: f64) -> 
 
 /// Returns the true solution from (2, 0), at the times 0, `step`, 2 `step`, ..
 fn solution(step: f64, steps: usize) -> Vec<[f64; 2]> {
-    let fine = |x: [f64; 2]| (0..FINER).fold(x, |x, _| runge_kutta(spiral, x, step / FINER as f64));
+    let fine = |x: [f64; 2]| (0..SUBSTEPS).fold(x, |x, _| runge_kutta(spiral, x, step / SUBSTEPS as f64));
     std::iter::successors(Some(START), |x| Some(fine(*x))).take(steps + 1).collect()
 }
 
@@ -57,7 +57,7 @@ struct Sizes {
 }
 
 /// An endless source of segments of the true solution.
-struct Pieces {
+struct Segments {
     points: Vec<[f64; 2]>,
     sizes: Sizes,
     random: StdRng,
@@ -69,9 +69,9 @@ struct Batch {
     rest: Vec<f32>,
 }
 
-impl Pieces {
+impl Segments {
     fn new(sizes: Sizes) -> Self {
-        Pieces { points: solution(sizes.step, sizes.steps), sizes, random: StdRng::seed_from_u64(0) }
+        Segments { points: solution(sizes.step, sizes.steps), sizes, random: StdRng::seed_from_u64(0) }
     }
 
     fn next(&mut self) -> Batch {
@@ -86,13 +86,13 @@ impl Pieces {
 /// The model's interface in either framework.
 trait Field: Training {
     /// Returns the model's trajectory from (2, 0): the points after each of `steps` steps, `[T,2]`.
-    fn way(&self, step: f64, steps: usize) -> Result<Vec<f32>>;
+    fn trajectory(&self, step: f64, steps: usize) -> Result<Vec<f32>>;
 }
 
 pub(crate) fn run(run: &Run) -> Result<()> {
     let quick = Sizes { hidden: 16, step: 0.025, steps: 40, piece: 2, batch: 64 };
     let full = Sizes { hidden: 32, step: 0.025, steps: 400, piece: 10, batch: 64 };
-    let sizes = run.pick(quick, full);
+    let sizes = run.quick_or_full(quick, full);
     match &run.framework {
         Framework::Candle(device) => learn(run, sizes, |whose| candle::Model::new(whose, sizes, device)),
         Framework::Burn(device) => {
@@ -103,30 +103,30 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
-    let schedule = Schedule { steps: run.pick(150, 8000), rate: run.pick(0.05, 0.02) };
+    let schedule = Schedule { steps: run.quick_or_full(150, 8000), rate: run.quick_or_full(0.05, 0.02) };
     let Some((model, _)) = train(run, schedule, model)? else { return Ok(()) };
 
     let Sizes { step, steps, .. } = sizes;
     let truth = solution(step, steps);
-    let way = model.way(step, steps)?;
+    let trajectory = model.trajectory(step, steps)?;
     println!("  time    the spiral's x        the model's x");
     for row in (steps / 5..=steps).step_by(steps / 5) {
         let [x, y] = truth[row];
-        let (time, [u, v]) = (row as f64 * step, [way[2 * row - 2], way[2 * row - 1]]);
+        let (time, [u, v]) = (row as f64 * step, [trajectory[2 * row - 2], trajectory[2 * row - 1]]);
         println!("  {time:>4.1}  ({x:>7.4}, {y:>7.4})   ({u:>7.4}, {v:>7.4})");
     }
     // The model learnt the field, not only the points: steps of half the size follow the same trajectory.
     for (step, steps) in [(step, steps), (step / 2.0, 2 * steps)] {
-        let far = largest_distance(&model.way(step, steps)?, &solution(step, steps));
+        let far = largest_distance(&model.trajectory(step, steps)?, &solution(step, steps));
         println!("  {steps} steps of {step}: at most {far:.4} from the spiral");
-        ensure!(far < run.pick(0.3, 0.1), "the model leaves the spiral: it is {far} away");
+        ensure!(far < run.quick_or_full(0.3, 0.1), "the model leaves the spiral: it is {far} away");
     }
     Ok(())
 }
 
 /// Returns the largest distance of points `[T,2]` from those of the solution after its start.
-fn largest_distance(way: &[f32], truth: &[[f64; 2]]) -> f64 {
+fn largest_distance(trajectory: &[f32], truth: &[[f64; 2]]) -> f64 {
     let distance = |(point, [x, y]): (&[f32], &[f64; 2])| (f64::from(point[0]) - x).hypot(f64::from(point[1]) - y);
-    let distances = way.chunks_exact(2).zip(&truth[1..]).map(distance);
+    let distances = trajectory.chunks_exact(2).zip(&truth[1..]).map(distance);
     distances.map(|distance| if distance.is_nan() { f64::INFINITY } else { distance }).fold(0.0, f64::max)
 }

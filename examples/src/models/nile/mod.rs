@@ -67,7 +67,7 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn fit<M: LocalLevel>(run: &Run, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
-    let schedule = Schedule { steps: run.pick(120, 200), rate: 0.3 };
+    let schedule = Schedule { steps: run.quick_or_full(120, 200), rate: 0.3 };
     let Some((model, _)) = train(run, schedule, model)? else { return Ok(()) };
     let logarithms = model.log_variances()?;
     let errors = standard_errors(logarithms)?;
@@ -76,7 +76,7 @@ fn fit<M: LocalLevel>(run: &Run, model: impl Fn(Loop) -> Result<M>) -> Result<()
         let estimate = logarithms[index].exp();
         let (error, published) = (estimate * errors[index], PUBLISHED[index]);
         println!("  {name} {estimate:>11.1} {:>18} {published:>11.1}", format!("({error:.0})"));
-        let tolerance = run.pick(0.05, 0.002);
+        let tolerance = run.quick_or_full(0.05, 0.002);
         ensure!((estimate / published - 1.0).abs() < tolerance, "{name} is far from the published {published}");
     }
     Ok(())

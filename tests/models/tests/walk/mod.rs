@@ -3,7 +3,9 @@
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use funcify_model_tests::{Weights, assert_close, next_token_loss, tokens};
 
-use super::{BATCH, LIBRARY_BATCH, Model, State, config, handed, library, library_config, taken};
+use super::{
+    BATCH, LIBRARY_BATCH, Model, State, config, from_library_state, library, library_config, to_library_state,
+};
 
 pub(crate) fn weights(dtype: DType) -> Weights {
     Weights::of(dtype, |vb| Model::new(&config(), vb))
@@ -39,10 +41,10 @@ pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &
         assert_close(&last, &expected.i((.., prompt - 1)).unwrap(), "the last of the prompt");
 
         // Each model continues from the other's state.
-        let (mut handed, mut taken) = (handed(&state), taken(&their_state));
+        let (mut from_ours, mut from_theirs) = (to_library_state(&state), from_library_state(&their_state));
         let expected = walk(&theirs, &rest, &mut their_state);
-        assert_close(&walk(&theirs, &rest, &mut handed), &expected, "the library from our state");
-        assert_close(&ours.forward(&rest, &mut taken).unwrap(), &expected, "ours from the library's state");
+        assert_close(&walk(&theirs, &rest, &mut from_ours), &expected, "the library from our state");
+        assert_close(&ours.forward(&rest, &mut from_theirs).unwrap(), &expected, "ours from the library's state");
         for step in 0..3 {
             let token = rest.narrow(1, step, 1).unwrap();
             let logits = ours.forward_last(&token, &mut state).unwrap();
@@ -50,7 +52,7 @@ pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &
         }
         let last = |state: &State| Tensor::stack(&state.hs(), 0).unwrap();
         assert_close(&last(&state), &Tensor::stack(&their_state.hs, 0).unwrap(), "states");
-        assert_close(&last(&taken), &last(&state), "states");
+        assert_close(&last(&from_theirs), &last(&state), "states");
     }
 }
 
@@ -96,7 +98,7 @@ fn ids_and_states_that_do_not_fit_are_refused() {
 }
 
 /// Asserts that a model of these sizes is rejected with an error that names the option.
-pub(crate) fn refused(config: super::Config, option: &str) {
+pub(crate) fn assert_rejected(config: super::Config, option: &str) {
     let error = Model::new(&config, weights(DType::F32).file()).err().unwrap().to_string();
     assert!(error.contains(option), "{error}");
 }

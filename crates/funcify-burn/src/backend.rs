@@ -96,7 +96,9 @@ impl Backend for Burn {
             DType::U8 if self.storage_dtype(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
                 Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
             }
-            DType::F16 if self.storage_dtype(dtype) != dtype => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
+            DType::F16 if self.storage_dtype(dtype) != dtype => {
+                on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32())
+            }
             DType::BF16 if self.storage_dtype(dtype) != dtype => {
                 on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32())
             }

@@ -7,7 +7,7 @@ use funcify_core::error::BackendError;
 use funcify_core::{DType, HostTensor, Storage};
 
 use crate::device::Burn;
-use crate::kinds::{Tensor, to_kernel_form, read, sizes};
+use crate::kinds::{Tensor, read, sizes, to_kernel_form};
 
 /// Uploads a host tensor, in the form that kernels accept ([`crate::kinds::to_kernel_form`]).
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {

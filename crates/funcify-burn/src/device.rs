@@ -110,8 +110,13 @@ impl Burn {
         ];
         let missing = optional.iter().filter(|(_, dtype, _)| !device.supports_dtype(*dtype));
         unsupported_dtypes.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
-        let abilities =
-            Abilities { unsupported_dtypes, max_rank: Some(8), host_memory: false, bytes: false, ..Abilities::default() };
+        let abilities = Abilities {
+            unsupported_dtypes,
+            max_rank: Some(8),
+            host_memory: false,
+            bytes: false,
+            ..Abilities::default()
+        };
         Burn::new(device, "burn-wgpu", abilities)
     }
 

@@ -212,7 +212,7 @@ mod tests {
     use burn::backend::ops::IntTensorOps;
 
     use super::*;
-    use crate::kinds::{slices_along, expand, slice};
+    use crate::kinds::{expand, slice, slices_along};
 
     fn devices() -> Vec<Burn> {
         vec![

@@ -75,7 +75,9 @@ impl Compiled<Tensor> for Loop {
 fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s [E], BackendError> {
     let range = tensor.layout().contiguous_offsets();
     match (storage, range) {
-        (Storage::Cpu(storage), Some((start, end))) => Ok(&storage.as_slice::<E>().map_err(without_backtrace)?[start..end]),
+        (Storage::Cpu(storage), Some((start, end))) => {
+            Ok(&storage.as_slice::<E>().map_err(without_backtrace)?[start..end])
+        }
         _ => Err("a tensor is not contiguous in host memory".into()),
     }
 }

@@ -183,8 +183,11 @@ impl Differentiable {
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         let at = place(self.graph().name());
         let (graph, candle, compile) = (self.graph(), self.primal.backend(), self.primal.options());
-        let results =
-            self.tracked.run_tracked(&at, ProgramSource { graph, candle, compile, policy: self.policy.as_ref() }, arguments);
+        let results = self.tracked.run_tracked(
+            &at,
+            ProgramSource { graph, candle, compile, policy: self.policy.as_ref() },
+            arguments,
+        );
         let results = results.unwrap_or_else(|| {
             let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
             self.primal.call(&values)
@@ -333,7 +336,11 @@ fn attach_results(
         BackwardInput::Output(index) => BackwardArgument::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
-            BackwardArgument::Cotangent(number.expect("only float outputs have cotangents"), result.shape().clone(), result.dtype())
+            BackwardArgument::Cotangent(
+                number.expect("only float outputs have cotangents"),
+                result.shape().clone(),
+                result.dtype(),
+            )
         }
     });
     // Set only here.

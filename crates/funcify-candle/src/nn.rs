@@ -64,7 +64,12 @@ impl Layer {
         let Some(batch) = dims.iter().position(|dim| *dim == Dim::from("B")) else {
             let found = layer.graph.input_type(0).to_string();
             let fix = "name the batch axis `B`, as funcify's layers do";
-            return Err(errors::into_candle(place(layer.graph.name()).mismatch("the sequence", "an axis `B`", found, fix)));
+            return Err(errors::into_candle(place(layer.graph.name()).mismatch(
+                "the sequence",
+                "an axis `B`",
+                found,
+                fix,
+            )));
         };
         let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
         Ok(Layer { function, states, parameters, batch, dtype, candle })

@@ -37,7 +37,12 @@ fn search(arguments: &Arguments) -> Result<()> {
 }
 
 /// Finds the first patch that changes the program's results, and returns it with its position.
-fn find_wrong_patch(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64) -> Result<Option<(usize, Patched)>> {
+fn find_wrong_patch(
+    graph: &Graph,
+    inputs: &[HostTensor],
+    patches: usize,
+    tolerance: f64,
+) -> Result<Option<(usize, Patched)>> {
     let expected = evaluate(graph, inputs);
     let rewritten = |count: usize| graph.rewritten_with(&RewriteOptions::new().stop_after(count).texts());
     let number = first_wrong(patches, |count| -> Result<bool> {

@@ -3,7 +3,7 @@
 use funcify::DType;
 use funcify::dispatch::{Compiles, Executor};
 use funcify::ops::{CONTROL_FLOW, all_names};
-use funcify_conformance::support::{OpProgram, Support, op_programs, determine_support};
+use funcify_conformance::support::{OpProgram, Support, determine_support, op_programs};
 
 use super::*;
 
@@ -125,7 +125,8 @@ fn describe_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Resu
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for program in programs.iter().filter(|program| program.op == op && backend.unsupported(program.dtype, 1).is_none())
     {
-        let support = determine_support(backend, program).map_err(|error| anyhow!("{op}, {}: {error}", program.dtype))?;
+        let support =
+            determine_support(backend, program).map_err(|error| anyhow!("{op}, {}: {error}", program.dtype))?;
         let way = match support {
             Support::Native => "native",
             Support::Fallback => "fallback",

@@ -86,7 +86,10 @@ fn print_table(all: &BTreeMap<&'static str, Summary>) {
     let (mut declined, mut skipped) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     for (family, summary) in all {
         let Summary { programs, refused, runs, compiled, explained_by_rounding, wrong, .. } = summary;
-        println!("{family:<26}{programs:>9}{refused:>9}{runs:>9}{compiled:>9}{explained_by_rounding:>9}{:>7}", wrong.len());
+        println!(
+            "{family:<26}{programs:>9}{refused:>9}{runs:>9}{compiled:>9}{explained_by_rounding:>9}{:>7}",
+            wrong.len()
+        );
         summary.declined.iter().for_each(|(why, count)| *declined.entry(why).or_default() += count);
         summary.skipped.iter().for_each(|(why, count)| *skipped.entry(why).or_default() += count);
     }

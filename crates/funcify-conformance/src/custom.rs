@@ -34,7 +34,8 @@ use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 /// Returns a description of the problem if the op does not accept the operands or one of its rules fails.
 pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>]) -> Result<Vec<Case>, String> {
     let op = op.into();
-    let uses: Vec<OpUse> = operands.iter().map(|operands| OpUse { op: op.clone(), operands: operands.clone() }).collect();
+    let uses: Vec<OpUse> =
+        operands.iter().map(|operands| OpUse { op: op.clone(), operands: operands.clone() }).collect();
     let mut all = vec![case_of(CATEGORY, name, 1.0, &uses)?];
     for case in cases_on_lanes(&all[0])? {
         let name = case.name.replacen("vmap/", "custom/", 1);

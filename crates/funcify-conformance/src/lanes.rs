@@ -90,7 +90,8 @@ fn batched_case(case: &Case, suffix: &str, mapped: &[bool]) -> Result<Option<Cas
     let axes: Vec<Option<i64>> = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
     let graph = case.graph.vmap(lanes.len(), VmapOptions::new().in_axes(axes));
     let graph = graph.map_err(|error| format!("case `{name}`: {error}"))?;
-    let results = evaluate_lanes_one_by_one(&case.graph, &lanes).ok_or_else(|| format!("case `{name}`: a lane has no results"))?;
+    let results = evaluate_lanes_one_by_one(&case.graph, &lanes)
+        .ok_or_else(|| format!("case `{name}`: a lane has no results"))?;
     let expected = results.into_iter().zip(outputs);
     let expected = expected.map(|(lanes, one)| ExpectedOutput { rtol: one.rtol, atol: one.atol, ..lanes }).collect();
     let (category, inputs) = ("vmap".to_string(), arguments(&lanes, mapped));

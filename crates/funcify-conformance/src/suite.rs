@@ -123,7 +123,9 @@ fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
             dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$') || bounded.contains(*symbol))
         };
         let has_bound = match &node.op {
-            Op::Scan(scan) if scan.steps_operand => depends_on_known_sizes(graph, node.inputs[0], &|dim| is_known(dim, bounded)),
+            Op::Scan(scan) if scan.steps_operand => {
+                depends_on_known_sizes(graph, node.inputs[0], &|dim| is_known(dim, bounded))
+            }
             Op::Scan(scan) => is_known(&scan.steps, bounded),
             Op::While(op) => op.bound.is_some(),
             _ => true,
@@ -142,7 +144,9 @@ fn depends_on_known_sizes(graph: &Graph, value: ValueId, is_known: &dyn Fn(&Dim)
     node.is_some_and(|node| match &node.op {
         Op::Constant(_) => true,
         Op::Size(size) => is_known(&size.dim),
-        Op::Unary(_) | Op::Binary(_) | Op::Cast(_) => node.inputs.iter().all(|input| depends_on_known_sizes(graph, *input, is_known)),
+        Op::Unary(_) | Op::Binary(_) | Op::Cast(_) => {
+            node.inputs.iter().all(|input| depends_on_known_sizes(graph, *input, is_known))
+        }
         _ => false,
     })
 }

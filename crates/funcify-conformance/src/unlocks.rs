@@ -27,7 +27,8 @@ pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock>
     let mut unlocks = Vec::new();
     loop {
         let counts = count_needs(&left);
-        let most = counts.iter().max_by_key(|(need, (cases, only_need))| (*only_need, *cases, std::cmp::Reverse(**need)));
+        let most =
+            counts.iter().max_by_key(|(need, (cases, only_need))| (*only_need, *cases, std::cmp::Reverse(**need)));
         let Some((&need, &(_, newly_unlocked))) = most else { return unlocks };
         let (cases, only_need) = all[need];
         unlocks.push(Unlock { need: need.to_string(), cases, only_need, newly_unlocked });
@@ -69,8 +70,10 @@ mod tests {
             [vec!["exp"], vec!["exp", "sum"], vec!["exp", "sum"], vec!["sin"], vec!["sin"], vec!["sin", "sum"], vec![]];
         let cases = cases.map(|needs| needs.into_iter().map(str::to_string).collect::<Vec<_>>());
         let unlocks = unlocks(cases.iter().map(Vec::as_slice));
-        let counts: Vec<_> =
-            unlocks.iter().map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.only_need, unlock.newly_unlocked)).collect();
+        let counts: Vec<_> = unlocks
+            .iter()
+            .map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.only_need, unlock.newly_unlocked))
+            .collect();
         // After `sin`, `exp` and `sum` unlock one case each, and the name breaks the tie; the last unlocks the rest.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
         let total: usize = unlocks.iter().map(|unlock| unlock.newly_unlocked).sum();

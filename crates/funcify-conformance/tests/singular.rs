@@ -286,7 +286,11 @@ fn check(functions: &[Elementwise], orders: usize) {
     for function in functions {
         let points: Vec<Vec<f64>> = match function.operands {
             1 => function.trial_operands.iter().map(|x| vec![*x]).collect(),
-            _ => function.trial_operands.iter().flat_map(|x| function.trial_operands.iter().map(|y| vec![*x, *y])).collect(),
+            _ => function
+                .trial_operands
+                .iter()
+                .flat_map(|x| function.trial_operands.iter().map(|y| vec![*x, *y]))
+                .collect(),
         };
         let (faults, [decided, open]) = faults(function, &points, orders);
         println!("{}: {decided} decided, {open} open, {} faults", function.name, faults.len());

@@ -125,20 +125,14 @@ fn a_size_that_no_input_has_is_marked() {
     let header = "%l: f32[] = scan {steps=";
     let caret = |line: &str, column: usize| format!("\n  >   {line}\n    {}^", " ".repeat(column + 2));
     let marked = caret(&format!("{header}N}} {{"), header.len());
-    assert_rejected(
-        &text("N", "T"),
-        &["expected: a size of an input: T", found, fix, "line 3, column 27", &marked],
-    );
+    assert_rejected(&text("N", "T"), &["expected: a size of an input: T", found, fix, "line 3, column 27", &marked]);
     assert_rejected(&text("T", "N"), &[found, "line 8, column 11"]);
     let time = |header: &str| text(header, "2").replace("f32[T]", "f32[Time]");
     assert_rejected(
         &time("Tmie"),
         &["`Tmie`, which has no size", "write `Time`, or add an input with the size `Tmie`"],
     );
-    assert_rejected(
-        &text("N", "2").replace("f32[T]", "f32[3]"),
-        &["expected: a number: no input has a named size"],
-    );
+    assert_rejected(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a named size"]);
 }
 
 /// A name without its `@`, and a misnamed step index.

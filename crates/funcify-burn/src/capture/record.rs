@@ -159,7 +159,9 @@ impl Closure<'_> {
                 let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
                 let outputs = (self.body)(&on_device, inputs.clone()).and_then(|outputs| {
                     let ids = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
-                    let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign_result_error(self.at, index, ty)));
+                    let ids = ids
+                        .enumerate()
+                        .map(|(index, (id, ty))| id.ok_or_else(|| foreign_result_error(self.at, index, ty)));
                     let ids = ids.collect::<Result<Vec<TensorId>>>();
                     ids.map(|ids| (ids, outputs))
                 });

@@ -271,7 +271,9 @@ impl Scan {
         let steps = counts.next().ok_or_else(|| step_count_error("neither sequences nor a length are given".into()))?;
         match counts.find(|count| *count != steps) {
             None => Ok(steps),
-            Some(other) => Err(step_count_error(format!("{steps} steps are requested, but a sequence has {other} rows"))),
+            Some(other) => {
+                Err(step_count_error(format!("{steps} steps are requested, but a sequence has {other} rows")))
+            }
         }
     }
 

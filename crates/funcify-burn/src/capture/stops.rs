@@ -173,7 +173,12 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
 
 /// Returns the operands and results that gradients reach, given these stops. Two matches for which these are equal have
 /// equal gradients.
-pub(super) fn live_places(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stops: &BTreeSet<Stop>) -> BTreeSet<Stop> {
+pub(super) fn live_places(
+    ops: &[OperationIr],
+    results: &[TensorId],
+    tape: &Edges,
+    stops: &BTreeSet<Stop>,
+) -> BTreeSet<Stop> {
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut leads: HashSet<TensorId> = tape.leaves.values().copied().collect();
     let mut open: Vec<Vec<Operand>> = Vec::with_capacity(ops.len());

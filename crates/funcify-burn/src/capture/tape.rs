@@ -154,7 +154,8 @@ pub(super) fn record_backward(results: &[Tensor]) -> Edges {
     let of_leaf = |leaf: &Tensor| as_taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
     let leaves = leaves.iter().filter_map(of_leaf).collect();
     let results = results.iter().cloned().enumerate().map(|(index, result)| (result, RootPlace::Result(index)));
-    let roots: Vec<(Tensor, RootPlace)> = results.chain(mark_roots).filter(|(root, _)| root.dtype().is_float()).collect();
+    let roots: Vec<(Tensor, RootPlace)> =
+        results.chain(mark_roots).filter(|(root, _)| root.dtype().is_float()).collect();
     let watched = run_backward(&roots);
     let named = roots.iter().filter_map(|(root, place)| {
         let node = as_taped(root).filter(|taped| taped.is_tracked()).map(|taped| taped.id().value);
@@ -168,7 +169,8 @@ pub(super) fn record_backward(results: &[Tensor]) -> Edges {
 /// Runs Burn's backward pass from these tensors.
 fn run_backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     let watched = Arc::new(Mutex::new(Watched::default()));
-    let tracked: Vec<&Taped> = roots.iter().filter_map(|(root, _)| as_taped(root)).filter(|it| it.is_tracked()).collect();
+    let tracked: Vec<&Taped> =
+        roots.iter().filter_map(|(root, _)| as_taped(root)).filter(|it| it.is_tracked()).collect();
     let Some(first) = tracked.first() else {
         return Watched::default();
     };
@@ -180,7 +182,8 @@ fn run_backward(roots: &[(Tensor, RootPlace)]) -> Watched {
         let seed = Seed { root: root.primitive().clone(), watched };
         let before = last.take().unwrap_or_else(|| Taped::new(first.primitive().clone()));
         let value = first.primitive().clone();
-        let joined = match JoinRoots.prepare::<NoCheckpointing>([root.node(), before.node()]).compute_bound().stateful() {
+        let joined = match JoinRoots.prepare::<NoCheckpointing>([root.node(), before.node()]).compute_bound().stateful()
+        {
             OpsKind::Tracked(prepared) => prepared.finish(seed, value),
             OpsKind::UnTracked(prepared) => prepared.finish(value),
         };

@@ -112,7 +112,11 @@ impl<M: Module> Weights for &M {
             false => replace_parameters(at, self.valid(), plain.collect())?,
         };
         let module = module.to_device(&device.clone().without_autodiff());
-        if device.is_autodiff() { Ok(replace_parameters(at, module, given)?.map(&mut StripAutodiff)) } else { Ok(module) }
+        if device.is_autodiff() {
+            Ok(replace_parameters(at, module, given)?.map(&mut StripAutodiff))
+        } else {
+            Ok(module)
+        }
     }
 }
 

@@ -79,8 +79,9 @@ fn param<const D: usize>(
     device: &Device,
 ) -> Result<Param<Tensor<D>>> {
     let shape = parameter.shape.as_slice();
-    let burn_dtype =
-        burn::tensor::DType::from(dtypes::float(burn.storage_dtype(dtype)).map_err(|source| device_error(at, "burn", source))?);
+    let burn_dtype = burn::tensor::DType::from(
+        dtypes::float(burn.storage_dtype(dtype)).map_err(|source| device_error(at, "burn", source))?,
+    );
     let options = (device, burn_dtype);
     let tensor = match &parameter.init {
         Init::Uniform(bound) => Tensor::random(shape, Distribution::Uniform(-bound, *bound), options),

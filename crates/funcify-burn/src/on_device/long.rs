@@ -18,7 +18,12 @@ const BLOCK: usize = 512;
 const SEQUENTIAL_BLOCK: usize = 4096;
 
 /// Reduces a tensor along an axis, which stays with size 1. `reduce` handles axes that are not long.
-pub(crate) fn reduce_long_axis(burn: &Burn, x: Tensor, axis: usize, reduce: &dyn Fn(Tensor, usize) -> Outcome) -> Outcome {
+pub(crate) fn reduce_long_axis(
+    burn: &Burn,
+    x: Tensor,
+    axis: usize,
+    reduce: &dyn Fn(Tensor, usize) -> Outcome,
+) -> Outcome {
     let mut shape = sizes(&x);
     let len = shape[axis];
     if burn.in_host_memory() || len <= MAX_REDUCTION {

@@ -17,7 +17,7 @@ use funcify_core::ops::{ReduceKind, ScatterMode};
 
 use crate::device::Burn;
 use crate::dtypes;
-use crate::kinds::{Kind, Outcome, Tensor, slices_along, join, kind, mask_where, sizes, slice};
+use crate::kinds::{Kind, Outcome, Tensor, join, kind, mask_where, sizes, slice, slices_along};
 
 pub(crate) use bits::{count_leading_zeros, popcount, shift_left, shift_right_arithmetic, shift_right_logical};
 pub(crate) use float_bits::{bitcast, copysign, next_after};

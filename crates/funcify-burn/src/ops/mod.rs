@@ -56,7 +56,7 @@ mod prelude {
 
     pub(super) use crate::device::{Burn, Call};
     pub(super) use crate::kinds::{
-        Kind, Outcome, Tensor, slices_along, expand, join, kind, mask_where, reshape, sizes, slice, slice_assign,
+        Kind, Outcome, Tensor, expand, join, kind, mask_where, reshape, sizes, slice, slice_assign, slices_along,
     };
     pub(super) use crate::ops::{check_output, clamp_indices, empty_axis, with_bools_as_bytes};
     pub(super) use crate::{on_device, on_host};

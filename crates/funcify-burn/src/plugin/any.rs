@@ -112,7 +112,9 @@ impl AnyTensor {
         if kinds::rank(&self.0) == D {
             return Ok(BurnTensor::from_dispatch(self.0));
         }
-        kinds::resized(self.0, &[1]).map(BurnTensor::from_dispatch).map_err(|source| device_error(&at(), "burn", source))
+        kinds::resized(self.0, &[1])
+            .map(BurnTensor::from_dispatch)
+            .map_err(|source| device_error(&at(), "burn", source))
     }
 
     /// Returns whether the tensor has this rank and kind, or is a scalar that can become a vector of one element.
@@ -130,7 +132,8 @@ impl AnyTensor {
         let at = Place::new("into_host", Site::caller());
         let burn = Burn::of(&self.device())?;
         let to_error = |source| device_error(&at, burn.name(), source);
-        let dtype = self.dtype().ok_or_else(|| to_error(format!("funcify has no dtype {:?}", self.0.dtype()).into()))?;
+        let dtype =
+            self.dtype().ok_or_else(|| to_error(format!("funcify has no dtype {:?}", self.0.dtype()).into()))?;
         burn.download(&without_autodiff(self.0), dtype).map_err(to_error)
     }
 

@@ -11,7 +11,7 @@ use funcify_runtime::{Backend, Cache, Report};
 
 use super::any::{AnyTensor, without_autodiff};
 use super::derivative::Derivative;
-use super::node::{Pull, TapeOp, is_tracked, add_to_tape};
+use super::node::{Pull, TapeOp, add_to_tape, is_tracked};
 use super::options::DifferentiableOptions;
 use super::tensors::{Tensors, leaves_of, structure};
 use super::{device_error, for_caller, misfit};
@@ -184,7 +184,9 @@ impl Differentiable {
         let of_tracked = of_tracked.map(|(index, argument)| (index, argument.as_dispatch().clone()));
         let of_tracked: Vec<(usize, Tensor)> = of_tracked.collect();
         let plain = arguments.into_iter().map(|argument| without_autodiff(argument.into_dispatch())).enumerate();
-        let plain = plain.map(|(index, argument)| self.with_input_rank(at, index, argument)).collect::<Result<Vec<Tensor>>>()?;
+        let plain = plain
+            .map(|(index, argument)| self.with_input_rank(at, index, argument))
+            .collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
         // The call itself reports a wrong number of arguments.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
@@ -195,7 +197,8 @@ impl Differentiable {
             let forward = self.forward(&device)?;
             let results = forward.call(&plain)?;
             lock(&self.last).0 = Some(CalledPrograms::Forward(forward));
-            let results = results.into_iter().map(|result| scalar_to_vector(at, burn, result)).collect::<Result<_>>()?;
+            let results =
+                results.into_iter().map(|result| scalar_to_vector(at, burn, result)).collect::<Result<_>>()?;
             return self.put_on_tape(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
         };
         let operands = of_tracked.into_iter().filter(|(index, _)| derivative.programs.differentiated[*index]);

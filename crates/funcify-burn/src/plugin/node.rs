@@ -213,7 +213,8 @@ where
     let links = operands.len().div_ceil(MAX_OPERANDS - 1);
     for (number, operands) in operands.chunks(MAX_OPERANDS - 1).enumerate() {
         let result = only.filter(|_| number + 1 == links);
-        let part = Part { shared: shared.clone(), first: number * (MAX_OPERANDS - 1), operands: operands.len(), result };
+        let part =
+            Part { shared: shared.clone(), first: number * (MAX_OPERANDS - 1), operands: operands.len(), result };
         let value = result.map(|result| primitive::<V>(results[result].clone()));
         let link = match operands.len() + usize::from(last.is_some()) {
             1 => link::<V, C, 1>,

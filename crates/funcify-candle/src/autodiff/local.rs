@@ -13,13 +13,17 @@ pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
 
 /// Computes the gradients of every `Var` that the outputs depend on, for these cotangents. Outputs without a graph,
 /// and those without a cotangent, add nothing.
-pub(crate) fn compute_gradients<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<GradStore> {
+pub(crate) fn compute_gradients<'a>(
+    outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
+) -> Result<GradStore> {
     let given = outputs.into_iter().filter(|(_, cotangent)| cotangent.is_some());
     join_outputs(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
 /// Returns one tensor that depends on all outputs that have a graph, if any.
-pub(crate) fn join_outputs<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<Option<Tensor>> {
+pub(crate) fn join_outputs<'a>(
+    outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
+) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
     // The gradient of an output's token is the cotangent.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {

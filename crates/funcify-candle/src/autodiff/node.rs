@@ -57,7 +57,9 @@ pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: 
     }
     let token = |(index, input): (usize, &Tensor)| {
         let node = node.clone();
-        record(input, "funcify-input", ForwardResult::Tokens(1), move |input, tickets| node.take_gradient(index, input, tickets))
+        record(input, "funcify-input", ForwardResult::Tokens(1), move |input, tickets| {
+            node.take_gradient(index, input, tickets)
+        })
     };
     let tokens = inputs.iter().enumerate().map(token).collect::<Result<Vec<_>>>()?;
     let (tokens, of_hub) = (Tensor::cat(&tokens, 0)?, node.clone());
@@ -133,7 +135,8 @@ impl Node {
         match gradient {
             Some(gradient) => {
                 let at = self.at.clone();
-                record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order_error(&at))).map(Some)
+                record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order_error(&at)))
+                    .map(Some)
             }
             // A variable that no gradient reaches has none, so that an optimiser leaves it unchanged.
             None if input.is_variable() => Ok(None),

@@ -2,7 +2,7 @@
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 
-use super::storage::{Handover, DeviceStorage, zero_tokens};
+use super::storage::{DeviceStorage, Handover, zero_tokens};
 
 /// The forward result of an op.
 pub(super) enum ForwardResult {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use funcify_core::cancel::{ActiveHandles, Progress};
 
 use super::record::{Traced, fingerprints, is_same};
-use super::steps::{Operand, ForwardRun, Steps};
+use super::steps::{ForwardRun, Operand, Steps};
 use super::*;
 use crate::autodiff::local::{self, Sum};
 use crate::autodiff::node::attach;
@@ -111,7 +111,13 @@ impl BackwardData {
     }
 
     /// Reruns a segment, each step between leaves of its own.
-    fn rerun_segment(&self, range: Range<usize>, start: &[Tensor], end: &[Tensor], captured: &[Tensor]) -> Result<Vec<Traced>> {
+    fn rerun_segment(
+        &self,
+        range: Range<usize>,
+        start: &[Tensor],
+        end: &[Tensor],
+        captured: &[Tensor],
+    ) -> Result<Vec<Traced>> {
         let mut segment: Vec<Traced> = Vec::with_capacity(range.len());
         let mut carry = start.to_vec();
         let watch = ActiveHandles::current();
@@ -119,7 +125,8 @@ impl BackwardData {
             watch.check(&self.steps.at, Progress::Steps(step)).map_err(errors::candle)?;
             let traced = self.steps.trace_step(step, &carry, captured);
             let again = " when rerun for the gradient";
-            let traced = traced.map_err(|error| errors::without_backtrace(error).context(self.steps.failure_context(step, again)))?;
+            let traced = traced
+                .map_err(|error| errors::without_backtrace(error).context(self.steps.failure_context(step, again)))?;
             let given = fingerprints(&traced.ys).collect::<Result<Vec<_>>>()?;
             let first = step * given.len();
             if self.run.record.fingerprints.get(first..first + given.len()) != Some(&given) {

@@ -228,7 +228,8 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
 
 /// Returns the number of steps, after checking that the sequences and the options agree.
 fn step_count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
-    let step_count_error = |reason, fix: &str| errors::into_candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });
+    let step_count_error =
+        |reason, fix: &str| errors::into_candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });
     let mut rows = options.length.map(|length| (length, "`ScanOptions::length`".to_string()));
     for (xs, name) in sequences.iter().zip(names) {
         let Some(size) = xs.dims().get(options.axis).copied() else {

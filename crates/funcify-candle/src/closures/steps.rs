@@ -80,7 +80,11 @@ pub(super) struct ForwardRun {
 
 impl Steps {
     /// Runs the steps from these carries while `has_more` returns `true`.
-    pub(super) fn forward(&self, init: &[Operand], has_more: &dyn Fn(usize, &[Tensor]) -> Result<bool>) -> Result<ForwardRun> {
+    pub(super) fn forward(
+        &self,
+        init: &[Operand],
+        has_more: &dyn Fn(usize, &[Tensor]) -> Result<bool>,
+    ) -> Result<ForwardRun> {
         let keeps_graphs = matches!(self.keep, Keep::Graphs);
         let captured = self.captured.iter();
         let captured = captured.map(|operand| if keeps_graphs { operand.leaf() } else { Ok(operand.value.clone()) });
@@ -99,7 +103,8 @@ impl Steps {
             } else {
                 self.run_step(step, &carry, &run.captured)
             };
-            let traced = traced.map_err(|error| errors::without_backtrace(error).context(self.failure_context(step, "")))?;
+            let traced =
+                traced.map_err(|error| errors::without_backtrace(error).context(self.failure_context(step, "")))?;
             captured_vars.collect(&self.at, step, &traced, &run.captured)?;
             if step > 0 && traced.ys.len() != run.ys.len() {
                 let expected = format!("{} leaves, as in step 0", run.ys.len());

@@ -6,7 +6,7 @@ use candle_core::DType;
 
 use super::pad::interleave;
 use super::prelude::*;
-use super::slice::{take_every, narrow};
+use super::slice::{narrow, take_every};
 
 funcify!(Candle, ops::Conv, |call, [x, kernel]| conv(&call, &x, &kernel));
 
@@ -50,7 +50,13 @@ fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
 }
 
 /// Computes the convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
-fn convolve_by_columns(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor, groups: usize, shape: &[usize]) -> Outcome {
+fn convolve_by_columns(
+    call: &Call<'_, ops::Conv>,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    shape: &[usize],
+) -> Outcome {
     let mut columns = vec![x.clone()];
     for (spatial, (stride, dilation)) in call.op.strides.iter().zip(&call.op.dilation).enumerate() {
         let axis = spatial + 2;

@@ -1,7 +1,7 @@
 //! `gather`: Candle's own, with clamped indices.
 
 use super::prelude::*;
-use super::take::{clamp_indices, check_not_empty};
+use super::take::{check_not_empty, clamp_indices};
 
 funcify!(Candle, ops::Gather, |call, [x, indices]| gather(&call, &x, &indices));
 

@@ -36,7 +36,8 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     if own && left.rank() == 2 {
         return Ok(multiply(&with_nonzero_strides(left)?, &with_nonzero_strides(right)?, shape)?);
     }
-    let [left, right] = [merge_batch_axes(&with_nonzero_strides(left)?)?, merge_batch_axes(&with_nonzero_strides(right)?)?];
+    let [left, right] =
+        [merge_batch_axes(&with_nonzero_strides(left)?)?, merge_batch_axes(&with_nonzero_strides(right)?)?];
     // One right matrix for all batches of the left: one tall product. (Candle decides so without checking strides.)
     let is_shared = right.stride()[0] == 0;
     let left = if is_shared { left.contiguous()? } else { left };

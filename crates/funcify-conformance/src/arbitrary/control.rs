@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Shape, associative_scan_with, checkpoint, scan_until_with, while_loop_bounded};
 
-use super::program_builder::{Entry, ProgramBuilder, MAX_CARRY};
+use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
 /// Adds a while loop that counts its steps, so that it ends.
 pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {

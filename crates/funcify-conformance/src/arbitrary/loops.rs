@@ -3,7 +3,7 @@
 use funcify::prelude::*;
 use funcify::{MapOptions, map_with, scan_until_with};
 
-use super::program_builder::{Entry, ProgramBuilder, MAX_CARRY};
+use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
 impl ProgramBuilder<'_> {
     /// Picks the initial carries of a loop: one or two floats, and sometimes an integer and a boolean.
@@ -28,7 +28,10 @@ impl ProgramBuilder<'_> {
 
     /// Returns the carries as parameters of a body.
     pub(super) fn state_entries(states: &[Value]) -> Vec<Entry> {
-        states.iter().map(|state| ProgramBuilder::entry(*state, if state.dtype() == DType::F64 { MAX_CARRY } else { 9.0 })).collect()
+        states
+            .iter()
+            .map(|state| ProgramBuilder::entry(*state, if state.dtype() == DType::F64 { MAX_CARRY } else { 9.0 }))
+            .collect()
     }
 
     /// Computes the next value of a carry.

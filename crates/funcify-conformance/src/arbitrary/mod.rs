@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use funcify::{Error, Graph, Sizes, Symbol};
 
-pub use choices::{Choices, splitmix64, shrink_tape};
+pub use choices::{Choices, shrink_tape, splitmix64};
 use program_builder::ProgramBuilder;
 pub use rules::Rules;
 pub use test_program::{TestProgram, arguments};

@@ -204,7 +204,8 @@ impl<'a> ProgramBuilder<'a> {
     pub(super) fn add(&mut self, value: Value, bound: f64) {
         let mut value = value;
         let mut bound = bound;
-        if (self.elements(value) > MAX_ELEMENTS || value.rank() > 3) && value.rank() > 0 && value.dtype() != DType::Bool {
+        if (self.elements(value) > MAX_ELEMENTS || value.rank() > 3) && value.rank() > 0 && value.dtype() != DType::Bool
+        {
             (value, bound) = (value.sum(0), 3.0 * bound);
         }
         let ty = value.ty();

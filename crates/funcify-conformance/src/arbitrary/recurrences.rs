@@ -8,7 +8,7 @@ use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::recurrence::{self, MitMot, State, Step};
 use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, apply, concat};
 
-use super::program_builder::{Entry, ProgramBuilder, MAX_CARRY};
+use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
 /// A handle of a recurrence, by its kind and number of taps.
 enum Handle {

@@ -69,8 +69,9 @@ fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value
     let mut bounds = Vec::new();
     let graph = Graph::build("function", |g| {
         let inputs = declared.into_iter().enumerate();
-        let inputs: Vec<Entry> =
-            inputs.map(|(index, (ty, bound))| ProgramBuilder::entry(g.input(&format!("a{index}"), ty), bound)).collect();
+        let inputs: Vec<Entry> = inputs
+            .map(|(index, (ty, bound))| ProgramBuilder::entry(g.input(&format!("a{index}"), ty), bound))
+            .collect();
         builder.build_body(inputs.clone(), |builder| {
             // The result depends on each argument.
             let mut shares = builder.number();

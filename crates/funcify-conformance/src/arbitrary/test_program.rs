@@ -69,7 +69,9 @@ pub(super) const MAX_ARGUMENT: f64 = 1.2;
 /// Returns arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, booleans.
 pub fn arguments(types: &[TensorType], sizes: &Sizes, seed: u64) -> Result<Vec<HostTensor>, String> {
     let types = types.iter().enumerate();
-    types.map(|(index, ty)| tensor(ty, sizes, splitmix64(seed.wrapping_mul(64).wrapping_add(index as u64 + 1)))).collect()
+    types
+        .map(|(index, ty)| tensor(ty, sizes, splitmix64(seed.wrapping_mul(64).wrapping_add(index as u64 + 1))))
+        .collect()
 }
 
 fn tensor(ty: &TensorType, sizes: &Sizes, seed: u64) -> Result<HostTensor, String> {

@@ -3,12 +3,19 @@
 use funcify::prelude::*;
 use funcify::{CheckpointPolicy, Disconnected, VmapOptions, grad_with, jacobian, vjp_with, vmap_with};
 
-use super::program_builder::{Entry, MAX_FLOAT, ProgramBuilder, Part};
+use super::program_builder::{Entry, MAX_FLOAT, Part, ProgramBuilder};
 
 /// Adds a gradient, a product with the Jacobian, or lanes.
 pub(super) fn transform(builder: &mut ProgramBuilder<'_>) {
-    const KINDS: [(usize, Part); 7] =
-        [(6, grad_part), (8, vmap_part), (3, vjp_part), (3, jvp_part), (2, hvp_part), (2, jacobian_part), (3, vmap_axes_part)];
+    const KINDS: [(usize, Part); 7] = [
+        (6, grad_part),
+        (8, vmap_part),
+        (3, vjp_part),
+        (3, jvp_part),
+        (2, hvp_part),
+        (2, jacobian_part),
+        (3, vmap_axes_part),
+    ];
     builder.choices.pick_weighted(&KINDS)(builder);
 }
 

@@ -2,7 +2,7 @@
 
 use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, vmap, while_loop};
 
-use super::{Programs, outputs, program, scan_outputs, carry_as_output};
+use super::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_true", "cond_false"], ["pred", "x", "w"], |[pred, x, w]| {
@@ -48,14 +48,16 @@ pub(super) const PROGRAMS: Programs = &[
         },
     ),
     &program(&["cond_in_scan", "cond_in_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) =
-            scan(init, xs, |c, x| carry_as_output(cond(c.sum(..).gt(0.0), || (c * w).tanh() - x.square(), || 0.5 * c + x)));
+        let (carry, ys) = scan(init, xs, |c, x| {
+            carry_as_output(cond(c.sum(..).gt(0.0), || (c * w).tanh() - x.square(), || 0.5 * c + x))
+        });
         outputs! { carry, ys }
     }),
     // An integer sequence selects the branch of each step.
     &program(&["switch_in_scan"], ["init", "xs", "ops"], |[init, xs, ops]| {
-        let (carry, ys) =
-            scan(init, (ops, xs), |c, (k, x)| carry_as_output(switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c])));
+        let (carry, ys) = scan(init, (ops, xs), |c, (k, x)| {
+            carry_as_output(switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c]))
+        });
         outputs! { carry, ys }
     }),
     &program(&["scan_in_cond_true", "scan_in_cond_false"], ["pred", "init", "xs"], |[pred, init, xs]| {

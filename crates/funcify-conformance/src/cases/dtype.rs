@@ -21,7 +21,8 @@ pub(super) const PROGRAMS: Programs = &[
     // Boolean carries: or, and, exclusive or.
     &program(&["bool_logic"], ["xs"], |[xs]| {
         let start = [constant(false), constant(true), constant(false)];
-        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| carry_as_output([any | x, all & x, parity ^ x]));
+        let (_, [any, all, parity]) =
+            scan(start, xs, |[any, all, parity], x| carry_as_output([any | x, all & x, parity ^ x]));
         outputs! { any, all, parity }
     }),
     // An integer sequence converted to float in the body.

@@ -3,7 +3,7 @@
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 
 use super::recurrences::stencil;
-use super::{Programs, outputs, program, scan_outputs, carry_as_output};
+use super::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["tbptt_chunks"], ["init", "xs", "w"], |[init, xs, w]| {

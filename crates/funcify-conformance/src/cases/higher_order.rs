@@ -3,7 +3,7 @@
 use funcify::{Recurrence, ScanOptions, Value, grad, hessian, jvp, scan, scan_with, while_loop};
 
 use super::recurrences::{driven, repeated, state};
-use super::{Programs, outputs, program, carry_as_output};
+use super::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["square_recurrence", "square_recurrence_f64"], ["x0"], |[x0]| outputs! { trace: squares(x0, 2) }),
@@ -25,8 +25,9 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { last }
     }),
     &program(&["reverse_scan_third_derivative"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (_, ys) =
-            scan_with(ScanOptions::new().reverse(), init, xs, |c, x| carry_as_output((c * x).tanh() + 0.5 * w * c.square()));
+        let (_, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| {
+            carry_as_output((c * x).tanh() + 0.5 * w * c.square())
+        });
         outputs! { ys }
     }),
     &program(&["coupled_third_derivative"], ["a0", "b0", "u"], |[a0, b0, u]| {

@@ -3,7 +3,7 @@
 use funcify::prelude::*;
 
 use super::while_loops::{collatz_step, newton};
-use super::{Programs, outputs, program, scan_outputs, carry_as_output};
+use super::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     // The inner loop depends only on the carry and a captured value.
@@ -41,8 +41,9 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // A reverse scan over a captured sequence in a forward scan.
     &program(&["inner_reverse_scan"], ["init", "xs", "ws"], |[init, xs, ws]| {
-        let (carry, es) =
-            scan(init, xs, |c, x| scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| carry_as_output(0.5 * d * v + x)));
+        let (carry, es) = scan(init, xs, |c, x| {
+            scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| carry_as_output(0.5 * d * v + x))
+        });
         outputs! { carry, es }
     }),
     // A mit-sot inside a scan, initialised with the outer row.

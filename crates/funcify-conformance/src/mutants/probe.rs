@@ -164,7 +164,10 @@ fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
                 return Err(format!("{} returns {found:?} instead of {expected:?}", strategy.name()));
             }
             (Err(error), Ok(_)) if !may_be_refused(&error, strategy) => {
-                return Err(format!("{} rejects a program that the reference evaluator runs: {error}", strategy.name()));
+                return Err(format!(
+                    "{} rejects a program that the reference evaluator runs: {error}",
+                    strategy.name()
+                ));
             }
             (Err(error), _) => check_message(strategy.name(), &error)?,
             _ => {}

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, Scalar, VmapOptions, evaluate};
 
-use super::{Checked, Disagreement, REORDERING_TOLERANCE, Subject, Tally, check_derived, failure, is_finite, options, check_equal};
+use super::{
+    Checked, Disagreement, REORDERING_TOLERANCE, Subject, Tally, check_derived, check_equal, failure, is_finite,
+    options,
+};
 use crate::arbitrary::is_ragged;
 
 /// Checks that `vmap` returns what the lanes return one by one.
@@ -104,7 +107,12 @@ fn stack_along(lanes: &[HostTensor], axis: usize) -> HostTensor {
 }
 
 /// Checks that the gradient of a batched program is the gradient of its lanes, summed where they share an input.
-pub(super) fn check_gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &Graph, tally: &mut Tally) -> Checked {
+pub(super) fn check_gradient_of_lanes(
+    subject: &mut Subject<'_>,
+    graph: &Graph,
+    vjp: &Graph,
+    tally: &mut Tally,
+) -> Checked {
     let property = "gradient of lanes";
     let Some(mut lanes) = check_lanes(subject, "lanes", tally)? else { return Ok(()) };
     let batched = check_derived(property, &lanes.graph, lanes.graph.vjp(.., options(&CheckpointPolicy::Recompute)))?;
@@ -149,7 +157,13 @@ pub(super) fn check_gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, 
         tally.count("lanes not finite");
         return Ok(());
     }
-    check_equal(property, &batched, &found, &expected, if subject.program.is_exact { REORDERING_TOLERANCE } else { 1e-2 })?;
+    check_equal(
+        property,
+        &batched,
+        &found,
+        &expected,
+        if subject.program.is_exact { REORDERING_TOLERANCE } else { 1e-2 },
+    )?;
     tally.count(property);
     Ok(())
 }

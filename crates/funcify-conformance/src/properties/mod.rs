@@ -146,7 +146,12 @@ impl<'a> Subject<'a> {
     }
 
     /// Sets the inputs that a derivative has in addition to those of the graph.
-    fn set_added_inputs<'t>(&mut self, derivative: &Graph, graph: &Graph, values: impl Iterator<Item = &'t HostTensor>) {
+    fn set_added_inputs<'t>(
+        &mut self,
+        derivative: &Graph,
+        graph: &Graph,
+        values: impl Iterator<Item = &'t HostTensor>,
+    ) {
         for (index, value) in (graph.inputs().len()..).zip(values) {
             self.inputs.insert(derivative.input_name(index).to_string(), value.clone());
         }
@@ -324,7 +329,8 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let jvp = check_derived(forward, &graph, graph.jvp(..))?;
     let vjp = check_derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
-    let tangents: Vec<HostTensor> = wrt.iter().map(|name| subject.another_like(&subject.inputs[name].clone())).collect();
+    let tangents: Vec<HostTensor> =
+        wrt.iter().map(|name| subject.another_like(&subject.inputs[name].clone())).collect();
     let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another_like(value)).collect();
     let of_outputs = || cotangents.iter().filter(|value| value.dtype().is_float());
     subject.set_added_inputs(&jvp, &graph, tangents.iter());
@@ -416,7 +422,13 @@ fn check_gradient_properties(
     for policy in &others.skip(skipped).take(count).collect::<Vec<_>>() {
         let other = check_derived("policies", graph, graph.vjp(.., options(policy)))?;
         let results = subject.run("policies", &other)?;
-        check_equal("policies", &other, &results, pulled, if subject.program.is_exact { REORDERING_TOLERANCE } else { 1e-2 })?;
+        check_equal(
+            "policies",
+            &other,
+            &results,
+            pulled,
+            if subject.program.is_exact { REORDERING_TOLERANCE } else { 1e-2 },
+        )?;
         tally.count("policies");
     }
     // If lanes share the result of a rule that is not linear, the rule receives the sum of their cotangents.

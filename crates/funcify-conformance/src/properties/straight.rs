@@ -5,7 +5,10 @@ use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
 use funcify::{Error, Graph};
 
-use super::{Checked, Disagreement, REORDERING_TOLERANCE, Subject, Tally, check_derived, float_inputs, options, policies, check_equal};
+use super::{
+    Checked, Disagreement, REORDERING_TOLERANCE, Subject, Tally, check_derived, check_equal, float_inputs, options,
+    policies,
+};
 use crate::arbitrary::Rules;
 
 /// The largest number of ops of a straight-line program: its third derivatives have a hundred times as many.
@@ -35,7 +38,13 @@ pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> C
 }
 
 /// Compares the derivatives of two forms of one program.
-fn check_derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level: usize, tally: &mut Tally) -> Checked {
+fn check_derivatives(
+    subject: &mut Subject<'_>,
+    graph: &Graph,
+    straight: &Graph,
+    level: usize,
+    tally: &mut Tally,
+) -> Checked {
     let property = ["straight derivative", "second straight derivative", "third straight derivative"][level - 1];
     let is_forward = subject.below(3) == 0;
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();

@@ -16,7 +16,9 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     ]);
     let sizes =
         long.map(
-            |is_long| if is_long { draft.pick(&[33, 34, 35, 33, 36, 34, 32, 4]) } else { draft.pick(&[2, 3, 2, 3, 1, 5]) },
+            |is_long| {
+                if is_long { draft.pick(&[33, 34, 35, 33, 36, 34, 32, 4]) } else { draft.pick(&[2, 3, 2, 3, 1, 5]) }
+            },
         );
     let value = draft.input(&sizes);
     let moved = permute_axes(draft, value);

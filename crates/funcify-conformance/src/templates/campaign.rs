@@ -105,7 +105,9 @@ fn run_seed(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BT
     let program = catch_unwind(AssertUnwindSafe(|| TemplateProgram::new(family, &mut choices)));
     let outcome = match &program {
         Ok(program) => program.as_ref().ok().map(|program| check(program, subjects, seed)),
-        Err(panic) => Some(Outcome { faults: vec![construction_panic(&panic_message(&**panic))], ..Outcome::default() }),
+        Err(panic) => {
+            Some(Outcome { faults: vec![construction_panic(&panic_message(&**panic))], ..Outcome::default() })
+        }
     };
     let fired = campaign.take_fired.map_or_else(Vec::new, |take_fired| take_fired());
     let wrong = outcome.as_ref().filter(|outcome| !outcome.faults.is_empty()).map(|outcome| {

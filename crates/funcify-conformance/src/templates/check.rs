@@ -224,7 +224,12 @@ pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Returns the graphs to run for a program and its derivatives, except those without finite results on the reference
 /// evaluator.
-fn build_runs(program: &TemplateProgram, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
+fn build_runs(
+    program: &TemplateProgram,
+    seed: u64,
+    inputs: u64,
+    skipped: &mut BTreeMap<&'static str, usize>,
+) -> Vec<Run> {
     let seeded = SeededProgram { program, seed, inputs };
     let mut all = Vec::new();
     let mut keep = |run: Result<Run, &'static str>| match run {

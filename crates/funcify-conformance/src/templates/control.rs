@@ -103,7 +103,8 @@ pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     let steps = draft.pick(&[2, 3, 5]);
     let rows = draft.input(&[&[steps], shape].concat());
     let (last, ys) = scan_with(draft.direction(), x, rows, |state, row| {
-        let next = cond(flag.gt(0.1), || cumulative_reduction(draft, row), || cumulative_reduction(draft, state)).tanh();
+        let next =
+            cond(flag.gt(0.1), || cumulative_reduction(draft, row), || cumulative_reduction(draft, state)).tanh();
         (next, cumulative_reduction(draft, state))
     });
     vec![chosen, carried.1, last, ys]

@@ -4,7 +4,7 @@
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
 
-use super::draft::{Draft, shape_of, shape_from, sizes_of};
+use super::draft::{Draft, shape_from, shape_of, sizes_of};
 
 /// A way to compute the next value of a carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -214,7 +214,14 @@ fn outer(
     }
 }
 
-fn move_value(draft: &Draft<'_, '_>, base: Value, other: Value, states: &[Value], rows: &[Value], shape: &[usize]) -> Value {
+fn move_value(
+    draft: &Draft<'_, '_>,
+    base: Value,
+    other: Value,
+    states: &[Value],
+    rows: &[Value],
+    shape: &[usize],
+) -> Value {
     let partner = states[draft.below(states.len())];
     let rank = shape.len();
     match draft.below(8) {

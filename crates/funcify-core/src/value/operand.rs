@@ -139,7 +139,8 @@ impl Operand {
             return fail_value(op, Site::caller(), &others, |at| {
                 let found = crate::host::print_elements(&scalar);
                 let expected = format!("a number that {dtype}, the dtype of the other operand, can represent");
-                let fix = "cast the other operand, as in `.cast(DType::F32)`, or use a number that its dtype can represent";
+                let fix =
+                    "cast the other operand, as in `.cast(DType::F32)`, or use a number that its dtype can represent";
                 at.mismatch("the number", expected, found, fix)
             });
         }

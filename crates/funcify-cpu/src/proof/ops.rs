@@ -11,7 +11,13 @@ use crate::kernels::{Binary, Fold, Unary};
 
 impl Evaluator<'_> {
     /// Evaluates an op with one result of type `ty`, on operands of the element types `dtypes`.
-    pub(super) fn compute_op(&mut self, op: &Op, ty: &TensorType, dtypes: &[DType], operands: &[Grid]) -> Meaning<Grid> {
+    pub(super) fn compute_op(
+        &mut self,
+        op: &Op,
+        ty: &TensorType,
+        dtypes: &[DType],
+        operands: &[Grid],
+    ) -> Meaning<Grid> {
         let of = dtypes.first().copied().unwrap_or(ty.dtype);
         match (op, operands) {
             (Op::Unary(op), [x]) => {

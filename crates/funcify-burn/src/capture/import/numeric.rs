@@ -72,8 +72,12 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Imported {
             let axes: Vec<i64> = op.axes.iter().map(|axis| *axis as i64).collect();
             env.get(&op.input)?.sum(funcify_core::Axes::These(axes)).reshape(shape(&op.out))
         }
-        Op::MaxDimWithIndices(op) => return reduce_axis_with_position(env, op, |x, axis| [largest(x, axis), x.argmax(axis)]),
-        Op::MinDimWithIndices(op) => return reduce_axis_with_position(env, op, |x, axis| [smallest(x, axis), x.argmin(axis)]),
+        Op::MaxDimWithIndices(op) => {
+            return reduce_axis_with_position(env, op, |x, axis| [largest(x, axis), x.argmax(axis)]);
+        }
+        Op::MinDimWithIndices(op) => {
+            return reduce_axis_with_position(env, op, |x, axis| [smallest(x, axis), x.argmin(axis)]);
+        }
         Op::TopKWithIndices(op) => {
             let (values, positions) = env.get(&op.tensor)?.top_k(op.dim as i64, op.k);
             return Some(vec![values, positions]);
@@ -146,7 +150,11 @@ fn reduce_axis(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Valu
 }
 
 /// Imports a reduction along an axis that also returns the element's position; the axis stays with size 1.
-fn reduce_axis_with_position(env: &Env, op: &ReduceDimWithIndicesOpIr, f: impl FnOnce(Value, i64) -> [Value; 2]) -> Imported {
+fn reduce_axis_with_position(
+    env: &Env,
+    op: &ReduceDimWithIndicesOpIr,
+    f: impl FnOnce(Value, i64) -> [Value; 2],
+) -> Imported {
     let [value, position] = f(env.get(&op.tensor)?, op.dim as i64);
     Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))])
 }

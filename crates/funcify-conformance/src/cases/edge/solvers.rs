@@ -164,7 +164,8 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
 
 /// Returns the results of a graph on single lanes, stacked.
 fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
-    let expected = evaluate_lanes_one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
+    let expected =
+        evaluate_lanes_one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
     let near = |output| ExpectedOutput { rtol: 2e-4, atol: 2e-5, ..output };
     Ok(Expected::Outputs(expected.into_iter().map(near).collect()))
 }

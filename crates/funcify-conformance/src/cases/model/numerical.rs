@@ -2,7 +2,7 @@
 
 use funcify::{DType, HostTensor, ScanOptions, Value, constant, full, iota, scan, scan_with, stack};
 
-use crate::cases::{Programs, outputs, program, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     // The Runge-Kutta method of order 4 for the Lotka-Volterra equations.

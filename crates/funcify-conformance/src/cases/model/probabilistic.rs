@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use funcify::{DType, Recurrence, ScanOptions, concat, iota, scan, scan_with};
 
-use crate::cases::{Programs, outputs, program, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     // Linear Gaussian filter with scalar observations and its log-likelihood.
@@ -40,7 +40,8 @@ pub(super) const PROGRAMS: Programs = &[
             (s.max(0) + b, s.argmax(0))
         });
         let last = d.argmax(0);
-        let (_, path) = scan_with(ScanOptions::new().reverse(), last, back, |state, best| carry_as_output(best.take(0, state)));
+        let (_, path) =
+            scan_with(ScanOptions::new().reverse(), last, back, |state, best| carry_as_output(best.take(0, state)));
         outputs! { score: d.max(0), path: concat(&[path, last.unsqueeze(0)], 0) }
     }),
     // GARCH(1, 1): variances and log-likelihood, from a sequence with taps -1 and 0.

@@ -2,7 +2,7 @@
 
 use funcify::{ScanOptions, Value, concat, scan, scan_with};
 
-use crate::cases::{Programs, outputs, program, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     // An Elman network over a batch.

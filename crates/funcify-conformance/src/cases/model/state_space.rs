@@ -3,7 +3,7 @@
 use funcify::{Value, associative_scan, concat, full, scan};
 
 use crate::cases::associative::affine;
-use crate::cases::{Programs, outputs, program, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     // A diagonal state space layer.

@@ -2,7 +2,9 @@
 
 use funcify::{DType, HostTensor, Value};
 
-use super::{Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, all, answer_cases, bools, floats, highest, ints, lowest};
+use super::{
+    Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, all, answer_cases, bools, floats, highest, ints, lowest,
+};
 
 pub(super) fn cases() -> Cases {
     let groups =
@@ -22,7 +24,13 @@ fn division() -> Cases {
         answer_cases("div", &FLOATS, real, |[x, y]| x / y, |d| floats(d, [INF, -INF, NAN, 2.75, -2.75])),
         answer_cases("rem", &SIGNED, signed, |[x, y]| x % y, |d| ints(d, [1, -1, 1, -1, 5, -5, 0])),
         answer_cases("rem", &UNSIGNED, unsigned, |[x, y]| x % y, |d| ints(d, [1, 1, 5])),
-        answer_cases("rem", &FLOATS, real_rem, |[x, y]| x % y, |d| floats(d, [1.5, -1.5, 1.5, -1.5, NAN, 1., NAN, -0.])),
+        answer_cases(
+            "rem",
+            &FLOATS,
+            real_rem,
+            |[x, y]| x % y,
+            |d| floats(d, [1.5, -1.5, 1.5, -1.5, NAN, 1., NAN, -0.]),
+        ),
     ])
 }
 
@@ -31,7 +39,13 @@ fn overflow() -> Cases {
     let smallest = |d| [ints(d, [lowest(d), 2]), ints(d, [1, 1])];
     let edges = |d| [ints(d, [lowest(d), 5, -5])];
     all([
-        answer_cases("add_wraps", &INTEGERS, largest, |[x, y]| x + y, |d| ints(d, [lowest(d), highest(d).wrapping_mul(2), 7])),
+        answer_cases(
+            "add_wraps",
+            &INTEGERS,
+            largest,
+            |[x, y]| x + y,
+            |d| ints(d, [lowest(d), highest(d).wrapping_mul(2), 7]),
+        ),
         answer_cases("sub_wraps", &INTEGERS, smallest, |[x, y]| x - y, |d| ints(d, [highest(d), 1])),
         answer_cases("mul_wraps", &INTEGERS, largest, |[x, y]| x * y, |d| ints(d, [highest(d), 1, 12])),
         answer_cases("neg_wraps", &SIGNED, edges, |[x]| -x, |d| ints(d, [lowest(d), -5, 5])),
@@ -74,10 +88,28 @@ fn casts() -> Cases {
     let halfway = |_| [HostTensor::from([1. + 2f64.powi(-24), 1. + 3. * 2f64.powi(-24), 1e300])];
     let nearest = [1f32, 1. + 2f32.powi(-22), f32::INFINITY];
     let truth = |d| [floats(d, [0., -0., NAN, 0.25, -INF])];
-    all.extend(answer_cases("wraps_to_u8", &[DType::I64], wide, |[x]| x.cast(DType::U8), |_| ints(DType::U8, [44, 255, 0]))?);
-    all.extend(answer_cases("wraps_to_i32", &[DType::I64], wide, |[x]| x.cast(DType::I32), |_| ints(DType::I32, [300, -1, 0]))?);
+    all.extend(answer_cases(
+        "wraps_to_u8",
+        &[DType::I64],
+        wide,
+        |[x]| x.cast(DType::U8),
+        |_| ints(DType::U8, [44, 255, 0]),
+    )?);
+    all.extend(answer_cases(
+        "wraps_to_i32",
+        &[DType::I64],
+        wide,
+        |[x]| x.cast(DType::I32),
+        |_| ints(DType::I32, [300, -1, 0]),
+    )?);
     all.extend(answer_cases("rounds_to_f32", &[DType::F64], halfway, |[x]| x.cast(DType::F32), |_| nearest.into())?);
-    all.extend(answer_cases("to_bool", &FLOATS, truth, |[x]| x.cast(DType::Bool), |_| bools([false, false, true, true, true]))?);
+    all.extend(answer_cases(
+        "to_bool",
+        &FLOATS,
+        truth,
+        |[x]| x.cast(DType::Bool),
+        |_| bools([false, false, true, true, true]),
+    )?);
     Ok(all)
 }
 
@@ -156,11 +188,19 @@ fn subnormal() -> Cases {
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
     let negative = scaled.map(|number| -number);
     all([
-        answer_cases("sigmoid_is_subnormal", &[DType::F64], double, one(|x| x.sigmoid().ldexp(1050)), |_| scaled.into()),
-        answer_cases("softplus_is_subnormal", &[DType::F64], double, one(|x| x.softplus().ldexp(1050)), |_| scaled.into()),
-        answer_cases("log_sigmoid_is_subnormal", &[DType::F64], double, one(|x| (-x).log_sigmoid().ldexp(1050)), |_| {
-            negative.into()
+        answer_cases("sigmoid_is_subnormal", &[DType::F64], double, one(|x| x.sigmoid().ldexp(1050)), |_| {
+            scaled.into()
         }),
+        answer_cases("softplus_is_subnormal", &[DType::F64], double, one(|x| x.softplus().ldexp(1050)), |_| {
+            scaled.into()
+        }),
+        answer_cases(
+            "log_sigmoid_is_subnormal",
+            &[DType::F64],
+            double,
+            one(|x| (-x).log_sigmoid().ldexp(1050)),
+            |_| negative.into(),
+        ),
     ])
 }
 

@@ -41,8 +41,20 @@ fn bitcasts() -> Cases {
             |[x]| x.bitcast(DType::F64).bitcast(DType::I64),
             |d| ints(d, longs),
         ),
-        answer_cases("bits_of_floats", &[DType::F32], numbers, |[x]| x.bitcast(DType::U32), |_| HostTensor::from(single)),
-        answer_cases("bits_of_floats", &[DType::F64], numbers, |[x]| x.bitcast(DType::I64), |_| HostTensor::from(double)),
+        answer_cases(
+            "bits_of_floats",
+            &[DType::F32],
+            numbers,
+            |[x]| x.bitcast(DType::U32),
+            |_| HostTensor::from(single),
+        ),
+        answer_cases(
+            "bits_of_floats",
+            &[DType::F64],
+            numbers,
+            |[x]| x.bitcast(DType::I64),
+            |_| HostTensor::from(double),
+        ),
         answer_cases(
             "bits_as_floats",
             &[DType::U32],
@@ -124,7 +136,9 @@ fn neighbours() -> Cases {
     let largest = |d: DType| [floats(d, [range(d).2, -INF, 1., NAN, 1.]), floats(d, [INF, 0., 2., 1., NAN])];
     all([
         answer_cases("nextafter", &WIDE, pair, move |[x, y]| first(x.nextafter(y)), exact),
-        answer_cases("nextafter_near_zero", &HALVES, near, scaled, |_| floats(DType::F32, [1., -1., 1., 1., -1., 2., -1.])),
+        answer_cases("nextafter_near_zero", &HALVES, near, scaled, |_| {
+            floats(DType::F32, [1., -1., 1., 1., -1., 2., -1.])
+        }),
         answer_cases(
             "nextafter_at_the_ends",
             &FLOATS,
@@ -183,7 +197,9 @@ fn scales() -> Cases {
     all([
         answer_cases("ldexp", &FLOATS, plain, |[x, e]| x.ldexp(e), |d| floats(d, [8., -1.5, 0., -0., INF, NAN, INF])),
         answer_cases("ldexp_is_rounded_once", &WIDE, down, exact, |d| ints(bits_of(d), [1, 3, 0, 2, 1, 1, 1])),
-        answer_cases("ldexp_is_rounded_once", &HALVES, down, multiples, |_| floats(DType::F32, [1., 3., 0., 2., 1., 1., 1.])),
+        answer_cases("ldexp_is_rounded_once", &HALVES, down, multiples, |_| {
+            floats(DType::F32, [1., 3., 0., 2., 1., 1., 1.])
+        }),
     ])
 }
 

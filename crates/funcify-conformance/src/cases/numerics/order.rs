@@ -3,7 +3,9 @@
 use funcify::ops::ScatterMode;
 use funcify::{DType, HostTensor, Scalar, Value, scan, stack};
 
-use super::{Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, all, answer_cases, bools, floats, highest, ints, lowest};
+use super::{
+    Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, all, answer_cases, bools, floats, highest, ints, lowest,
+};
 
 pub(super) fn cases() -> Cases {
     Ok([rounding()?, shifts()?, sorting()?, running()?, extremes_of_zeros()?, rows_of_infinities()?].concat())
@@ -20,9 +22,15 @@ fn rounding() -> Cases {
         answer_cases("round_half_to_even", &FLOATS, halves, one(|x| x.round()), |d| {
             floats(d, [0., 2., 2., -0., -2., 3., -0., NAN, -INF])
         }),
-        answer_cases("floor", &FLOATS, halves, one(|x| x.floor()), |d| floats(d, [0., 1., 2., -1., -2., 2., -1., NAN, -INF])),
-        answer_cases("ceil", &FLOATS, halves, one(|x| x.ceil()), |d| floats(d, [1., 2., 3., -0., -1., 3., -0., NAN, -INF])),
-        answer_cases("trunc", &FLOATS, halves, one(|x| x.trunc()), |d| floats(d, [0., 1., 2., -0., -1., 2., -0., NAN, -INF])),
+        answer_cases("floor", &FLOATS, halves, one(|x| x.floor()), |d| {
+            floats(d, [0., 1., 2., -1., -2., 2., -1., NAN, -INF])
+        }),
+        answer_cases("ceil", &FLOATS, halves, one(|x| x.ceil()), |d| {
+            floats(d, [1., 2., 3., -0., -1., 3., -0., NAN, -INF])
+        }),
+        answer_cases("trunc", &FLOATS, halves, one(|x| x.trunc()), |d| {
+            floats(d, [0., 1., 2., -0., -1., 2., -0., NAN, -INF])
+        }),
         answer_cases("is_nan", &FLOATS, ends, one(|x| x.is_nan()), |_| bools([true, false, false, false, false])),
         answer_cases("is_finite", &FLOATS, ends, one(|x| x.is_finite()), |_| bools([false, false, false, true, true])),
         answer_cases(
@@ -63,7 +71,9 @@ fn sorting() -> Cases {
         answer_cases("sort_descending", &FLOATS, mixed, one(|x| x.sort(0, true).0), |d| {
             floats(d, [NAN, INF, 2., 0., -0., -INF])
         }),
-        answer_cases("argsort_is_stable", &INTEGERS, equal, one(|x| x.argsort(0, false)), |_| ints(DType::I64, [1, 3, 0, 2])),
+        answer_cases("argsort_is_stable", &INTEGERS, equal, one(|x| x.argsort(0, false)), |_| {
+            ints(DType::I64, [1, 3, 0, 2])
+        }),
         answer_cases("argsort_descending_is_stable", &INTEGERS, equal, one(|x| x.argsort(0, true)), |_| {
             ints(DType::I64, [0, 2, 1, 3])
         }),
@@ -115,11 +125,23 @@ fn extremes_of_zeros() -> Cases {
         answer_cases("clamp_of_zeros", &FLOATS, pair, |[x, _]| x.clamp(0., 1.), |d| floats(d, [0.; 4])),
         answer_cases("reduce_max_of_zeros", &HOST, move |d| lone(d, -0.), one(|x| x.max(0)), move |d| scalar(d, 0.)),
         answer_cases("reduce_min_of_zeros", &HOST, move |d| lone(d, 0.), one(|x| x.min(0)), move |d| scalar(d, -0.)),
-        answer_cases("reduce_max_of_columns", &HOST, pair, |[x, y]| stack(&[x, y], 0).max(0), |d| floats(d, [0., 0., -0., 0.])),
+        answer_cases(
+            "reduce_max_of_columns",
+            &HOST,
+            pair,
+            |[x, y]| stack(&[x, y], 0).max(0),
+            |d| floats(d, [0., 0., -0., 0.]),
+        ),
         answer_cases("cummax_of_zeros", &HOST, turns, one(|x| x.cummax(0, false)), |d| floats(d, [-0., 0., 0.])),
         answer_cases("cummin_of_zeros", &HOST, turns, one(|x| x.cummin(0, true)), |d| floats(d, [-0., -0., -0.])),
         answer_cases("carried_max_of_zeros", &HOST, turns, move |[x]| carried(true)(x), |d| floats(d, [-0., 0., 0.])),
-        answer_cases("carried_min_of_zeros", &HOST, turns, move |[x]| carried(false)(-x), |d| floats(d, [0., -0., -0.])),
+        answer_cases(
+            "carried_min_of_zeros",
+            &HOST,
+            turns,
+            move |[x]| carried(false)(-x),
+            |d| floats(d, [0., -0., -0.]),
+        ),
         answer_cases(
             "scatter_max_of_zeros",
             &HOST,

@@ -3,7 +3,7 @@
 use funcify::{einsum, eye, grad, tri_mask};
 
 use super::reductions::SUMS;
-use super::values::{FLOATS, INTEGERS, NUMBERS, indices, small, cycle_values};
+use super::values::{FLOATS, INTEGERS, NUMBERS, cycle_values, indices, small};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -71,7 +71,8 @@ fn floats() -> Cases {
 
 /// Products of integers wrap.
 fn integers() -> Cases {
-    let inputs = |dtype| [cycle_values(dtype, &[2, 3, 4], 0), cycle_values(dtype, &[3, 5, 2], 2), cycle_values(dtype, &[4], 6)];
+    let inputs =
+        |dtype| [cycle_values(dtype, &[2, 3, 4], 0), cycle_values(dtype, &[3, 5, 2], 2), cycle_values(dtype, &[4], 6)];
     on_inputs("integer_products", &INTEGERS, inputs, |_, [x, y, vector]| {
         vec![
             x.matmul(vector),

@@ -3,7 +3,7 @@
 use funcify::error::{Place, Site};
 use funcify::ops::{Binary, Bitcast, Bits, Cast, Compare, NextAfter, OpRules, Polygamma, Predicate, Select, Unary};
 
-use super::values::{FLOATS, SHAPES, near_integers, pairs, cycle, shift_pairs, small, values, cycle_values};
+use super::values::{FLOATS, SHAPES, cycle, cycle_values, near_integers, pairs, shift_pairs, small, values};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -109,7 +109,8 @@ fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Op
 
 fn select() -> Cases {
     on_dtypes("select", &DType::ALL, 0.0, |dtype| {
-        let operands = |shape| [cycle_values(DType::Bool, shape, 0), cycle_values(dtype, shape, 0), cycle_values(dtype, shape, 5)];
+        let operands =
+            |shape| [cycle_values(DType::Bool, shape, 0), cycle_values(dtype, shape, 0), cycle_values(dtype, shape, 5)];
         SHAPES.map(|shape| OpUse::new(Select, operands(shape))).into()
     })
 }

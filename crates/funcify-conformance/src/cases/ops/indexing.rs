@@ -3,7 +3,7 @@
 
 use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Take};
 
-use super::values::{INTEGERS, NUMBERS, index, indices, small, cycle_values};
+use super::values::{INTEGERS, NUMBERS, cycle_values, index, indices, small};
 use super::*;
 
 /// Indices of an axis of three elements; -1 and the largest wrap in the narrow types.

@@ -15,7 +15,8 @@ fn uses(words: Words) -> Vec<OpUse> {
     // A result has the axes of the keys and of the shape, and one more for both words: at most six.
     let shapes = SHAPES.into_iter().filter(|shape| shape.len() < 5);
     let key = || cycle_values(DType::U32, &[2], 6);
-    let mut uses: Vec<OpUse> = shapes.map(|shape| OpUse::new(op(shape), [key(), HostTensor::from([0u32, 0])])).collect();
+    let mut uses: Vec<OpUse> =
+        shapes.map(|shape| OpUse::new(op(shape), [key(), HostTensor::from([0u32, 0])])).collect();
     for keys in [&[3, 2][..], &[0, 2], &[2, 3, 2]] {
         uses.push(OpUse::new(op(&[2, 2]), [cycle_values(DType::U32, keys, 1), cycle_values(DType::U32, keys, 4)]));
         uses.push(OpUse::new(op(&[]), [cycle_values(DType::U32, keys, 1), cycle_values(DType::U32, keys, 4)]));

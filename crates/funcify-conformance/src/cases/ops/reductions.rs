@@ -2,7 +2,7 @@
 
 use funcify::ops::{ArgMax, MatMul};
 
-use super::values::{FLOATS, NUMBERS, SHAPES, cycle, small, cycle_values};
+use super::values::{FLOATS, NUMBERS, SHAPES, cycle, cycle_values, small};
 use super::*;
 
 /// The magnitude of the sums in these cases that cancel.

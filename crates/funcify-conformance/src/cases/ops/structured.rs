@@ -4,7 +4,7 @@ use funcify::Dim;
 use funcify::ops::{Cumulative, Sort};
 
 use super::reductions::SUMS;
-use super::values::{FLOATS, NUMBERS, SHAPES, cycle, small, cycle_values};
+use super::values::{FLOATS, NUMBERS, SHAPES, cycle, cycle_values, small};
 use super::*;
 
 pub(super) fn cases() -> Cases {
@@ -142,7 +142,8 @@ fn two_axes() -> Vec<Window<2>> {
 
 fn convolutions() -> Cases {
     on_dtypes("conv", &FLOATS, SUMS, |dtype| {
-        let of = |op: Conv, x: &[usize], kernel: &[usize]| OpUse::new(op, [small(dtype, x, 0), small(dtype, kernel, 3)]);
+        let of =
+            |op: Conv, x: &[usize], kernel: &[usize]| OpUse::new(op, [small(dtype, x, 0), small(dtype, kernel, 3)]);
         let mut uses: Vec<OpUse> = one_axis().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)).collect();
         uses.extend(two_axes().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)));
         // Inserted zeros are operands: infinity times zero is NaN.

@@ -2,11 +2,12 @@
 
 use funcify::{VmapOptions, scan, vmap, vmap_with};
 
-use crate::cases::{Programs, outputs, program, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["vmap_scan"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| carry_as_output((c.matmul(w) + x).tanh())));
+        let (carry, ys) =
+            vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| carry_as_output((c.matmul(w) + x).tanh())));
         outputs! { carry, ys }
     }),
     // The initial carry has no lanes, but the next ones do.

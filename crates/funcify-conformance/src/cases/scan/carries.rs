@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use funcify::{DType, ScanOptions, constant, iota, scan, scan_with, select};
 
-use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["carry_unchanged"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| (c, c * x)))),

@@ -2,7 +2,7 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with};
 
-use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_step_index"], ["init", "xs"], |[init, xs]| {
@@ -25,7 +25,9 @@ pub(super) const PROGRAMS: Programs = &[
             (c + (-a * t).exp(), c * t)
         }))
     }),
-    &program(&["zero_steps"], ["init", "xs", "w"], |[init, xs, w]| scan_outputs(scan(init, xs, |c, x| carry_as_output(w * c + x)))),
+    &program(&["zero_steps"], ["init", "xs", "w"], |[init, xs, w]| {
+        scan_outputs(scan(init, xs, |c, x| carry_as_output(w * c + x)))
+    }),
     &program(&["zero_steps_no_xs"], ["init", "w"], |[init, w]| {
         scan_outputs(scan_with(ScanOptions::new().length(0), init, (), |c, ()| carry_as_output(c.matmul(w).tanh())))
     }),

@@ -2,7 +2,7 @@
 
 use funcify::{DType, scan, stack};
 
-use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["ys_independent_of_carry"], ["init", "xs", "w"], |[init, xs, w]| {

@@ -2,12 +2,16 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, stack};
 
-use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
-    &program(&["cumsum", "cumsum_f64"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(c + x)))),
+    &program(&["cumsum", "cumsum_f64"], ["init", "xs"], |[init, xs]| {
+        scan_outputs(scan(init, xs, |c, x| carry_as_output(c + x)))
+    }),
     &program(&["cumprod"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(c * x)))),
-    &program(&["cummax"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(c.maximum(x))))),
+    &program(&["cummax"], ["init", "xs"], |[init, xs]| {
+        scan_outputs(scan(init, xs, |c, x| carry_as_output(c.maximum(x))))
+    }),
     &program(&["cumlogsumexp"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let m = c.maximum(x).stop_gradient();
@@ -49,7 +53,9 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result: a / s, log_z: m + s.log() }
     }),
-    &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| carry_as_output(x + 1.0 / c)))),
+    &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| {
+        scan_outputs(scan(init, xs, |c, x| carry_as_output(x + 1.0 / c)))
+    }),
     // The product of many small matrices, in log space.
     &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;

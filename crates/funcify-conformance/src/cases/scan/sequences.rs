@@ -2,7 +2,7 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, select};
 
-use crate::cases::{Programs, outputs, program, scan_outputs, carry_as_output};
+use crate::cases::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_decay", "reverse_decay_f64"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -19,7 +19,9 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry, ys: ys.move_axis(0, 1) }
     }),
     &program(&["scan_last_axis_reverse"], ["init", "xs"], |[init, xs]| {
-        scan_outputs(scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| carry_as_output(c.matmul(x).tanh())))
+        scan_outputs(scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| {
+            carry_as_output(c.matmul(x).tanh())
+        }))
     }),
     // Looks up rows of a table by an integer sequence.
     &program(&["embedding_sum"], ["table", "ids", "init"], |[table, ids, init]| {

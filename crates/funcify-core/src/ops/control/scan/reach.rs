@@ -90,7 +90,11 @@ impl Scan {
 
     /// Returns which operands have cotangents if these results have, and which buffers and carries have cotangents in
     /// a step.
-    pub(in crate::ops) fn states_pulled(&self, of_results: &[bool], body: &mut CotangentReach) -> (Vec<bool>, Vec<bool>) {
+    pub(in crate::ops) fn states_pulled(
+        &self,
+        of_results: &[bool],
+        body: &mut CotangentReach,
+    ) -> (Vec<bool>, Vec<bool>) {
         let (layout, results) = (self.params(), self.results());
         let mut params = Vec::new();
         let states = fixpoint(of_results.to_vec(), |states| {

@@ -59,7 +59,7 @@ impl Layer {
         let candle = Candle::new(vb.device().clone());
         let parameters = layer.parameters.iter().map(|parameter| self::parameter(parameter, &vb));
         let parameters = parameters.collect::<Result<Vec<_>>>()?;
-        let function = Differentiable::compile(&layer.graph, &candle).map_err(errors::candle)?;
+        let function = Differentiable::compile(&layer.graph, &candle).map_err(errors::into_candle)?;
         let dims = layer.graph.input_type(0).shape.dims();
         let Some(batch) = dims.iter().position(|dim| *dim == Dim::from("B")) else {
             let found = layer.graph.input_type(0).to_string();
@@ -215,7 +215,7 @@ macro_rules! layers {
             #[track_caller]
             pub fn new($($argument: $ty,)* vb: VarBuilder<'_>) -> Result<Self> {
                 let $dtype = dtype(&vb)?;
-                Layer::new(&$layer.layer().map_err(errors::candle)?, vb).map($name)
+                Layer::new(&$layer.layer().map_err(errors::into_candle)?, vb).map($name)
             }
         }
 

@@ -65,7 +65,7 @@ impl<T: Number> Builder<'_, T> {
     }
 
     /// Emits `rounds` rounds over `UNROLL * SUMS` rows each. Returns the address of the rows after them.
-    fn rounds<const SUMS: usize>(
+    fn add_rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
         row: &mut RegisterRow,

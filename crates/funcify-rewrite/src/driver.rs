@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use funcify_core::cancel::Watch;
+use funcify_core::cancel::ActiveHandles;
 use funcify_core::graph::Replay;
 
 use super::common::{self, Available};
@@ -31,7 +31,7 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
         texts: options.texts,
         patches: Vec::new(),
         finished: HashMap::new(),
-        watch: Watch::current(),
+        watch: ActiveHandles::current(),
     };
     let mut graph = Cow::Borrowed(graph);
     for passes in 1..=MAX_PASSES {
@@ -62,7 +62,7 @@ struct Driver {
     /// The bodies in which nothing changes any more, by address.
     finished: HashMap<*const Graph, Arc<Graph>>,
     /// The watch that may cancel rewriting. A graph that is only partly rebuilt is then discarded.
-    watch: Watch,
+    watch: ActiveHandles,
 }
 
 impl Driver {

@@ -91,7 +91,7 @@ impl BackwardData {
             var_sums: self.run.vars.iter().map(|_| Sum::default()).collect(),
         };
         let watch = ActiveHandles::current();
-        let check = |back: usize| watch.check(&self.steps.at, Progress::Steps(back)).map_err(errors::candle);
+        let check = |back: usize| watch.check(&self.steps.at, Progress::Steps(back)).map_err(errors::into_candle);
         self.run.scope.run(|| {
             for (step, traced) in record.graphs.iter().enumerate().rev() {
                 check(record.steps - 1 - step)?;
@@ -122,7 +122,7 @@ impl BackwardData {
         let mut carry = start.to_vec();
         let watch = ActiveHandles::current();
         for step in range {
-            watch.check(&self.steps.at, Progress::Steps(step)).map_err(errors::candle)?;
+            watch.check(&self.steps.at, Progress::Steps(step)).map_err(errors::into_candle)?;
             let traced = self.steps.trace_step(step, &carry, captured);
             let again = " when rerun for the gradient";
             let traced = traced

@@ -96,7 +96,7 @@ impl Steps {
         let watch = ActiveHandles::current();
         while has_more(run.record.steps, &carry)? {
             let step = run.record.steps;
-            watch.check(&self.at, Progress::Steps(step)).map_err(errors::candle)?;
+            watch.check(&self.at, Progress::Steps(step)).map_err(errors::into_candle)?;
             run.record.save_if_due(&carry);
             let traced = if keeps_graphs {
                 run.scope.run(|| self.trace_step(step, &carry, &run.captured))

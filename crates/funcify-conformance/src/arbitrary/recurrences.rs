@@ -323,7 +323,7 @@ pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
             let given = 1 + builder.choices.below(3);
             let shape = builder.row_shape();
             buffer_values.push(builder.initial_rows(&shape, given));
-            let mut reads: Vec<usize> = (0..initial_rows).filter(|_| !builder.choices.one_in(3)).collect();
+            let mut reads: Vec<usize> = (0..given).filter(|_| !builder.choices.one_in(3)).collect();
             if builder.choices.one_in(2) {
                 reads.reverse();
             }

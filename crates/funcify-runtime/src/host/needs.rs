@@ -9,7 +9,7 @@ use funcify_core::ops::{Control, Creation, OpClass, OpKey, OpRules, Scan};
 use funcify_core::types::{DType, TensorType};
 
 use super::executor::Executor;
-use crate::prepare::composed::composed;
+use crate::prepare::compositions::with_compositions;
 
 /// A feature that a backend lacks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -49,7 +49,7 @@ pub fn needs(executor: &dyn Executor, graph: &Graph) -> Result<BTreeSet<Need>> {
     // Loops are never kernels.
     let has_kernel = |op: &str| lowered.contains(&op) || (executor.has_fallback() && op != Scan::NAME);
     let plain = graph.without_rules()?;
-    let plain = composed(plain.as_ref().unwrap_or(graph), &|custom| !has_kernel(custom.name()))?;
+    let plain = with_compositions(plain.as_ref().unwrap_or(graph), &|custom| !has_kernel(custom.name()))?;
     let mut needs = BTreeSet::new();
     collect(executor, &has_kernel, &plain, &mut needs)?;
     Ok(needs)

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::tables::escaped;
+use super::tables::escape;
 use super::{Run, figures, gaps, tables};
 
 const STYLE: &str = "

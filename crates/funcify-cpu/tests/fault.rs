@@ -10,7 +10,7 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 
 #[path = "../../funcify/tests/forwarded/mod.rs"]
 mod forwarded;
-use forwarded::Refuses;
+use forwarded::RejectingProgram;
 
 /// The reference backend, which claims to compile everything, and reports a fault where its function returns `true`.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ impl Backend for Faulty {
     fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         match (self.0)(&whole) {
             true => Err(Declined::fault("two instructions disagree")),
-            false if whole.may_refuse => Ok(Arc::new(Refuses)),
+            false if whole.may_refuse => Ok(Arc::new(RejectingProgram)),
             false => Err(Declined::new("op", "this backend compiles nothing")),
         }
     }

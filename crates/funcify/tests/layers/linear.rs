@@ -256,7 +256,7 @@ fn mamba2_in_steps_and_in_chunks() {
                 }
             }
             let gated: Vec<f64> = y.iter().zip(row).map(|(y, z)| y * silu(*z)).collect();
-            let normed = gated.chunks(inner / groups).flat_map(normalised);
+            let normed = gated.chunks(inner / groups).flat_map(divide_by_rms);
             let scaled: Vec<f64> = normed.zip(of.of("norm_weight")).map(|(y, scale)| y * scale).collect();
             ys.extend(of.product("out_proj_weight", &scaled));
         }
@@ -307,7 +307,7 @@ fn delta_nets() {
             }
             let scale = of.of("o_norm_weight");
             let mut y: Vec<f64> =
-                o.chunks(dv).flat_map(normalised).enumerate().map(|(i, y)| y * scale[i % dv]).collect();
+                o.chunks(dv).flat_map(divide_by_rms).enumerate().map(|(i, y)| y * scale[i % dv]).collect();
             if gated {
                 y.iter_mut().zip(of.product("g_proj_weight", x)).for_each(|(y, g)| *y *= silu(g));
             }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::panic::Location;
 
+pub use crate::progress::Progress;
+
 /// Identifies a source location in the user's program: the call that created an op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Site {
@@ -404,38 +406,6 @@ pub enum Error {
         /// The suggested action; empty if the reason implies it.
         fix: String,
     },
-}
-
-/// The progress of a call at the time it was stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
-    /// The number of completed steps of a loop.
-    Steps(usize),
-    /// The number of completed ops of straight-line code: a program without loops, or an unrolled loop.
-    Ops(usize),
-    /// An unknown part of a loop that runs as a whole and does not count its steps.
-    Uncounted,
-}
-
-impl Progress {
-    /// Returns the number of completed steps or ops, or 0 if they are not counted.
-    pub fn count(self) -> usize {
-        match self {
-            Progress::Steps(count) | Progress::Ops(count) => count,
-            Progress::Uncounted => 0,
-        }
-    }
-}
-
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, unit) = match self {
-            Progress::Steps(count) => (count, "step"),
-            Progress::Ops(count) => (count, "op"),
-            Progress::Uncounted => return f.write_str("some of its steps"),
-        };
-        write!(f, "{count} {unit}{}", if *count == 1 { "" } else { "s" })
-    }
 }
 
 /// The result type of most functions of this crate.

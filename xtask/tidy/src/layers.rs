@@ -15,7 +15,7 @@ const CRATES: [Layered; 9] = [
     Layered {
         sources: "crates/funcify-core/src/",
         layers: &[
-            &["fixpoint"],
+            &["fixpoint", "progress"],
             &["error"],
             &["types"],
             &["host"],

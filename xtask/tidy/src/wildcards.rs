@@ -39,7 +39,7 @@ const OTHERS: [&str; 6] = [
 const CRATES: [&str; 9] = ["core", "rewrite", "runtime", "nn", "analysis", "cpu", "jit", "candle", "burn"];
 
 /// The names in a last arm that does not answer: it fails, declines (`None`), or adds or runs the op unchanged.
-const NON_ANSWERING_NAMES: [&str; 14] = [
+const NON_ANSWERING_NAMES: [&str; 15] = [
     "Err",
     "emit",
     "unreachable",
@@ -47,6 +47,7 @@ const NON_ANSWERING_NAMES: [&str; 14] = [
     "expect",
     "refused",
     "refuse",
+    "not_steppable",
     "Declined",
     "decline",
     "unsupported",

@@ -222,8 +222,8 @@ fn a_node_goes_with_its_results() {
     assert_eq!(counted.take().1, 0);
 }
 
-/// Such a node is one Candle op, with the same rules: backward may be repeated, results used twice, and a gradient
-/// does not allow a second derivative.
+/// A function of one input and one output is one Candle op, with the same rules: backward may be repeated, results
+/// used twice, and a gradient does not allow a second derivative.
 #[test]
 fn one_input_and_one_output_need_no_tokens() {
     let xs = var(2, &[STEPS, 3], DType::F64);

@@ -1,5 +1,5 @@
-//! Where plans write: traces into the tensor that joins them with other rows, and the next state over the previous
-//! one; and how a framework op's residuals are laid out between its two plans.
+//! Checks where plans write: traces into the tensor that joins them with other rows, and the next state over the
+//! previous one; and how the residuals of a framework op are laid out between its two plans.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::Declined;

@@ -7,8 +7,7 @@
 //! - Links between the repository's pages resolve, and the main pages are short ([`docs`]).
 //! - No module names one of a higher layer of its crate ([`layers`]).
 //! - No pass has a list of ops with a default for all others ([`wildcards`]).
-//! - With `--prose`: doc comments begin with a verb, and no comment has a phrase that engineers do not write
-//!   ([`prose`]).
+//! - No doc comment begins with a clause, and no comment has a phrase that engineers do not write ([`prose`]).
 
 mod docs;
 mod layers;
@@ -51,12 +50,11 @@ fn main() -> std::io::Result<ExitCode> {
         prose::sample(sources, seed, SAMPLE).iter().for_each(|sentence| println!("{sentence}"));
         return Ok(ExitCode::SUCCESS);
     }
-    let is_prose = arguments.iter().any(|argument| argument == "--prose");
     let mut problems = Vec::new();
     for (name, text) in &sources {
         let of_file = file_problems(text).into_iter().chain(layers::problems(name, text));
         let of_file = of_file.chain(wildcards::problems(name, text));
-        let of_prose = prose::problems(text).into_iter().filter(|_| is_prose);
+        let of_prose = prose::problems(text);
         problems.extend(of_file.chain(of_prose).map(|problem| format!("{name}: {problem}")));
     }
     problems.extend(bench_problem(&std::fs::read_to_string(root.join("docs/benchmarks.md"))?));

@@ -200,11 +200,11 @@ mod tests {
                     inputs.insert("n".into(), HostTensor::scalar(i32::MAX));
                 }
                 let program = program.as_ref().unwrap().to_string();
-                let error = run_file(backend, &program, &inputs, &format!("--backend {backend} --timeout 0.1"));
+                let error = run_file(backend, &program, &inputs, &format!("--backend {backend} --timeout 0.5"));
                 let error = error.expect_err("the timeout stops the run");
                 let stopped = matches!(
                     error.downcast_ref(),
-                    Some(funcify::Error::Cancelled { at, reason, .. }) if at.op == op && reason.contains("100ms")
+                    Some(funcify::Error::Cancelled { at, reason, .. }) if at.op == op && reason.contains("500ms")
                 );
                 assert!(stopped, "{backend}: {error:#}");
             }

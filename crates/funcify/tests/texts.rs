@@ -78,7 +78,7 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
     ] {
         let error = Graph::parse(&program(equation)).unwrap_err();
         let Error::Parse { fix, .. } = &error else { panic!("{error}") };
-        assert!(fix.starts_with("write ") && fix.contains(nearest), "{equation}: {error}");
+        assert!(fix.starts_with("did you mean ") && fix.contains(nearest), "{equation}: {error}");
     }
     // A name that resembles no known name gets no suggestion.
     for equation in ["%0: f32[2,3] = convolution_general_dilated %x", "%0: f32[2,3] = sin %x {q=1}"] {

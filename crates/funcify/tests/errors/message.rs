@@ -16,7 +16,7 @@ pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
     }
     // The enabled features determine which backends are linked.
     let linked = funcify::dispatch::backend_names().join(", ");
-    text = text.replace(&format!("one of these: {linked};"), "one of these: <linked>;");
+    text = text.replace(&format!("one of these names: {linked};"), "one of these names: <linked>;");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors").join(format!("{name}.txt"));
     if std::env::var_os("FUNCIFY_BLESS").is_some() {
         std::fs::write(&file, text).unwrap();

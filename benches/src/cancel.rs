@@ -19,16 +19,16 @@ use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 
-/// Computes the next state of a loop from the state and the captures.
+/// A function that computes the next state of a loop from the state and the captures.
 type StepOf = fn(Value, Value) -> Value;
 
 /// The time that a cancelled call may take to return, in addition to one instruction.
 const ALLOWED: Duration = Duration::from_millis(100);
 
-/// Runs the program that is cancelled.
+/// A function that runs the program to be cancelled.
 type Run = Box<dyn FnMut() -> Result<()>>;
 
-/// Builds a program of some size.
+/// A function that builds a program of a given size.
 type Make<'a> = &'a dyn Fn(Size) -> Result<Run>;
 
 /// The size of a program.
@@ -229,7 +229,7 @@ fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
     })
 }
 
-/// Compiles a graph whose inputs all have one shape, and returns a closure that calls it.
+/// Compiles a graph whose inputs all have the same shape, and returns a closure that calls it.
 fn compiled_call<B: Backend>(backend: &B, graph: &Graph, strategy: LoopStrategy, shape: &[usize]) -> Result<Run> {
     let options = CompileOptions { strategy, ..CompileOptions::default() };
     let function = Function::compile_with(graph, backend, options)?;

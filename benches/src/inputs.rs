@@ -40,7 +40,7 @@ impl BurnInputs {
         self.floats[name].clone()
     }
 
-    /// Returns the float tensors with these names, all of one rank.
+    /// Returns the float tensors with these names, all of the same rank.
     pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
         names.map(|name| self.get(name))
     }

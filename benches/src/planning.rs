@@ -19,7 +19,7 @@ const ALLOWED: f64 = 4.0;
 /// The number of ops of the smallest program: below it, the cost of the call itself would dominate.
 const SMALLEST_OPS: usize = 500;
 
-/// Builds a program of about this many ops from its input, `f32[16]`.
+/// A function that builds a program of about this many ops from its input, `f32[16]`.
 type Make = fn(Value, usize) -> Value;
 
 /// The kinds of programs, named by the part that grows.

@@ -10,7 +10,7 @@ pub(crate) struct Measurement {
     /// The workload and its sizes: `rnn T=1000 B=1 H=32`.
     pub(crate) workload: String,
     pub(crate) subject: String,
-    /// The phase: `forward`, `train`, or `make` and `make-train` for building the program of either.
+    /// The phase: `forward` or `train`, or `make` or `make-train` for building the program of that phase.
     pub(crate) phase: String,
     /// The shortest run, in seconds of wall time.
     pub(crate) low_s: f64,

@@ -20,7 +20,7 @@ use funcify_cpu::{Cpu, OnSlices};
 use crate::compare::largest_difference;
 
 /// The allowed difference between a step and the scan, relative to the scan's largest element. A product of one row
-/// sums in another order than that of a strip of steps.
+/// sums in a different order from a strip of steps.
 const MAX_DIFFERENCE: f64 = 1e-5;
 
 /// The number of input and output features of a layer.

@@ -14,7 +14,7 @@ use crate::occupants::{Memory, Occupants};
 /// - **order-c1, in place.** The next value of a state may be written over the state's memory only if no value that
 ///   occupies it is read after the node that writes it ([`ReadOrder::is_read_later`]), and each operand of that node
 ///   is either the state itself, element for element, or apart from it.
-/// - **order-c2, free.** A node that writes while it still reads in another order takes memory only if no value
+/// - **order-c2, free.** A node that writes while it still reads in a different order takes memory only if no value
 ///   occupies it, its own operands included ([`ReadOrder::is_free`]).
 /// - **order-c3, deferred.** A sum is added to a state later than its step only if the step reads neither the old nor
 ///   the new state: the sum is the only reader of the state, and the next step the only reader of the sum

@@ -116,7 +116,7 @@ impl From<Possible> for Fact {
 #[derive(Default, Debug)]
 pub struct Ranges {
     graphs: HashMap<GraphId, Vec<Possible>>,
-    /// The range of the number of steps of each early-ending loop, by its symbol.
+    /// The range of the number of steps of each early-ending loop, keyed by its symbol.
     counts: HashMap<Symbol, Possible>,
     /// The greatest integer up to which the element type represents every integer exactly, and its negative.
     greatest: i128,

@@ -72,7 +72,7 @@ pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outc
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::round_from(f(x.widen()))))
 }
 
-/// Combines the elements of two tensors of one shape.
+/// Combines the elements of two tensors of the same shape.
 pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E) -> E) -> Outcome {
     let shape = sizes(&x);
     let (mut left, right) = (elements::<E>(x)?, elements::<E>(y)?);

@@ -56,7 +56,7 @@ fn data(tensor: &HostTensor) -> TensorData {
     TensorData::new(tensor.to_f64_vec(), tensor.shape().to_vec())
 }
 
-/// Checks a layer, whole and in two parts, and its gradients, against the reference evaluation of its graph.
+/// Checks a layer, whole and in two parts, and its gradients, against the reference evaluator on its graph.
 fn check<M: Module, S: Tensors + Clone>(
     layer: nn::Layer,
     make: impl Fn(&Device) -> M,

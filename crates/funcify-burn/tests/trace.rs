@@ -22,7 +22,7 @@ macro_rules! body {
     };
 }
 
-/// Returns the indices of three columns in another order, one of them twice.
+/// Returns the indices of three columns in a different order, one of them twice.
 fn columns(device: &Device) -> Tensor<1, Int> {
     Tensor::from_data([2, 0, 2], device)
 }

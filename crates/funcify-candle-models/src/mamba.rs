@@ -54,12 +54,12 @@ pub struct BlockState {
 }
 
 impl State {
-    /// Returns `hs` of the library's state.
+    /// Returns the `hs` field of the library's state.
     pub fn hs(&self) -> Vec<Tensor> {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// Returns `prev_xs` of the library's state, which uses its four slots in turn, by the index of the step.
+    /// Returns the `prev_xs` field of the library's state: four slots used in turn, by step index.
     ///
     /// With it, `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's state.
     pub fn prev_xs(&self) -> Result<Vec<[Tensor; WIDTH]>> {

@@ -68,12 +68,12 @@ pub struct BlockState {
 }
 
 impl State {
-    /// Returns `hs` of the library's state.
+    /// Returns the `hs` field of the library's state.
     pub fn hs(&self) -> Vec<Tensor> {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// Returns `conv_states` of the library's state. With it,
+    /// Returns the `conv_states` field of the library's state. With it,
     /// `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is the library's state.
     pub fn conv_states(&self) -> Result<Vec<Tensor>> {
         // The oldest of the four is dropped before it is read.

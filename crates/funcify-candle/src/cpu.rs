@@ -117,7 +117,7 @@ pub(crate) fn map_integers<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(i64) ->
     with_integer!(call, x, I => map1(call, x, move |v: I| f(v.into()) as I))
 }
 
-/// Applies a function to each pair of elements of two tensors of one shape.
+/// Applies a function to each pair of elements of two tensors of the same shape.
 pub(crate) fn map2<A: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,

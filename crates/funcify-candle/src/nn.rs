@@ -260,8 +260,8 @@ layers! {
     /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
     Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config };
-    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]`
-    /// and `conv [batch, width - 1, features]`.
+    /// The recurrence of Griffin, preceded by its convolution ([`funcify_nn::RgLru`]). Its states are
+    /// `h [batch, features]` and `conv [batch, width - 1, features]`.
     RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config };
     /// The recurrent block of RecurrentGemma ([`funcify_nn::Griffin`]). Its states are `h [batch, inner]`,
     /// `conv [batch, width - 1, inner]` and `started [batch]`.

@@ -365,7 +365,7 @@ fn a_closure_that_draws_is_an_error() {
     assert_contains(&error_of(mapped.backward()), &["map: a y of step"]);
     let again = checkpoint(xs.as_tensor(), drawn).unwrap().sum_all().unwrap();
     assert_contains(&error_of(again.backward()), &["checkpoint: a y of step 0"]);
-    // The same numbers in another order.
+    // The same numbers in a different order.
     let calls = Arc::new(AtomicUsize::new(0));
     let turned = map(xs.as_tensor(), move |x: Tensor| match calls.fetch_add(1, Ordering::SeqCst) < STEPS {
         true => x * 2.0,

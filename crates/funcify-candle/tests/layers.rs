@@ -83,7 +83,7 @@ fn weights_of_candle_nn() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// Runs a layer over a sequence, from states or from zeros.
+/// A function that runs a layer over a sequence, from states or from zeros.
 type Seq = dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>;
 
 /// A layer in the form that the tests over all layers need.
@@ -94,7 +94,7 @@ struct Made {
     seq: Box<Seq>,
 }
 
-/// Creates a layer with new parameters.
+/// A function that creates a layer with new parameters.
 type Make = fn(VarBuilder<'_>) -> Made;
 
 /// Returns every layer, with 4 features.
@@ -142,7 +142,7 @@ fn all_layers() -> Vec<(&'static str, Make)> {
     }
 }
 
-/// Converts a tensor for the reference evaluation.
+/// Converts a tensor for the reference evaluator.
 fn host(tensor: &Tensor) -> HostTensor {
     let numbers = tensor.flatten_all().unwrap().to_vec1::<f64>().unwrap();
     HostTensor::from_vec(numbers, tensor.dims()).unwrap()
@@ -152,7 +152,8 @@ fn tensor_of(host: &HostTensor) -> Tensor {
     Tensor::from_vec(host.to_f64_vec(), host.shape(), &Device::Cpu).unwrap()
 }
 
-/// The outputs, last states and gradients of each layer equal those of the reference evaluation of its graph.
+/// The outputs, last states and gradients of each layer equal those that the reference evaluator computes from its
+/// graph.
 #[test]
 fn every_layer_is_its_graph() {
     for (name, make) in all_layers() {

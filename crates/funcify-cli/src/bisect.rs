@@ -97,7 +97,7 @@ mod tests {
 }
 ";
 
-    /// Summing in another order changes the rounding: with a tolerance of zero, bisecting names the patch that
+    /// Summing in a different order changes the rounding: with a tolerance of zero, bisecting names the patch that
     /// reorders.
     #[test]
     fn the_patch_that_adds_in_another_order_is_named() {

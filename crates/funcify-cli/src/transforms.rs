@@ -275,7 +275,7 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     pulled.with_only_outputs(&added)
 }
 
-/// Returns a symbol for the number of lanes that no input uses.
+/// Returns an unused symbol for the number of lanes.
 fn free_symbol(graph: &Graph) -> String {
     let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
     let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());

@@ -93,7 +93,7 @@ impl Case {
 /// Returns the tolerances (relative, absolute) between a backend and the reference evaluator, which computes in f64
 /// and rounds once per op.
 ///
-/// They are a few units in the last place of the dtype, for functions and for sums in another order. The absolute
+/// They are a few units in the last place of the dtype, for functions and for sums in a different order. The absolute
 /// tolerance is the same for results of magnitude `scale` that cancel, and at least the smallest normal number,
 /// because a backend may flush smaller numbers to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {

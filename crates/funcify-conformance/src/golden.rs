@@ -50,7 +50,7 @@ pub struct GoldenTensor {
 pub struct Tolerance {
     /// The tolerance relative to the expected value.
     pub rtol: f64,
-    /// The absolute tolerances, by the key of the tensor.
+    /// The absolute tolerances, keyed by tensor.
     pub atol: BTreeMap<String, f64>,
 }
 

@@ -18,7 +18,7 @@ pub fn vary_input(tensor: &HostTensor) -> HostTensor {
     })
 }
 
-/// Stacks tensors of one type along a new first axis.
+/// Stacks tensors of the same type along a new first axis.
 pub fn stack_lanes(lanes: &[&HostTensor]) -> HostTensor {
     let shape = [&[lanes.len()], lanes[0].shape()].concat();
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))

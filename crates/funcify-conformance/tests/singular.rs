@@ -40,7 +40,7 @@ impl<'a> Evaluated<'a> {
     }
 }
 
-/// The result of differences at a point, with steps of one size.
+/// The result of differences at a point, for one step size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Estimate {
     /// The derivative has this value, with this error.

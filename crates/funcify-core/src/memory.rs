@@ -84,7 +84,7 @@ pub fn over_budget(at: &Place, what: String, needed: u64, held: u64, budget: u64
 }
 
 thread_local! {
-    /// The bytes held by the reference evaluations that are running on this thread.
+    /// The bytes held by the reference evaluations running on this thread.
     static HELD: Cell<u64> = const { Cell::new(0) };
 }
 

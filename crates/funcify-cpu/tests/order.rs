@@ -261,7 +261,7 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// A next state computed from the state in another order, which nothing else reads.
+/// A next state computed from the state in a different order, which nothing else reads.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [

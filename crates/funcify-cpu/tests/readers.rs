@@ -33,7 +33,7 @@ fn rows_follow_from_two_rows_before_them() {
     }
 }
 
-/// A step that combines a state with a part of it, or with its elements in another order, reads all of the state
+/// A step that combines a state with a part of it, or with its elements in a different order, reads all of the state
 /// before it writes the next one.
 #[test]
 fn a_state_is_combined_with_itself_as_it_was() {

@@ -31,7 +31,7 @@ pub struct DeltaNet {
     pub width: usize,
     /// `true` if the memory decays, and the outputs have gates.
     pub gated: bool,
-    /// `true` if β is between 0 and 2, so that the memory of a key may change its sign (Grazzi et al. 2024, Unlocking
+    /// `true` if β is between 0 and 2, which lets the memory of a key change its sign (Grazzi et al. 2024, Unlocking
     /// State-Tracking in Linear RNNs Through Negative Eigenvalues).
     pub negative: bool,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.

@@ -198,14 +198,14 @@ fn layer(
     Ok(Layer { graph, states, parameters })
 }
 
-/// Checks that options of a layer are not 0.
+/// Checks that no option of a layer is 0.
 fn check_at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, _)) = options.iter().find(|(_, size)| *size == 0) else { return Ok(()) };
     let fix = format!("set `{name}` to the size that you need");
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
-/// Checks that the heads of a layer, or their groups, divide options.
+/// Checks that options of a layer are multiples of its number of heads, or of groups.
 fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");

@@ -1,12 +1,12 @@
-//! Finds the patch that changes an answer.
+//! Finds the patch that changes a result.
 
-/// Returns the first of `patches` patches that makes an answer wrong, counted from 1, in as many tries as the number
-/// of patches has binary digits. `is_right` says whether the answer is right after the first `n` patches, which
-/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) selects. Returns `None` if the answer is right
+/// Returns the first of `patches` patches that makes a result wrong, counted from 1, by binary search. `is_right`
+/// returns whether the result is right after the first `n` patches, which
+/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) selects. Returns `None` if the result is right
 /// after all of them, or wrong before the first.
 ///
-/// Between a number of patches with a right answer and one with a wrong answer, some patch makes the answer wrong.
-/// That patch is returned, even if a later one hides the error again.
+/// Between a patch count with a right result and one with a wrong result, some patch makes the result wrong. That
+/// patch is returned, even if a later one hides the error again.
 ///
 /// # Errors
 /// Returns the errors of `is_right`.
@@ -53,7 +53,7 @@ mod tests {
     }
 
     /// If a later patch hides an error, the search names either the patch that causes it or the one that reveals it:
-    /// either changes the answer.
+    /// either changes the result.
     #[test]
     fn what_is_named_changes_the_answer() {
         let is_right = |count: usize| !(3..7).contains(&count) && count < 9;

@@ -257,7 +257,7 @@ impl Placing {
     }
 }
 
-/// Formats values for the log, by the ops that made them.
+/// Formats values for the log: by name, or else by the op that computed them.
 fn names(context: &RewriteContext<'_>, values: &[ValueId]) -> String {
     let name = |value: &ValueId| match (context.graph.value_name(*value), context.node(*value)) {
         (Some(name), _) => format!("%{name}: {}", context.graph.ty(*value)),

@@ -1,5 +1,5 @@
-//! Folds ops on constants to constants (the constant folding of XLA and PyTensor), by the reference evaluation, which
-//! defines the results of an op.
+//! Folds ops on constants to constants (the constant folding of XLA and PyTensor), using the reference evaluator,
+//! which defines the results of an op.
 //!
 //! Only small results are folded, of no more elements than the largest operand has, or 16. Repeated elements stay
 //! repeated, because other rules look for the repeated number.

@@ -5,9 +5,9 @@
 //! - Independent loops that read the same sequence read its rows once.
 //!
 //! Precondition: both run all their steps, equally many in the same direction, and are certain, because their ops
-//! then run in another order; neither is truncated, specifies what a forward pass keeps, or binds sizes; the second
-//! depends on the first only through rows of the same step. The rule is tried after all others: by then, work that
-//! leaves a loop, such as a product of all rows of the trace, has left it.
+//! then run in a different order; neither is truncated, specifies what a forward pass keeps, or binds sizes; the
+//! second depends on the first only through rows of the same step. The rule is tried after all others: by then, work
+//! that leaves a loop, such as a product of all rows of the trace, has left it.
 
 use std::collections::HashSet;
 

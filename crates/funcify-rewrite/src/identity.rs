@@ -12,7 +12,7 @@ use funcify_core::ops::{Binary, Op, Unary};
 use super::numbers::{is_additive_identity, is_one, is_zero};
 use super::rule::{Patch, RewriteContext};
 
-/// Replaces an op that returns its operand.
+/// Replaces an op that returns one of its operands unchanged with that operand.
 pub(super) fn identity(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Binary(op) => binary(context, *op),

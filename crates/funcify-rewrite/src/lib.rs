@@ -6,9 +6,10 @@
 //! op is already rewritten, and a chain of ops takes one pass.
 //!
 //! - **rewrite-c1** Types, names of inputs and outputs, and the lines of ops stay.
-//! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in another
-//!   order than a loop does (marked in [`RULES`]) return sums within rounding. A rule that may do more is tried only
-//!   if it is requested by name, or if its effects are [tolerated](Tolerance) and the device prefers its results.
+//! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in a
+//!   different order than a loop does (marked in [`RULES`]) return sums within rounding. A rule that may do more is
+//!   tried only if it is requested by name, or if its effects are [tolerated](Tolerance) and the device prefers its
+//!   results.
 //! - **rewrite-c3** An error stays an error, and none is added: an op that may fail when it runs is neither left out
 //!   nor run where it would not have run.
 //! - **rewrite-c4** Rewriting terminates, and rewriting a result again changes nothing.
@@ -83,13 +84,13 @@ pub struct Rewritten {
 }
 
 impl Rewritten {
-    /// Counts the patches of each rule, by the rules' names.
+    /// Counts the patches of each rule, keyed by rule name.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         counts(&self.patches)
     }
 }
 
-/// Counts the patches of each rule among these, by the rules' names.
+/// Counts the patches of each rule among these, keyed by rule name.
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     patches.into_iter().for_each(|patch| *counts.entry(patch.rule).or_default() += 1);

@@ -16,7 +16,7 @@ pub struct RewriteOptions {
     pub(super) texts: bool,
 }
 
-/// The environment variable that limits the number of patches, to find the one that changes an answer:
+/// The environment variable that limits the number of patches, to find the one that changes a result:
 /// `FUNCIFY_STOP_AFTER=12`.
 pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
 

@@ -13,7 +13,7 @@ pub struct Rule {
     pub name: &'static str,
     /// The reason for the rule, in one line.
     pub reason: &'static str,
-    /// `true` if its patches add floats in another order, so that sums differ by rounding.
+    /// `true` if its patches add floats in a different order, so that sums differ by rounding.
     pub reorders_sums: bool,
     /// `true` if it changes more than the order of sums to reduce the depth. Such a rule is tried only if
     /// [`RewriteOptions::with`](super::RewriteOptions::with) requests it, or if reassociation is

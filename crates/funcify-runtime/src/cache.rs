@@ -25,7 +25,7 @@ const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// ```
 pub struct Cache<K, E> {
     state: Mutex<State<K, E>>,
-    /// Notified when an entry is made, and when making one fails.
+    /// Notified when an entry is created, and when creating one fails.
     changed: Condvar,
     capacity: usize,
 }
@@ -60,13 +60,13 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         self.lock().find(serves)
     }
 
-    /// Adds an entry that was made elsewhere.
+    /// Adds an entry that was created elsewhere.
     pub(crate) fn add(&self, entry: E) {
         self.lock().add(entry, self.capacity);
     }
 
-    /// Returns the entry for which `serves` holds. Otherwise makes it, or waits while another call makes the one for
-    /// this `key`. While waiting, calls `check_cancelled` repeatedly; its error ends the wait.
+    /// Returns the entry for which `serves` holds. Otherwise creates it, or waits while another call creates the one
+    /// for this `key`. While waiting, calls `check_cancelled` repeatedly; its error ends the wait.
     pub fn find_or_make<F>(
         &self,
         key: &K,

@@ -1,4 +1,4 @@
-//! Dispatch: lowers a graph to a program of a backend's kernels, and makes it a function to call.
+//! Dispatch: lowers a graph to a program of a backend's kernels, and wraps it in a function to call.
 //!
 //! A [`Backend`] is a tensor type with a few operations on rows; its kernels are registered per op with
 //! [`funcify!`](macro@crate::funcify). [`Function`] lowers a graph to a program of such kernels, its loops unrolled

@@ -39,7 +39,7 @@
 //! - [`prelude`]: the imports that most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]:
 //!   graphs and their parts.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
-//! - `nn`: layers with loops, with the same parameters as PyTorch's layers.
+//! - `nn`: recurrent, state space and linear attention layers, with the same parameters as PyTorch's layers.
 //! - [`stepped`]: runs sequence programs one step at a time, [`Steppable`](stepped::Steppable), as served by
 //!   [`dispatch::Stepper`].
 //! - [`rewrite`]: rewrites of programs, [`Rewrite`](rewrite::Rewrite).

@@ -8,7 +8,7 @@ use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
 use shared::built;
 
-/// Combines two elements that have several leaves, using a captured value.
+/// A function that combines two elements that have several leaves, using a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
 
 /// The name, the number of leaves, and the combination.

@@ -35,7 +35,7 @@ impl ToyTensor {
         ToyTensor::new(&self.shape, self.elements.iter().map(|element| function(*element)).collect())
     }
 
-    /// Applies a function to the elements of two tensors of one shape.
+    /// Applies a function to the elements of two tensors of the same shape.
     pub fn zip(&self, other: &ToyTensor, function: impl Fn(f64, f64) -> f64) -> Result<Self, BackendError> {
         if self.shape != other.shape {
             return Err(format!("the shapes {:?} and {:?} differ", self.shape, other.shape).into());

@@ -72,7 +72,7 @@ enum Kind {
     Plain,
 }
 
-/// Consecutive comment lines of one kind, without listings and tables.
+/// Consecutive comment lines of the same kind, without listings and tables.
 struct Comment {
     kind: Kind,
     text: String,

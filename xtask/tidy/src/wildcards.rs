@@ -1,9 +1,9 @@
 //! Checks that no pass has a default for ops that it does not name. A `match` over ops, or a `matches!` of several,
 //! would apply the default to any op added later, without anyone noticing.
 //!
-//! Outside `ops/`, a match over two or more ops must not have a wildcard arm that answers. Instead it asks the op
-//! (`OpRules`), or covers all classes of ops (`OpClass`), or its last arm fails: it rejects the op or falls back to
-//! code that knows every op. Rewrites may match a few ops and ignore all others.
+//! Outside `ops/`, a match over two or more ops must not have a wildcard arm that decides for all other ops. Instead
+//! it asks the op (`OpRules`), or covers all classes of ops (`OpClass`), or its last arm fails: it rejects the op or
+//! falls back to code that knows every op. Rewrites may match a few ops and ignore all others.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -35,10 +35,10 @@ const OTHERS: [&str; 6] = [
     "crates/funcify-cpu/src/run/",
 ];
 
-/// The crates with passes over ops. In `ops/`, each op answers for itself.
+/// The crates with passes over ops. In `ops/`, each op has its own implementation.
 const CRATES: [&str; 9] = ["core", "rewrite", "runtime", "nn", "analysis", "cpu", "jit", "candle", "burn"];
 
-/// The names in a last arm that does not answer: it fails, declines (`None`), or adds or runs the op unchanged.
+/// Names that mark a wildcard arm as acceptable: the arm fails, declines (`None`), or adds or runs the op unchanged.
 const NON_ANSWERING_NAMES: [&str; 15] = [
     "Err",
     "emit",

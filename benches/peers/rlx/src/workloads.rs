@@ -49,7 +49,7 @@ pub(crate) struct Output {
     pub(crate) is_integer: bool,
 }
 
-/// Computes the outputs in order; the error is the reason why rlx lacks the workload.
+/// A function that computes the outputs in order, or the reason why rlx lacks the workload.
 pub(crate) type Forward = Result<for<'g> fn(&Sizes, &Inputs<'g>) -> Vec<Value<'g>>, &'static str>;
 
 pub(crate) const ALL: &[Workload] = &[

@@ -29,7 +29,7 @@ const LARGE_INPUT_ELEMENTS: usize = 1 << 20;
 /// The bounds of the floats in each trial: some ops are flat for small values, some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
-/// A closure's ops with stops placed in one way, and its results.
+/// A closure's ops with gradient stops placed in one way, and its results.
 pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 
 /// A record of a closure and of Burn's backward pass from its results.

@@ -38,7 +38,7 @@ pub(crate) struct Record {
 /// A record, and the gradients that it should have.
 pub(crate) struct Recording {
     pub(crate) record: Record,
-    /// With autodiff: the chosen placement of its stops, and the record of Burn's backward pass.
+    /// With autodiff: the ops with gradient stops at the chosen places, and the record of Burn's backward pass.
     evidence: Option<(OpsWithStops, Evidence)>,
 }
 
@@ -198,8 +198,8 @@ impl Closure<'_> {
         Ok(Recording { record: renumber(graph, &inputs, &outputs), evidence: None })
     }
 
-    /// Builds the record of a graph in which Burn's backward pass follows the closure's ops: adds the stops and drops
-    /// that pass.
+    /// Builds the record of a graph in which Burn's backward pass follows the closure's ops: adds the gradient stops
+    /// and drops that pass.
     fn with_stops(
         &self,
         mut graph: CapturedGraph,
@@ -225,7 +225,7 @@ impl Closure<'_> {
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
-    /// Chooses the placement of stops whose gradients agree with Burn's in every trial.
+    /// Chooses the placement of gradient stops whose gradients agree with Burn's in every trial.
     fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],
@@ -251,7 +251,7 @@ impl Closure<'_> {
     }
 }
 
-/// Returns a closure's ops and results with these stops added.
+/// Returns a closure's ops and results with these gradient stops added.
 fn add_stops(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> OpsWithStops {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);

@@ -26,13 +26,13 @@ use super::*;
 /// The name of a stop op in a record.
 pub(super) const STOP: &str = "funcify-stop";
 
-/// The limit on attempts to match nodes.
+/// The maximum number of attempts to match nodes.
 const MAX_ATTEMPTS: usize = 1_000_000;
 
-/// The limit on placements with different stops that are compared.
+/// The maximum number of placements of gradient stops to compare.
 const MAX_PLACEMENTS: usize = 32;
 
-/// The reason why the stops of gradients could not be determined.
+/// The reason why the gradient stops could not be determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StopError {
     /// The tape does not match the ops.

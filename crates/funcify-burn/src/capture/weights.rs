@@ -179,7 +179,7 @@ fn missing_weight_error(at: &Place) -> Error {
 struct Visitor {
     path: Vec<String>,
     tensors: Vec<(String, AnyTensor)>,
-    /// `true` if a layer trains.
+    /// `true` if a layer is in training mode.
     has_training: bool,
 }
 

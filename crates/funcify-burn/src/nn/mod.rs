@@ -182,7 +182,7 @@ layers! {
     Minimal: Minimal => Tensor<2>, "`[B, hidden]`";
     /// A linear recurrent unit: see [`Lru`](funcify_nn::Lru).
     Lru: Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
-    /// The recurrence of Griffin behind its convolution: see [`RgLru`](funcify_nn::RgLru).
+    /// The recurrence of Griffin, preceded by its convolution: see [`RgLru`](funcify_nn::RgLru).
     RgLru: RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution";
     /// The recurrent block of RecurrentGemma: see [`Griffin`](funcify_nn::Griffin).
     Griffin: Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),

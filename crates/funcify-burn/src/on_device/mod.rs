@@ -172,7 +172,7 @@ pub(crate) fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor
 }
 
 /// Applies updates to the elements at `indices` along an axis, in row-major order. If an index is out of range, its
-/// update goes to a position behind the last one, which is cut off.
+/// update goes to an extra position past the end, which is cut off.
 pub(crate) fn scatter(
     burn: &Burn,
     axis: usize,

@@ -1,5 +1,5 @@
-//! Elementwise ops on two operands of one type: Burn's own on floats. Integer arithmetic runs in host memory, or by
-//! [`on_device`] on a device with its own memory.
+//! Elementwise ops on two operands of the same type: Burn's own on floats. Integer arithmetic runs in host memory, or
+//! by [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 

@@ -42,7 +42,7 @@ fn conv(call: &Call<'_, ops::Conv>, x: Tensor, kernel: Tensor) -> Outcome {
     })
 }
 
-/// Spreads the elements of an axis `dilation` apart, with zeros between them, and crops it by negative padding.
+/// Dilates an axis with zeros between its elements, and crops it by negative padding.
 fn dilate(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;

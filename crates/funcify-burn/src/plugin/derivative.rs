@@ -1,4 +1,5 @@
-//! The two programs behind a differentiable call: the forward program, and the one from cotangents to gradients.
+//! The two programs behind a differentiable call: the forward program, and the backward program, which computes
+//! gradients from cotangents.
 
 use funcify_core::Graph;
 use funcify_core::cancel::free_after;

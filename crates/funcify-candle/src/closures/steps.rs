@@ -51,7 +51,7 @@ impl Operand {
     }
 
     /// Creates operands that every step receives unchanged. They are made contiguous, as leaves are: a kernel may add
-    /// in another order otherwise, and a rerun of a step must return the same bits.
+    /// in a different order otherwise, and a rerun of a step must return the same bits.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()

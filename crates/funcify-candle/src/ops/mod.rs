@@ -1,4 +1,4 @@
-//! The lowering rules: one file per op of the core, or per table of elementwise ops, named like the core's file.
+//! The lowering rules: one file per op of the core, or per table of elementwise ops, named after the core's file.
 
 mod argmax;
 mod binary;

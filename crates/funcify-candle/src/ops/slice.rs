@@ -16,8 +16,8 @@ fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
     Ok(if *step == 1 { part } else { take_every(&part, *axis, *step)? })
 }
 
-/// Returns part of an axis as a view. An empty part is a new tensor: Candle's copies of an empty view may start
-/// behind the end of its storage.
+/// Returns part of an axis as a view. An empty part is a new tensor: Candle's copies of an empty view may start past
+/// the end of its storage.
 pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> candle_core::Result<Tensor> {
     let part = x.narrow(axis, start, size)?;
     if part.elem_count() == 0 { Tensor::zeros(part.shape(), part.dtype(), part.device()) } else { Ok(part) }

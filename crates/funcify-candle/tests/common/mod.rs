@@ -6,7 +6,7 @@ pub(crate) mod cells;
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-/// Returns numbers between -1 and 1 that look random, the same in every run.
+/// Returns pseudorandom numbers between -1 and 1, the same in every run.
 pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {

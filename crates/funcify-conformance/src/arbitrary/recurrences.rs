@@ -80,7 +80,7 @@ impl ProgramBuilder<'_> {
         Some((entry, rows))
     }
 
-    /// Returns `count` initial rows of one type.
+    /// Returns `count` initial rows of the same type.
     fn initial_rows(&mut self, row: &Shape, count: usize) -> Value {
         let rows: Vec<Value> = (0..count)
             .map(|_| {

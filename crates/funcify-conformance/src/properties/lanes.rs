@@ -95,7 +95,7 @@ impl Lanes {
     }
 }
 
-/// Stacks tensors of one type along a new axis.
+/// Stacks tensors of the same type along a new axis.
 fn stack_along(lanes: &[HostTensor], axis: usize) -> HostTensor {
     let mut shape = lanes[0].shape().to_vec();
     shape.insert(axis, lanes.len());

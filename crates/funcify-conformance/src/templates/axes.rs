@@ -30,7 +30,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     if draft.one_in(3) {
         results.push(permute_axes(draft, both));
     }
-    // A step reads the axes in another order than the carry has them.
+    // A step reads the axes in a different order than the carry has them.
     if draft.one_in(2) {
         let steps = draft.pick(&[2, 1, 3]);
         let rows = draft.input(&[steps, shape[3]]);

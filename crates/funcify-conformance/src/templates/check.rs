@@ -109,8 +109,8 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
-/// The number of other inputs used to confirm a difference, which a decision that depends on rounding may have
-/// caused.
+/// The number of additional inputs used to confirm a difference. A difference on one input may only mean that
+/// rounding flipped a decision.
 const CONFIRMING_INPUTS: u64 = 3;
 
 /// Checks a program. `seed` determines the inputs and the derivatives to check.

@@ -83,7 +83,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.input_of(self.dtype, shape, Fill::Floats)
     }
 
-    /// Returns an input with this type and kind of elements. A given value may replace it.
+    /// Returns an input with this type and kind of elements, or a fitting value that the caller supplied.
     pub(super) fn input_of(&self, dtype: DType, shape: &[usize], fill: Fill) -> Value {
         self.requested_inputs.borrow_mut().push((dtype, shape.to_vec(), fill));
         if self.is_inside {
@@ -146,7 +146,8 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Returns some or all of the elements in another order or shape: a view that does not cover the memory in order.
+    /// Returns some or all of the elements in a different order or shape: a view that does not cover the memory in
+    /// order.
     pub(super) fn view(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();

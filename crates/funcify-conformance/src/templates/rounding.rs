@@ -11,7 +11,7 @@ use super::check::{F64_TOLERANCE, arguments};
 use super::*;
 use crate::case::ExpectedOutput;
 
-/// The ratio between the effect of another order of additions and that of a change in the last bits of the inputs.
+/// The ratio between the effect of reordering additions and the effect of a change in the last bits of the inputs.
 const REORDERING_FACTOR: f64 = 16.0;
 
 /// The size of such a change, relative to a number, in units of the distance of two floats near 1: a change in the

@@ -17,7 +17,7 @@ pub(super) enum Update {
     Outer,
     /// A matrix product.
     Product,
-    /// A move of another carry, a row, or a part of the carry itself.
+    /// A copy of another carry, a row, or a part of the carry itself.
     Move,
 }
 

@@ -99,7 +99,7 @@ impl Pullback {
     }
 }
 
-/// Returns a graph that takes some of its inputs with their axes in another order.
+/// Returns a graph that takes some of its inputs with their axes in a different order.
 fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<Graph> {
     let mut transposed = Graph::new(graph.name());
     let mut values = Replay::new(graph, []);

@@ -19,12 +19,12 @@ impl<'a> ValueMap<'a> {
         self.ids[value.index()]
     }
 
-    /// Sets the copy of a value.
+    /// Records the copy of a value.
     pub fn set(&mut self, value: ValueId, id: ValueId) {
         self.ids[value.index()] = Some(id);
     }
 
-    /// Sets the copy of a value, and names it like the original unless it already has a name.
+    /// Records the copy of a value, and gives it the name of the original unless it already has a name.
     pub fn set_named(&mut self, to: &mut Graph, value: ValueId, id: ValueId) {
         self.set(value, id);
         if let Some(name) = self.from.value_name(value).filter(|_| to.value_name(id).is_none()) {
@@ -84,7 +84,7 @@ impl<'a> GraphCopy<'a> {
         self.copied.get(value)
     }
 
-    /// Sets the copy of a value, and names it like the original.
+    /// Records the copy of a value, and gives it the name of the original unless it already has one.
     pub fn set(&mut self, value: ValueId, id: ValueId) {
         self.copied.set_named(&mut self.graph, value, id);
     }

@@ -363,8 +363,8 @@ fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()>
     Err(at.mismatch(component, "an integer type", ty, "cast the indices to i64"))
 }
 
-/// Returns a size after spreading, which inserts `step - 1` elements between neighbours. `None` if the size has
-/// symbols that affect the result.
+/// Returns the size of an axis after dilation, which inserts `step - 1` elements between neighbours. Returns `None`
+/// if the size has symbols that affect the result.
 fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     match (step, size.constant()) {
         (1, _) => Some(size.clone()),

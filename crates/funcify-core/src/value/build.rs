@@ -187,7 +187,7 @@ pub fn concat(parts: &[Value], axis: i64) -> Value {
     emit_value(Concat { axis }, parts, Site::caller())
 }
 
-/// Stacks tensors of one type along a new axis.
+/// Stacks tensors of the same type along a new axis.
 #[track_caller]
 pub fn stack(parts: &[Value], axis: i64) -> Value {
     let mut rows = Vec::with_capacity(parts.len());

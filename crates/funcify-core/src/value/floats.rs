@@ -38,8 +38,8 @@ impl Value {
     }
 
     /// Returns the next float after x toward `right`, elementwise: `right` itself where they are equal, NaN where
-    /// either is NaN. Both are floats of one dtype whose shapes broadcast; the result has that dtype. Corresponds to
-    /// JAX's `jnp.nextafter`; as there, it has no derivative and reports
+    /// either is NaN. Both are floats of the same dtype whose shapes broadcast; the result has that dtype.
+    /// Corresponds to JAX's `jnp.nextafter`; as there, it has no derivative and reports
     /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define one with [`custom_jvp`](crate::custom_jvp), or
     /// exclude it with [`stop_gradient`](Value::stop_gradient).
     #[track_caller]

@@ -125,8 +125,8 @@ impl Value {
     }
 
     /// Multiplies matrices like NumPy's `@`: batched over leading axes, which are broadcast. A vector on the left is
-    /// treated as a row, on the right as a column, and that axis is removed from the result. Both have one dtype;
-    /// integers wrap.
+    /// treated as a row, on the right as a column, and that axis is removed from the result. Both have the same
+    /// dtype; integers wrap.
     #[track_caller]
     pub fn matmul(self, right: Value) -> Value {
         if self.is_failed() || right.is_failed() {

@@ -5,8 +5,8 @@ use super::*;
 impl Value {
     /// Computes the sum of products along pairs of axes (one of the left value, one of the right), for each position
     /// along the pairs of `batch` axes. The axes of the result are ordered as in StableHLO's `dot_general`: the batch
-    /// axes, the remaining axes of the left value, the remaining axes of the right one. Both have one dtype; integers
-    /// wrap; empty sums are 0.
+    /// axes, the remaining axes of the left value, the remaining axes of the right one. Both have the same dtype;
+    /// integers wrap; empty sums are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -93,8 +93,8 @@ impl Arranged {
 /// Computes a sum of products written with one letter per axis, like NumPy's `einsum("bij,bjk->bik", &[x, y])`.
 ///
 /// The operands are multiplied from left to right; each product is summed over the letters that neither later
-/// operands nor the result contain. All have one dtype; integers wrap. A letter occurs at most once in an operand,
-/// its sizes must be equal (1 is not broadcast), and the result must be explicit.
+/// operands nor the result contain. All have the same dtype; integers wrap. A letter occurs at most once in an
+/// operand, its sizes must be equal (1 is not broadcast), and the result must be explicit.
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if operands.iter().any(|operand| operand.is_failed()) {

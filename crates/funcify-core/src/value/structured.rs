@@ -87,7 +87,7 @@ impl Value {
     }
 
     /// Computes the convolution (cross-correlation) with a kernel: `[N, C, L]` with `[O, C/groups, K]`, or `[N, C, H,
-    /// W]` with `[O, C/groups, K, L]`. Both are floats of one dtype.
+    /// W]` with `[O, C/groups, K, L]`. Both are floats of the same dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -2,7 +2,7 @@
 //! `bind_size`.
 //!
 //! - **ragged-c1** a ragged value has the largest size of all lanes. A lane's own elements are the first ones along
-//!   the axis; those behind them are padding, whose values are never visible.
+//!   the axis; the elements after them are padding, whose values are never visible.
 //! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that count
 //!   from the end mask it, and no cotangent flows from it to values without padding.
 //! - **ragged-c3** the elements that an op reads exist in each lane: the types prove it, because padding would hide
@@ -106,14 +106,14 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     rows.reshape(dims).broadcast_to(shape)
 }
 
-/// Replaces the elements behind the first `own` positions along `axis` by `fill`, a scalar.
+/// Replaces the elements after the first `own` positions along `axis` by `fill`, a scalar.
 fn fill_padding(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
     Ok(select_values(own_elements_mask(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
-/// Selects elementwise: `yes` where the mask is `true`, else `no`. All have one shape.
+/// Selects elementwise: `yes` where the mask is `true`, else `no`. All have the same shape.
 fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }

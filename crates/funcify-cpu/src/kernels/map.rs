@@ -38,7 +38,7 @@ pub(crate) struct One<T, F, const N: usize> {
     pub(crate) function: PhantomData<F>,
 }
 
-/// A function of `N` registers, run by `Simd::vectorize`: compiled once, and called.
+/// A function of `N` registers, run by `Simd::vectorize`, so that it is compiled once and called instead of inlined.
 pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub(crate) simd: S,
     pub(crate) from: [T::Vector<S>; N],

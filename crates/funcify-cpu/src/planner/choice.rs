@@ -54,7 +54,7 @@ impl Planner {
         Ok(results)
     }
 
-    /// Plans a branch and returns its results that are used.
+    /// Plans a branch and returns its used results.
     fn branch(
         &mut self,
         switch: &Switch,

@@ -296,8 +296,8 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes);
             }
-            // An operand is contiguous along another axis than the destination: copy it to the destination's layout
-            // first.
+            // An operand is contiguous along a different axis than the destination: copy it to the destination's
+            // layout first.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
             if crossing.contains(&true) {
@@ -329,7 +329,7 @@ impl Emitter {
         axes.iter().rposition(|axis| self.is_within_units(axis, views) && is_side_by_side(axis))
     }
 
-    /// Returns the axis that holds the rows of an instruction: another one than that of its lanes.
+    /// Returns the axis that holds the rows of an instruction: an axis other than the one of its lanes.
     fn rows(&self, axes: &[Axis], views: &[&View], lanes: Option<usize>) -> Option<usize> {
         longest_axis(axes, |index| {
             self.is_within_units(&axes[index], views) && axes[index].is_upward() && Some(index) != lanes
@@ -391,7 +391,7 @@ impl Emitter {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
-    /// Copies a tensor whose elements are contiguous along another axis than those of the destination.
+    /// Copies a tensor whose elements are contiguous along a different axis than those of the destination.
     fn transpose(&mut self, to: &View, from: &View, axes: &[Axis]) -> Result<()> {
         let views = [to, from];
         let along = |operand: usize| {

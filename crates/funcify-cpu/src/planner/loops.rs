@@ -11,7 +11,7 @@ use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 
 use super::*;
 
-/// The largest number of rows kept at hand of a buffer that is never read as a whole.
+/// The maximum number of rows to keep of a buffer that is never read as a whole.
 const MAX_ROWS_AT_HAND: usize = 64;
 
 /// The purpose of a buffer.

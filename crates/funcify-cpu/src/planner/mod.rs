@@ -242,7 +242,7 @@ struct Planner {
     ranges: Rc<Ranges>,
     /// An element that is nonzero if a loop ended at a bound that the graph does not state.
     refusal: Option<View>,
-    /// The number of steps that each early-ending loop ran, by its symbol.
+    /// The number of steps that each early-ending loop ran, keyed by its symbol.
     counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
@@ -285,8 +285,8 @@ impl Planner {
         view
     }
 
-    /// Creates the element that refuses a call if a loop of the graph may set it. It precedes branches, which may not
-    /// run.
+    /// Reserves the element that marks the call as refused, if a loop of the graph may set it. It is initialised
+    /// before any branch, because a branch may not run.
     fn reserve_refusal(&mut self, graph: &Graph) -> Result<()> {
         if self.ranges.max_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);

@@ -33,7 +33,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     let others = [Some(x), a];
     let fits = |operand: &&Operand| {
         let own = operand.steps[level];
-        // Another row of the destination would be read before it is written.
+        // In the destination's region, the operand might read another row before it is written.
         own == 0 || (own.signum() == step.signum() && operand.region != to.region)
     };
     let is_one =

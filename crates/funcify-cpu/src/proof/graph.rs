@@ -183,7 +183,8 @@ impl Evaluator<'_> {
         Ok(results)
     }
 
-    /// Evaluates an op that only moves elements by its reference evaluation. The operands in `indices` are integers.
+    /// Evaluates an op that only moves elements with its reference evaluation. The operands in `indices` are
+    /// integers.
     fn move_elements(
         &mut self,
         graph: &Graph,

@@ -8,7 +8,7 @@
 //! writes.
 //!
 //! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is an integer; the traces
-//! are bounded by what the loop reads and writes. Floats are summed in another order.
+//! are bounded by what the loop reads and writes. Floats are summed in a different order.
 
 use super::*;
 use crate::numbers::is_zero;

@@ -1,7 +1,8 @@
 //! A graph compiled for a backend, and called on the backend's own tensors.
 //!
-//! `prepare.rs` rewrites the graph and checks it against the backend. `programs.rs` makes its program, or defers that
-//! to the first call that the program depends on. `call.rs` checks a call, gets its program, and runs it.
+//! `prepare.rs` rewrites the graph and checks it against the backend. `programs.rs` builds its program, or waits for
+//! the first call if the program depends on the sizes of the call or its static inputs. `call.rs` checks a call, gets
+//! its program, and runs it.
 
 mod call;
 mod prepare;
@@ -26,13 +27,13 @@ use crate::lower::{Notes, Settings};
 
 /// A graph compiled for a backend.
 ///
-/// A program whose loops run natively serves every call, and is made by [`compile`](Function::compile). A program
-/// that is laid out for the sizes of a call is made on the first call with those sizes, and cached for later ones.
-/// The same holds for the values of static inputs that decide how a program is laid out.
-/// [`specialization`](Function::specialization) says which of these applies.
+/// A program whose loops run natively serves every call, and is built by [`compile`](Function::compile). A program
+/// specialised for the sizes of a call is built on the first call with those sizes, and cached for later ones. The
+/// same holds for a program specialised for the values of static inputs. [`specialization`](Function::specialization)
+/// returns which of these applies.
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
-    /// The graph that programs are made from: without derivative rules, rewritten.
+    /// The graph that programs are built from: without derivative rules, rewritten.
     runnable: Arc<Graph>,
     /// The patches that rewrote it.
     patches: Vec<Patched>,
@@ -50,15 +51,15 @@ pub struct Function<B: Backend> {
 /// The properties of a call that a function's programs depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Specialization {
-    /// `true` if programs are made for the sizes of a call: the graph has inputs of open sizes, and a loop is
+    /// `true` if programs are built for the sizes of a call: the graph has inputs of open sizes, and a loop is
     /// unrolled or compiled for its sizes, or the whole program is.
     pub by_sizes: bool,
-    /// `true` if programs may be made for the values of static inputs.
+    /// `true` if programs may be built for the values of static inputs.
     pub by_static_inputs: bool,
 }
 
 impl Specialization {
-    /// Returns whether one program serves all calls; [`Function::compile`] has then made it already.
+    /// Returns whether one program serves all calls. If so, [`Function::compile`] has already built it.
     pub fn is_none(self) -> bool {
         self == Specialization::default()
     }
@@ -69,11 +70,11 @@ impl<B: Backend> Function<B> {
     ///
     /// Does all work that does not depend on a call: checks and rewrites the graph, and verifies that every op has a
     /// lowering rule and every type fits the device. If nothing depends on a call ([`Specialization::is_none`]), as
-    /// for a graph whose sizes are all static or whose loops run natively, the program is made here. Otherwise the
-    /// first call with new sizes makes one.
+    /// for a graph whose sizes are all static or whose loops run natively, the program is built here. Otherwise the
+    /// first call with new sizes builds one.
     ///
     /// # Errors
-    /// Returns the errors of the checks and, where the program is made here, of its compilation.
+    /// Returns the errors of the checks and, if the program is built here, of its compilation.
     #[track_caller]
     pub fn compile(graph: &Graph, backend: &B) -> Result<Self> {
         Self::compile_with(graph, backend, CompileOptions::default())
@@ -130,7 +131,7 @@ impl<B: Backend> Function<B> {
         self.specialization
     }
 
-    /// Returns the number of programs made, and of calls that reused one.
+    /// Returns the number of programs built, and of calls that reused one.
     pub fn counts(&self) -> CompileCounts {
         CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
@@ -138,7 +139,7 @@ impl<B: Backend> Function<B> {
     /// Returns the program for calls of these sizes if the backend compiles it as a whole, for backends that also run
     /// it on other data than their tensors. The error names the op that prevents it.
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
-        // A program made without the values of static inputs serves no calls, so it is not cached.
+        // A program built without the values of static inputs serves no calls, so it is not cached.
         let variant = match self.specialization.by_static_inputs {
             true => Arc::new(self.make_program(sizes.clone(), &[])?),
             false => self.pick_program(at, sizes, || Ok(Vec::new()))?,

@@ -19,7 +19,7 @@ pub(super) struct Prepared {
     pub(super) graph: Arc<Graph>,
     /// The patches that rewrote the graph.
     pub(super) patches: Vec<Patched>,
-    /// `true` if its programs are laid out for sizes.
+    /// `true` if its programs are specialised for sizes.
     pub(super) is_laid_out: bool,
 }
 
@@ -58,8 +58,8 @@ pub(super) fn prepare<B: Backend>(
     Ok(Prepared { graph: plain, patches: Vec::new(), is_laid_out })
 }
 
-/// Checks that every op has a lowering rule and every type fits the device. Returns whether programs are laid out for
-/// sizes, because a loop or the whole program is unrolled or compiled.
+/// Checks that every op has a lowering rule and every type fits the device. Returns whether programs are specialised
+/// for sizes, because a loop or the whole program is unrolled or compiled.
 fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bool> {
     let mut is_laid_out = settings.compiles() == Compiles::Programs;
     for input in graph.inputs() {

@@ -15,14 +15,14 @@ pub(super) type StaticInputs = Vec<(usize, i64)>;
 /// The sizes of a call, and the values of its static inputs.
 pub(super) type Signature = (Sizes, StaticInputs);
 
-/// A program with the sizes and static inputs that it was made for.
+/// A program with the sizes and static inputs that it was built for.
 pub(super) struct Variant<B: Backend> {
     sizes: Sizes,
     /// The values of the static inputs that the program depends on.
     statics: StaticInputs,
     pub(super) program: Program<B>,
     pub(super) notes: Notes,
-    /// The time that it took to make.
+    /// The time that it took to build.
     pub(super) time: Duration,
     /// The peak memory of its plan for the sizes of the last call, if the plan can tell.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
@@ -45,7 +45,7 @@ impl<B: Backend> Variant<B> {
 }
 
 impl<B: Backend> Function<B> {
-    /// Returns the program for a call of these sizes, and makes it if no cached one serves the call. `read_statics`
+    /// Returns the program for a call of these sizes, and builds it if no cached one serves the call. `read_statics`
     /// returns the values of the static inputs, which are read only if a program may depend on them.
     pub(super) fn pick_program(
         &self,
@@ -75,7 +75,7 @@ impl<B: Backend> Function<B> {
         Ok(variant)
     }
 
-    /// Makes the program for these sizes and these values of static inputs.
+    /// Builds the program for these sizes and these values of static inputs.
     pub(super) fn make_program(&self, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Variant<B>> {
         let _span = span::of_compilation(self.graph.name());
         let start = Instant::now();

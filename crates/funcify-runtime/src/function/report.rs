@@ -16,19 +16,19 @@ use crate::run::program::Program;
 pub struct Report {
     /// The number of ops in the graph, including those of bodies, branches and conditions.
     pub graph_ops: usize,
-    /// The number of times that each rule rewrote the graph before it was compiled, by the rules' names.
+    /// The number of times that each rule rewrote the graph before it was compiled, keyed by rule name.
     pub rewrites: BTreeMap<&'static str, usize>,
     /// The number of instructions in the program. The body of a native loop counts once, that of an unrolled loop
     /// once per step, even where steps share instructions.
     pub instructions: usize,
     /// The loops of the program, each once; loops that agree in every detail, line and figures included, are merged.
     pub loops: Vec<LoopReport>,
-    /// The ops that the program runs by reference evaluation, because the backend has neither a kernel for them nor
-    /// compiled them.
+    /// The ops that the program runs on the reference evaluator, because the backend has neither a kernel for them
+    /// nor compiled them.
     pub fallback: BTreeSet<&'static str>,
     /// The reason why the program is not compiled as a whole, if that was requested.
     pub declined: Option<Declined>,
-    /// The time that it took to make the program from the graph.
+    /// The time that it took to build the program from the graph.
     pub compile_time: Duration,
     /// The bytes of the program's instructions in host memory. Shared instructions count once; the elements of
     /// constants, which lie on the device, are not counted.
@@ -39,14 +39,14 @@ pub struct Report {
     /// traces count once, from its start. `None` before the first call, and if the size of some tensor depends on
     /// data.
     pub peak_bytes: Option<usize>,
-    /// The number of programs made, and of calls that reused one.
+    /// The number of programs built, and of calls that reused one.
     pub counts: CompileCounts,
 }
 
-/// The number of programs that a function has made and reused so far.
+/// The number of programs that a function has built and reused so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompileCounts {
-    /// The number of programs made.
+    /// The number of programs built.
     pub made: usize,
     /// The number of calls that reused a program.
     pub reused: usize,

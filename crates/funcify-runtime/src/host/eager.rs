@@ -1,4 +1,4 @@
-//! Runs one op alone, to compare a backend's kernels with the reference evaluation op by op.
+//! Runs one op alone, to compare a backend's kernels with the reference evaluator op by op.
 
 use funcify_core::HostTensor;
 use funcify_core::error::{Place, Result, Site};

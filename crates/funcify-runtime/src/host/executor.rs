@@ -31,7 +31,7 @@ pub trait Executor: Send + Sync {
     /// Returns the parts of a program that the backend compiles as a whole.
     fn compiles(&self) -> Compiles;
 
-    /// Returns whether the backend runs ops without a lowering rule by reference evaluation.
+    /// Returns whether the backend runs ops without a lowering rule on the reference evaluator.
     fn has_fallback(&self) -> bool;
 
     /// Returns the reason why the device cannot hold tensors of this dtype or rank, or `None` if it can.

@@ -1,5 +1,5 @@
-//! The reference backend: runs each op by its reference evaluation, through the same programs and loops as any other
-//! backend.
+//! The reference backend: runs each op with its reference evaluation, through the same programs and loops as any
+//! other backend.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Backend for Reference {
     }
 }
 
-/// Runs any op by its reference evaluation, as the fallback of a backend on the reference's tensors.
+/// Runs any op with its reference evaluation, as the fallback of a backend on the reference's tensors.
 pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
     call: &KernelCall<'_, B, Op>,
     operands: Tensors<B::Tensor>,

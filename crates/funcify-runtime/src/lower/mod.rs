@@ -3,7 +3,7 @@
 //! A loop's body is split once: nodes that depend on invariants only run once, before the loop; the others are the
 //! step, which either strategy repeats.
 //!
-//! A loop with a data-dependent number of steps cannot be laid out. With an `until` or a bound, laying it out with
+//! A loop with a data-dependent number of steps cannot be unrolled. With an `until` or a bound, unrolling it with
 //! early exits would amount to one program of its body that is run again until the condition ends it. It therefore
 //! runs from the host in either strategy. A forced [`LoopStrategy::Unroll`] requires a static largest number of
 //! steps, also of the loop that runs backward over such a loop (`statics.rs`).

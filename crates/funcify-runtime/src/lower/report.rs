@@ -12,7 +12,7 @@ pub struct LoopReport {
     pub op: &'static str,
     /// The user's line.
     pub site: Site,
-    /// The strategy: laid out, run from the host, or compiled.
+    /// The strategy: unrolled, run from the host, or compiled.
     pub strategy: LoopStrategy,
     /// The reason why it is not compiled, if that was requested.
     pub declined: Option<Declined>,
@@ -20,15 +20,15 @@ pub struct LoopReport {
     pub steps: Steps,
     /// The number of kernels that a step runs, counting those of each nested loop and branch once. A compiled part
     /// counts as one; loop-invariant kernels run before the loop and do not count. `None` for a loop that is itself
-    /// compiled, and for a loop laid out with zero steps.
+    /// compiled, and for an unrolled loop of zero steps.
     pub kernels: Option<usize>,
-    /// The number of times that each rule rewrote the loop, by the rules' names: the patches at its line, which the
-    /// loops of its derivatives share. Patches at the lines of its body are not included, and programs without lines
-    /// have none.
+    /// The number of times that each rule rewrote the loop, keyed by rule name. Counts the patches at the loop's
+    /// source line, which the loops of its derivatives share. Patches at the lines of its body are not included, and
+    /// programs without source lines have none.
     pub rewrites: BTreeMap<&'static str, usize>,
 }
 
-/// The number of steps of a loop, as far as it is static.
+/// The number of steps of a loop, if static.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steps {
     /// A static number of steps.

@@ -170,7 +170,7 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// Returns whether an op on integers and booleans is evaluated when the program is made, if its operands are static.
+/// Returns whether an op on integers and booleans is evaluated when the program is built, if its operands are static.
 fn is_foldable(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(op) => match op {

@@ -1,5 +1,5 @@
-//! Binds data-dependent sizes: the host reads them from the device, or the program binds them when it is made if they
-//! are static.
+//! Binds data-dependent sizes: the host reads them from the device, or they are bound when the program is built if
+//! they are static.
 
 use funcify_core::ops::BindSize;
 

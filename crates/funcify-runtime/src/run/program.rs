@@ -15,7 +15,7 @@ use super::while_loop::WhileNode;
 use super::*;
 use crate::backend::registry::Kernel;
 
-/// The index of a tensor: a register while the program is made (each is set once), then a slot.
+/// The index of a tensor: a register while the program is built (each is set once), then a slot.
 pub(crate) type Slot = u32;
 
 /// An operand of an instruction, by its slot.

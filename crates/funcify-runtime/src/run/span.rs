@@ -14,7 +14,7 @@ pub(crate) type Span = tracing::span::EnteredSpan;
 #[must_use]
 pub(crate) struct Span;
 
-/// Enters the span of making a program: `funcify.compile`.
+/// Enters the span of building a program: `funcify.compile`.
 pub(crate) fn of_compilation(function: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.compile", function).entered();

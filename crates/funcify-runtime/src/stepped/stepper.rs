@@ -314,7 +314,8 @@ impl<B: Backend> Stepper<B> {
         Ok((rows, origins))
     }
 
-    /// Checks that steps change no state that all streams share: a new stream would continue with that of the others.
+    /// Checks that no step changes a state that all streams share: a new stream would continue from the state of the
+    /// others.
     fn check_shared(&self, at: &Place, symbol: &Symbol, axes: &[Option<usize>]) -> Result<()> {
         let is_shared = |index: &usize| self.changes[*index] && axes[*index].is_none();
         let Some(index) = (0..self.stepped.states).find(is_shared) else { return Ok(()) };

@@ -111,7 +111,7 @@ impl Block {
         Ok(self.out_proj.forward(ys * silu(gate)))
     }
 
-    /// Computes the selective scan in Burn's ops, step by step.
+    /// Computes the selective scan with Burn ops, step by step.
     fn own_loop(&self, us: Tensor<3>) -> Result<Tensor<3>> {
         let mut parameters = Parameters::default();
         self.scan.visit(&mut parameters);

@@ -101,7 +101,7 @@ impl Block {
         Ok(sum)
     }
 
-    /// Computes the selective scan in Candle's ops, step by step.
+    /// Computes the selective scan with Candle ops, step by step.
     fn own_loop(&self, us: &Tensor) -> Result<Tensor> {
         let [x_proj, dt_proj, bias, a_log, d] = self.scan.parameters() else { anyhow::bail!("another layer") };
         let (a, states, rank) = (a_log.exp()?.neg()?, a_log.dim(1)?, dt_proj.dim(1)?);

@@ -74,7 +74,7 @@ impl Network {
 /// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor<2>, Tensor<2>);
 
-/// The parameters of S5, for a loop in Burn's ops.
+/// The parameters of S5, for a loop with Burn ops.
 struct S5Parameters {
     /// `[1,P]`
     lambda: Complex,

@@ -72,7 +72,7 @@ impl Model {
 /// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor, Tensor);
 
-/// The parameters of S5, for a loop in Candle's ops.
+/// The parameters of S5, for a loop with Candle ops.
 struct S5Parameters {
     lambda: Complex,
     b: Tensor,

@@ -16,8 +16,8 @@ pub(super) fn cases() -> Cases {
         // The older steps wrote 3 * 6 and 3 * 6 * 0.5, which are constant.
         truncated_given_row(&[2., 4., 0.5, 6.], &[9. * 4., 9. * (1. + 2.), 0., 0.], 1.),
         truncated_given_row(&[2., 4.], &[3. * 4., 3. * (1. + 2.)], 1. + 4. + 8.),
-        // Downward `m[t] = m[t+1] x[t]` in a full buffer, ending after two of three steps; the loss is the sum of all
-        // rows. m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
+        // A downward loop `m[t] = m[t+1] x[t]` in a full buffer that ends after two of three steps; the loss is the
+        // sum of all rows. m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
         case_of(
             "gradient_of_a_full_buffer_that_ends_downward",
             differentiate_text(
@@ -113,7 +113,8 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
         .gives([("grad_x", row(expected))])
 }
 
-/// Downward `y[t] = y[t+1] x[t]` from one row 3, differentiating the last two steps; the loss is the sum of all rows.
+/// A downward loop `y[t] = y[t+1] x[t]` with one initial row, 3, of which only the last two steps are differentiated.
+/// The loss is the sum of all rows.
 fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
     let steps = xs.len();
     let text = format!(

@@ -220,7 +220,7 @@ fn power_iteration(g: &Builder) -> Value {
     while_loop(init, |(_, _, change)| change.gt(0.02), step).1
 }
 
-/// Integrates to the time 1 by Heun's method, with a step that is halved until its error is small.
+/// Integrates to time 1 with Heun's method, halving the step until its error is small.
 fn adaptive_ode(g: &Builder) -> Value {
     let rate = g.input("rate", "f32[]");
     let slope = |t: Value, y: Value| rate * y + t;

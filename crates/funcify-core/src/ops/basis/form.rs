@@ -24,7 +24,7 @@ pub(crate) struct Spelling {
     pub(crate) make: Make,
 }
 
-/// Builds an op and the list of its operands from a parsed form.
+/// A function that builds an op and the list of its operands from a parsed form.
 type Make = fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>;
 
 /// The bodies of an op in the text form.

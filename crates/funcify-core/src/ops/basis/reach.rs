@@ -2,11 +2,10 @@
 //! traced.
 //!
 //! A rule that traces a body must first know which parameters have lanes, tangents or cotangents. Tracing until
-//! nothing is added would trace the inner bodies as many times again, at each level of a nest. Paths are therefore
-//! followed through the graphs, bodies included; a body is visited again only if something new reaches it. The
-//! outcome is a guess: it is too large where an op's rule returns nothing although a path leads through the op. The
-//! rule compares the guess with what it has traced and, if the guess was wrong, traces until nothing is added: see
-//! [`Guess`].
+//! nothing is added would multiply the traces of inner bodies at each level of nesting. Paths are therefore followed
+//! through the graphs, bodies included; a body is visited again only if something new reaches it. The outcome is a
+//! guess: it is too large where an op's rule returns nothing although a path leads through the op. The rule compares
+//! the guess with what it has traced and, if the guess was wrong, traces until nothing is added: see [`Guess`].
 
 use crate::derivative::active_values;
 use crate::fixpoint::{fixpoint, or_flags};

@@ -7,7 +7,7 @@
 //! - **bind-c2** a negative size fails when the op runs, before anything of that size is allocated. An op whose
 //!   symbol is unused does not run, like an op whose results are unused.
 //! - **bind-c3** programs run the op from the host, because it reads one number from the device. A size that is
-//!   static when the program is made is bound then.
+//!   static when the program is built is bound then.
 
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};

@@ -1,4 +1,4 @@
-//! Elementwise ops with two operands of one type: a table of their text, domain, and evaluation on floats and
+//! Elementwise ops with two operands of the same type: a table of their text, domain, and evaluation on floats and
 //! integers.
 //!
 //! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
@@ -11,7 +11,7 @@ use crate::ops::{partials, special};
 macro_rules! binary_table {
     ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
-            /// An elementwise op with two operands of one type.
+            /// An elementwise op with two operands of the same type.
             Binary, BINARY_NAMES, binary_of: $(stringify!($name) => $op, $doc;)*
         }
 
@@ -107,7 +107,7 @@ impl OpRules for Binary {
     }
 }
 
-/// Checks that two operands have one type.
+/// Checks that two operands have the same type.
 pub(in crate::ops) fn check_same(at: &Place, left: &TensorType, right: &TensorType) -> Result<()> {
     if left.dtype != right.dtype {
         let fix = format!("cast one of them, say `.cast(DType::{:?})`: nothing is promoted silently", left.dtype);

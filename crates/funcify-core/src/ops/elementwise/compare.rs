@@ -1,4 +1,4 @@
-//! Elementwise comparisons of two operands of one type, with a boolean result.
+//! Elementwise comparisons of two operands of the same type, with a boolean result.
 //!
 //! NaN is unordered: every comparison with it is false except `ne`. `false` is less than `true`.
 

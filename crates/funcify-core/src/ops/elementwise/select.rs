@@ -2,7 +2,7 @@
 
 use crate::ops::rules::*;
 
-/// `where(p, a, b)`: all three have one shape; `a` and `b` have one type.
+/// `where(p, a, b)`: all three have the same shape; `a` and `b` have the same type.
 #[derive(Clone, Copy, Debug)]
 pub struct Select;
 

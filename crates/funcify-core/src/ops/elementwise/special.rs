@@ -1,4 +1,4 @@
-//! Functions on f64 that the standard library lacks or computes less exactly. The reference evaluation and kernels
+//! Functions on f64 that the standard library lacks or computes less exactly. The reference evaluator and kernels
 //! share them.
 //!
 //! `libm` (the C library of musl and FreeBSD in Rust) provides most of them within a few units in the last place; the

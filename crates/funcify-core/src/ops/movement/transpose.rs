@@ -1,4 +1,4 @@
-//! `transpose`: the axes in another order.
+//! `transpose`: the axes in a different order.
 
 use crate::ops::rules::*;
 

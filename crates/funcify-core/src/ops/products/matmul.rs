@@ -6,8 +6,8 @@ use std::ops::{Add, Mul};
 use crate::derivative::add;
 use crate::ops::rules::*;
 
-/// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of one dtype, with equal batch axes. The reference
-/// evaluation sums floats in f64; backends sum in their own order. Integers wrap.
+/// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of the same dtype, with equal batch axes. The
+/// reference evaluator sums floats in f64; backends sum in their own order. Integers wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
 
@@ -98,8 +98,8 @@ impl OpRules for MatMul {
     }
 }
 
-/// Computes the products of two stacks of integer matrices, which wrap: `rows x inner` by `inner x columns`, none of
-/// them 0. Backends share this function.
+/// Computes the wrapping products of two stacks of integer matrices, `rows x inner` by `inner x columns`. No size may
+/// be 0. Backends share this function.
 pub fn integer_products<E>(left: &[E], right: &[E], [rows, inner, columns]: [usize; 3]) -> Vec<E>
 where
     E: Copy + Default,

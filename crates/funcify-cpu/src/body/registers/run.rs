@@ -30,7 +30,7 @@ pub(in super::super) fn run<T: MathTable, S: Simd>(
 
 /// The content of a register, and the operations on it.
 pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
-    /// `true` if a register holds one element, so that ops may be chained.
+    /// `true` if a register holds one element, which allows chaining ops.
     const IS_SINGLE: bool;
     /// Returns a register with a number in all lanes.
     fn splat(simd: S, number: T) -> Self;

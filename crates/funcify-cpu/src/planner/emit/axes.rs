@@ -42,7 +42,8 @@ pub(super) fn across(stride: isize) -> Across {
     if stride == 0 { Across::Element } else { Across::Lanes }
 }
 
-/// Returns the axes of views of one shape, without those of size 1, merging axes that are contiguous in all views.
+/// Returns the axes of views of the same shape, without those of size 1, merging axes that are contiguous in all
+/// views.
 pub(super) fn merge_axes(views: &[&View]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for (index, size) in views[0].shape.iter().copied().enumerate().filter(|(_, size)| *size != 1) {

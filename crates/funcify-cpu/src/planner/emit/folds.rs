@@ -84,7 +84,7 @@ impl Emitter {
     }
 }
 
-/// Returns whether two views of one shape are contiguous along different axes.
+/// Returns whether two views of the same shape are contiguous along different axes.
 fn crosses(one: &View, other: &View) -> bool {
     let runs_across = |one: &View, other: &View| {
         (0..one.shape.len()).any(|axis| one.shape[axis] > 1 && one.strides[axis] == 1 && other.strides[axis] > 1)

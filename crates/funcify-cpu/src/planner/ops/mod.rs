@@ -23,7 +23,7 @@ use super::*;
 enum Value {
     /// A tensor.
     Tensor(View),
-    /// A tensor of static integers: known when the plan is made.
+    /// A tensor of static integers: known when the plan is built.
     Static(HostTensor),
     /// A sum of matrix products, held back until its consumer is known.
     Products(Products),
@@ -54,7 +54,7 @@ impl Value {
 pub(super) enum Argument {
     /// A tensor.
     Tensor(View),
-    /// A tensor of static integers: known when the plan is made.
+    /// A tensor of static integers: known when the plan is built.
     Static(HostTensor),
     /// A sequence of a loop: rows of several tensors, one after the other.
     Rows(Vec<View>),

@@ -11,7 +11,7 @@ use super::*;
 pub(super) struct Operands<'v> {
     /// The operands of which each element is read when the same element is written, and not later.
     pub(super) elementwise: &'v [View],
-    /// The operands that are read in another order.
+    /// The operands that are read in a different order.
     pub(super) others: &'v [View],
 }
 

@@ -1,5 +1,5 @@
-//! Evaluates static integers, which are known when a plan is made: counters, indices, sizes, and values computed from
-//! them.
+//! Evaluates static integers, which are known when a plan is built: counters, indices, sizes, and values computed
+//! from them.
 //!
 //! The plan itself has only floats and masks. Values that depend on nothing but constants and sizes are evaluated
 //! here, by the reference evaluator of each op, until they become a float or a mask, which is a constant of the plan.

@@ -132,7 +132,7 @@ fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value 
     value.move_axis(axis, 0)
 }
 
-/// Checks associative-c1, with the names of the leaves.
+/// Checks associative-c1, naming the offending leaf in errors.
 fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     let Some((first_name, first)) = leaves.first() else {
         fail_mismatch(at, &[], "the structure of `xs`", "one leaf or more", "no leaves", "scan over a tensor");
@@ -150,7 +150,7 @@ fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     }
 }
 
-/// Checks associative-c2, with the names of the leaves.
+/// Checks associative-c2, naming the offending leaf in errors.
 fn check_combined(
     at: &Place,
     params: &[(String, TensorType)],

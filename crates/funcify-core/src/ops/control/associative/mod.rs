@@ -4,8 +4,8 @@
 //! `y[t] = combine(y[t+1], x[t])`, like JAX's `lax.associative_scan`. `combine` is written for single elements.
 //!
 //! - **associative-c1** all leaves have the same number of rows.
-//! - **associative-c2** the rows of a leaf, both parameters of `combine` for it, and its result for it have exactly
-//!   one type.
+//! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that
+//!   leaf all have the same type.
 //! - **associative-c3** `combine` is associative. This is not checked: if it is not, the order of the combinations,
 //!   which is not specified, changes the result. Because floats are rounded, it changes their last digits in any
 //!   case.

@@ -75,12 +75,12 @@ impl AssociativeScan {
         Ok(Sweeps { pairs, up: Arc::new(up), down: Arc::new(down), needed })
     }
 
-    /// Returns the used leaves, and the leaves that their combinations read from the first element.
+    /// Returns the indices of the used leaves, and of the leaves of the first element that combining them reads.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
         flagged_indices(&fixpoint(used.to_vec(), |needed| or_flags(needed, self.combine.needed_inputs(needed))))
     }
 
-    /// Combines elements, and returns these leaves of the combinations.
+    /// Combines elements, and returns the leaves `which` of the combinations.
     fn combined(
         &self,
         size: &Dim,

@@ -18,8 +18,8 @@
 //! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
 //! captures. A value that two of them use is an operand of each. Results: those of the function.
 //!
-//! The reference evaluation runs the function. No backend converts the op: `Graph::without_rules` inlines the
-//! function's nodes before a program is made.
+//! The reference evaluator runs the function. No backend converts the op: `Graph::without_rules` inlines the
+//! function's nodes before a program is built.
 
 mod batch;
 mod bodied;

@@ -300,7 +300,7 @@ pub(super) fn check_until(at: &Place, stop: Value) -> Value {
     fail_mismatch(at, &[stop], "the value of `until`", "bool[]", &ty, UNTIL_FIX).into()
 }
 
-/// Checks scan-c4, with the names of the leaves.
+/// Checks scan-c4, naming the offending leaf in errors.
 pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
     let (component, fix) =
         ("the structure of the carry that the body returns", "return a carry with the structure of the initial one");

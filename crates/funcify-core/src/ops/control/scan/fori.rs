@@ -42,8 +42,8 @@ impl Bound {
 /// Carries a state through `body(i, carry)` for `i` from `lower` to `upper - 1`, in ascending order. Returns the
 /// initial value for an empty range.
 ///
-/// The bounds are dimensions or integer scalars of one type, which is also the type of `i`; `i` is an i64 if both are
-/// dimensions. A symbolic range must not be negative in a call.
+/// The bounds are dimensions or integer scalars of the same type, which is also the type of `i`; `i` is an i64 if
+/// both are dimensions. A symbolic range must not be negative in a call.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

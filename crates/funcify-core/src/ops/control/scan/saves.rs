@@ -129,7 +129,8 @@ fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopR
     (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
 }
 
-/// Returns whether an op of the body reads a value that another op computes, so that the backward loop may need it.
+/// Returns whether an op of the body reads a value that another op computes, in which case the backward loop may need
+/// it.
 fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }

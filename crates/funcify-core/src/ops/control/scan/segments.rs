@@ -195,7 +195,8 @@ impl Segments<'_> {
         scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
     }
 
-    /// Builds the loop over segments, and returns the rows that they finish of each buffer and the state after them.
+    /// Builds the loop over segments. Returns the rows of each buffer that the segments complete, and the state after
+    /// the last segment.
     fn run_segments(
         &self,
         count: &Dim,
@@ -268,8 +269,8 @@ impl Segments<'_> {
         self.slice_touched_rows(concat_rows(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
-    /// Builds the loop over some steps, and returns the rows that they finish of each buffer and the state after
-    /// them.
+    /// Builds the loop over some steps. Returns the rows of each buffer that the steps complete, and the state after
+    /// the last step.
     fn steps(
         &self,
         steps: &Dim,

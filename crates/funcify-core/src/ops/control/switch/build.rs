@@ -98,7 +98,7 @@ impl Traced {
         result
     }
 
-    /// Checks switch-c2, with the names of the leaves.
+    /// Checks switch-c2, naming the offending leaf in errors.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;

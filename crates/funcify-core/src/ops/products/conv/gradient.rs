@@ -48,7 +48,7 @@ impl Conv {
     }
 }
 
-/// Returns the size of an axis whose elements are spread `step` apart.
+/// Returns the size of an axis after dilation by `step`.
 fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
     dilated_size(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }

@@ -3,15 +3,15 @@
 //! Layouts are PyTorch's: the operand is `[N, C, spatial..]`, the kernel `[O, C/groups, window..]`, the result
 //! `[N, O, spatial..]`. The attributes are StableHLO's, each with one entry per spatial axis.
 //!
-//! Along each axis the operand is first spread, with `input_dilation - 1` zeros between neighbouring elements. Then
+//! Along each axis the operand is first dilated, with `input_dilation - 1` zeros between neighbouring elements. Then
 //! `low` zeros are added before it and `high` after it; a negative number removes elements. The window, whose
 //! elements are `dilation` apart, is applied at every `stride`-th position where it fits. Added zeros are ordinary
 //! elements: multiplied by an infinite element of the kernel they yield NaN. The channels are split into `groups`
 //! runs; run `i` of the results is computed from run `i` of the operand's channels.
 //!
 //! Sizes may have symbols, but along a spatial axis only with a stride and an input dilation of 1. If the window is
-//! larger than the padded axis by more than one element, the op is rejected. The reference evaluation sums
-//! in f64; backends sum in their own order.
+//! larger than the padded axis by more than one element, the op is rejected. The reference evaluator sums in f64;
+//! backends sum in their own order.
 
 mod gradient;
 mod sizes;
@@ -41,7 +41,7 @@ pub struct ConvOptions<const D: usize> {
     pub padding: [(i64, i64); D],
     /// The distance between the elements of the window.
     pub dilation: [usize; D],
-    /// The distance to which the elements of the operand are spread, with zeros between them.
+    /// The dilation of the operand: the distance between its elements after zeros are inserted.
     pub input_dilation: [usize; D],
     /// The number of runs of channels that are convolved separately; the number of channels for a depthwise
     /// convolution.
@@ -66,7 +66,7 @@ pub struct Conv {
     pub high: Vec<Dim>,
     /// The distance between the elements of the window.
     pub dilation: Vec<usize>,
-    /// The distance to which the elements of the operand are spread.
+    /// The dilation of the operand.
     pub input_dilation: Vec<usize>,
     /// The number of runs of channels that are convolved separately.
     pub groups: Dim,

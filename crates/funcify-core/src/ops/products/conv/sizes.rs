@@ -7,10 +7,10 @@ use crate::error::{Place, Result};
 use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
-/// The part of a spread axis that is kept, and the number of zeros around it.
+/// The part of a dilated axis that is kept, and the number of zeros around it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Padding {
-    /// The elements that are kept, counted after spreading.
+    /// The range of the dilated axis that is kept.
     pub kept: Range<usize>,
     /// The number of zeros before them.
     pub before: usize,
@@ -74,7 +74,7 @@ impl Conv {
         })
     }
 
-    /// Returns the element of the operand at a position of the spread axis, if there is one.
+    /// Returns the element of the operand at a position of the dilated axis, if there is one.
     pub(super) fn source(&self, axis: usize, position: i64, size: usize) -> Option<usize> {
         let dilation = self.input_dilation[axis] as i64;
         let source = usize::try_from(position / dilation).ok()?;

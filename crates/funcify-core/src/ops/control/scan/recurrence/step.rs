@@ -72,7 +72,7 @@ impl Step<'_> {
     ///
     /// The number of steps that ran is known once the loop has run: it is the number of rows of its traces, a
     /// dimension of its own, and [`Outcome::steps`]. A slice of a trace that needs more rows than ran is an error,
-    /// like every slice past the end: `trace.slice(0, -5..)` has five rows, and never an initial one.
+    /// like every slice past the end: `trace.slice(0, -5..)` always has five rows, none of them an initial row.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

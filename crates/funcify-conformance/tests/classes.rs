@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use funcify::graph::Node;
-use funcify::ops::{Linearity, Op, OpClass, OpRules};
+use funcify::ops::{Creation, Linearity, Op, OpClass, OpRules};
 use funcify::{DType, Graph, HostTensor, Scalar, Sizes, TensorType, evaluate};
 use funcify_conformance::all_cases;
 use funcify_core::graph::cannot_fail;
@@ -57,8 +57,9 @@ fn add_nodes(graph: &Graph, seen: &mut BTreeSet<String>, found: &mut Vec<Applied
         outputs.iter().for_each(|output| alone.push_output("y", *output));
         let mut has_symbols = false;
         alone.visit_symbols(&mut |_| has_symbols = true);
-        let attributes = node.op.attributes();
-        has_symbols |= attributes.iter().flat_map(|(_, value)| value.dims()).any(|dim| dim.constant().is_none());
+        if let OpClass::Creation(Creation::Size(op)) = node.op.class() {
+            has_symbols |= op.dim.constant().is_none();
+        }
         if !has_symbols {
             found.push(Applied { graph: alone, operands, results });
         }

@@ -7,7 +7,7 @@ const FIX: &str = "use smaller numbers: sizes are 64-bit integers";
 
 impl Attribute {
     /// Returns the dimensions in the attribute.
-    pub fn dims(&self) -> &[Dim] {
+    pub(crate) fn dims(&self) -> &[Dim] {
         match self {
             Attribute::Dim(dim) => std::slice::from_ref(dim),
             Attribute::List(dims) => dims,

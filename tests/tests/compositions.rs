@@ -279,7 +279,7 @@ fn a_composition_of_itself_is_an_error() {
         let error = backend.compile(&shift_loop(OfItself), CompileOptions::default()).err();
         let error = error.unwrap_or_else(|| panic!("{}", backend.name()));
         assert!(matches!(&error, Error::Type { at, .. } if at.op == "shift"), "{error}");
-        assert!(error.to_string().contains("at most 64 compositions in one another"), "{error}");
+        assert!(error.to_string().contains("at most 64 nested compositions"), "{error}");
     }
 }
 

@@ -188,7 +188,7 @@ fn states_are_taken_put_and_kept_in_files() {
         let state = third.state().unwrap();
         assert!(third.set_state(&[("h".to_string(), numbers(DType::F32, &[3, 31], 1))].into()).is_err());
         assert!(third.step_host(&[numbers(DType::F32, &[3, 25], 1)]).is_err());
-        assert!(third.step_host(&[]).unwrap_err().to_string().contains("a row of each of 1 sequences (xs)"));
+        assert!(third.step_host(&[]).unwrap_err().to_string().contains("one row of each of 1 sequences (xs)"));
         assert_eq!(third.state().unwrap(), state);
         assert_eq!(third.step_host(&row(0)).unwrap(), second.step_host(&row(0)).unwrap(), "{}", backend.name());
     }

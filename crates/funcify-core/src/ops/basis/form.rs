@@ -349,7 +349,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
             REPEATED,
             "check",
             "chekc",
-            &["expected: `check`", "write `check`", "  >     chekc (%c", "line 3, column 5"],
+            &["expected: `check`", "did you mean `check`?", "  >     chekc (%c", "line 3, column 5"],
         );
         refused(REPEATED, "(%d: f32[]) {", "(%d: f32[])", &["expected: `{`", "line 7, column 30"]);
         let block = &REPEATED[REPEATED.find("    advance").unwrap()..REPEATED.find("  }\n  return").unwrap()];

@@ -355,13 +355,13 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
         let block = &REPEATED[REPEATED.find("    advance").unwrap()..REPEATED.find("  }\n  return").unwrap()];
         refused(REPEATED, block, "", &["expected: `advance`", "found:    `}`", "line 7, column 3"]);
         let attributes = "only the attributes of `repeat`: bound";
-        refused(REPEATED, "bound=20", "bound=20, buond=3", &[attributes, "write `bound`", "line 2, column 15"]);
+        refused(REPEATED, "bound=20", "bound=20, buond=3", &[attributes, "did you mean `bound`", "line 2, column 15"]);
         refused(REPEATED, " {bound=20}", "", &["the attribute `bound`", "found:    `repeat` without it"]);
         refused(REPEATED, "bound=20", "bound=[2]", &["`bound` as one number, not a list", "line 2, column 15"]);
         refused(REPEATED, "repeat %x {", "repeat %x times {", &["write as in `repeat %x {bound=20} {`", "column 25"]);
         refused(REPEATED, "(%d: f32[])", "(%d: f32[], %e: f32[])", &["the operand list", "line 2, column 15"]);
         refused(REPEATED, "(%c: f32[])", "(%c: f64[])", &["f64[]", "line 4"]);
-        refused(SWEPT, "stop %1", "until %1", &["a row that is written", "line 10, column 5"]);
+        refused(SWEPT, "stop %1", "until %1", &["a write such as", "line 10, column 5"]);
         refused(SWEPT, "seq %a", "sqe %a", &["expected: the name of an op", "line 3, column 5"]);
     }
 }

@@ -89,7 +89,7 @@ impl Draw {
     fn scalar(&mut self, dtype: DType) -> Scalar {
         let drawn = self.next() >> 20;
         match dtype {
-            DType::Bool => Scalar::Bool(drawn % 2 == 0),
+            DType::Bool => Scalar::Bool(drawn.is_multiple_of(2)),
             _ if dtype.is_float() => Scalar::Float((drawn % 33) as f64 / 4.0 - 4.0),
             _ if dtype.is_unsigned() => Scalar::Int((drawn % 5) as i64),
             _ => Scalar::Int((drawn % 7) as i64 - 2),

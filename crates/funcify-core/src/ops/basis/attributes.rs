@@ -139,7 +139,9 @@ impl Attributes {
                 true => format!("`{name}` without it"),
                 false => format!("`{name}` with {}", left.join(", ")),
             };
-            let fix = closest_word(key, left).map(|meant| format!("did you mean `{key}` instead of `{meant}`?")).unwrap_or_default();
+            let fix = closest_word(key, left)
+                .map(|meant| format!("did you mean `{key}` instead of `{meant}`?"))
+                .unwrap_or_default();
             return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
         }
         // Example: `kind` as one of sum, max, not `summ`.

@@ -197,7 +197,7 @@ impl Connected for While {
         let again = self.as_loop();
         let (pulled, _) = again
             .states_pulled(results, single_body(bodies, || again.cotangent_reach(&self.to_loop_operands(false, wrt))));
-        self.from_loop_operands(&pulled, false)
+        self.split_loop_operands(&pulled, false)
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Val
     let operands = op.to_loop_operands(*steps, context.operands);
     let program = Graph::of_op(again, &operands)?;
     let tape = Tape::record(&program, &operands, &op.to_loop_operands(false, context.wrt), context.vjp_options)?;
-    Ok(op.from_loop_operands(&tape.pull(cotangents)?, None))
+    Ok(op.split_loop_operands(&tape.pull(cotangents)?, None))
 }
 
 impl While {
@@ -98,7 +98,7 @@ impl While {
     }
 
     /// Converts items per operand of [`as_loop`](While::as_loop) to items per operand of this op.
-    pub(in crate::ops) fn from_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
+    pub(in crate::ops) fn split_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());
         [carries, &vec![of_condition; places.condition.len()], body].concat()

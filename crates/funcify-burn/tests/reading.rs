@@ -112,7 +112,7 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// Tests two bodies: one ignores the elements that it reads but returns a different value, and one continues.
+/// The second call records the same ops but different results, or one more op than the first.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();

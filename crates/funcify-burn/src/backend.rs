@@ -1,4 +1,4 @@
-//! Implements funcify's `Backend` for Burn: transfers, rows, and the helpers that loops and calls need besides kernels.
+//! Implements funcify's `Backend` for Burn: transfers, row access, and helpers for loops and calls.
 
 use std::sync::Arc;
 
@@ -65,13 +65,13 @@ impl Backend for Burn {
         dtypes::of(tensor) == Some(self.storage_dtype(dtype))
     }
 
-    /// Normalises booleans that are stored as numbers: a nonzero element is true, and becomes 1.
+    /// Normalises booleans that are stored as numbers: replaces every nonzero element with 1.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
                 if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
             {
-                // Kernels for 32-bit booleans, comparisons included, look only at the lowest bit.
+                // Kernels for 32-bit booleans, including comparisons, read only the lowest bit.
                 if store == BoolDType::U32 {
                     return self.upload(&self.download(&tensor, dtype)?);
                 }
@@ -194,7 +194,7 @@ impl Backend for Burn {
             None => return Err("a trace needs an axis of rows".into()),
         }
         if sizes[1..].contains(&0) {
-            // The row has no elements: Flex panics at an empty range that does not begin at 0.
+            // A row without elements needs no write, and Flex panics on an empty range that does not begin at 0.
             return Ok(trace);
         }
         let slices = kinds::slices_along(&sizes, 0, row, row + 1, 1);
@@ -204,25 +204,25 @@ impl Backend for Burn {
     }
 }
 
-/// Returns whether [`normalize`](Backend::normalize) leaves tensors of this dtype unchanged on every device. Such
-/// tensors are large, and the check avoids needless copies.
+/// Returns whether [`normalize`](Backend::normalize) leaves tensors of this dtype unchanged on every device. The check
+/// avoids needless copies of large tensors.
 fn is_always_normal(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }
 
-/// Returns `count` rows, from row `start` on, of a tensor of these sizes.
+/// Returns `count` rows of a tensor with these sizes, beginning at row `start`.
 fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome {
     match sizes.first() {
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Empty rows are all equal: Flex panics at an offset into an empty tensor.
+    // Flex panics on an offset into an empty tensor. All empty rows are equal, so the first ones are returned.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::slices_along(sizes, 0, start, start + count, 1)))
 }
 
-/// Returns whether this is one of Burn's elementwise ops. On a wgpu device they panic for a scalar operand if there
-/// are no elements.
+/// Returns whether this is one of Burn's elementwise ops. On a wgpu device, these ops panic if one operand is a scalar
+/// and the other one is empty.
 fn is_elementwise(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) | OpClass::Custom(_) => true,

@@ -48,7 +48,7 @@ impl Compiled<Tensor> for Loop {
     }
 }
 
-/// Returns the elements of a float tensor, borrowed if possible.
+/// Returns the elements of a float tensor. They are borrowed if possible.
 fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<Cow<'_, [E]>, BackendError> {
     #[cfg(feature = "flex")]
     if let DispatchTensorKind::Flex(BackendTensor::Float(tensor)) = &tensor.kind
@@ -65,7 +65,7 @@ fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<
     Ok(Cow::Owned(elements(tensor.clone())?))
 }
 
-/// Returns the floats of an ndarray tensor if they have that type and are contiguous.
+/// Returns the elements of an ndarray tensor if they are floats of type `E` and contiguous.
 #[cfg(feature = "ndarray")]
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]
 fn contiguous_floats<E: burn::tensor::Element + bytemuck::Pod>(tensor: &burn_ndarray::NdArrayTensor) -> Option<&[E]> {

@@ -1,4 +1,4 @@
-//! The device handle, and the differences between devices.
+//! The handle of a Burn device, and the differences between devices.
 
 #[cfg(feature = "wgpu")]
 use std::sync::OnceLock;
@@ -25,21 +25,21 @@ pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 pub struct Burn {
     device: Device,
     name: &'static str,
-    /// The device's storage type of booleans.
+    /// The type in which the device stores booleans.
     bool_dtype: BoolDType,
     abilities: Abilities,
 }
 
-/// The abilities in which devices differ.
+/// The properties in which devices differ.
 #[derive(Clone, Debug)]
 struct Abilities {
-    /// The dtypes that the device does not support, and the reasons.
+    /// The dtypes that the device does not support, each with the reason.
     unsupported_dtypes: Vec<(DType, &'static str)>,
-    /// `true` if the device stores f16 and bf16. Otherwise they are f32, rounded after each kernel.
+    /// `true` if the device stores f16 and bf16. Otherwise they are stored as f32 and rounded after each kernel.
     half_floats: bool,
-    /// The largest rank that the device can reshape.
+    /// The largest rank for which the device supports reshapes.
     max_rank: Option<usize>,
-    /// `true` if the device has its own sigmoid. Burn's general one computes in f32.
+    /// `true` if the device has its own sigmoid kernel. Burn's generic sigmoid computes in f32.
     sigmoid: bool,
     /// `true` if elements are in host memory, where a kernel can compute on them directly.
     host_memory: bool,
@@ -76,8 +76,8 @@ impl Burn {
         Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
-    /// Returns Burn's wgpu device on Vulkan: a GPU if there is one, else a software adapter. The environment variable
-    /// `CUBECL_WGPU_DEFAULT_DEVICE` selects another one, for example `IntegratedGpu(0)` or `Cpu`.
+    /// Returns Burn's wgpu device on Vulkan: a GPU if there is one, otherwise a software adapter. The environment
+    /// variable `CUBECL_WGPU_DEFAULT_DEVICE` selects a different adapter, for example `IntegratedGpu(0)` or `Cpu`.
     ///
     /// On this device a u8 tensor is stored as u32 with elements below 256.
     ///
@@ -123,7 +123,7 @@ impl Burn {
     /// Returns the backend for one of Burn's devices, with or without autodiff.
     ///
     /// # Errors
-    /// `Unsupported` for devices that this crate does not support, or that its enabled features exclude.
+    /// `Unsupported` for a device that this crate does not support, or whose feature is not enabled.
     #[track_caller]
     pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
@@ -166,7 +166,7 @@ impl Burn {
         self.name
     }
 
-    /// Returns Burn's handle of the device.
+    /// Returns the device's handle in Burn.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -189,27 +189,27 @@ impl Burn {
         }
     }
 
-    /// Returns whether the elements of a tensor are in host memory. Other devices do not compute on tensors of rank
-    /// 0.
+    /// Returns whether the elements of a tensor are in host memory. Devices with their own memory do not compute on
+    /// tensors of rank 0.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
     }
 
-    /// Returns Burn's integer type that stores an integer dtype.
+    /// Returns the Burn type that stores an integer dtype on this device.
     pub(crate) fn integer(&self, dtype: DType) -> Outcome<IntDType> {
         dtypes::integer(self.storage_dtype(dtype))
     }
 
-    /// Returns the integer type of indices.
+    /// Returns the integer type that this device uses for indices.
     pub(crate) fn index_dtype(&self) -> IntDType {
         if self.in_host_memory() { IntDType::I64 } else { IntDType::I32 }
     }
 
-    /// Creates a tensor of zeros, or of `false` for booleans.
+    /// Creates a tensor of zeros, or of `false` if `dtype` is boolean.
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Outcome {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
-            // Memory from the system is already zero; Burn's own zeros write it again.
+            // Memory from the system is already zero, but Burn's own function writes the zeros again.
             return Ok(filled(&self.device, self.storage_dtype(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
@@ -222,7 +222,7 @@ impl Burn {
         })
     }
 
-    /// Returns the reason why the device cannot hold such a tensor, if any.
+    /// Returns the reason why the device cannot hold a tensor of this dtype and rank, or `None` if it can.
     pub(crate) fn unsupported_reason(&self, dtype: DType, rank: usize) -> Option<String> {
         let lacking = self.abilities.unsupported_dtypes.iter().find(|(lacking, _)| *lacking == dtype);
         match (lacking, self.abilities.max_rank) {
@@ -234,13 +234,13 @@ impl Burn {
         }
     }
 
-    /// Checks that the device can hold such a tensor.
+    /// Checks that the device can hold a tensor of this dtype and rank.
     pub(crate) fn check(&self, dtype: DType, rank: usize) -> Outcome<()> {
         self.unsupported_reason(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
     }
 }
 
-/// Returns the Vulkan device, which Burn opens once per process.
+/// Returns the Vulkan device. Burn opens it once per process.
 #[cfg(feature = "wgpu")]
 fn vulkan_device() -> Result<Device, String> {
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! Merges Burn's three versions of each data movement, for floats, integers and booleans, into one function.
+//! Data movement for tensors of every kind. Burn has separate functions for floats, integers and booleans.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
 
-/// The result of a kernel, by default a tensor, or the error that prevented it.
+/// The result of a kernel: a value, by default a tensor, or the error that prevented it.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
 /// Identifies which of Burn's three families of ops handles a tensor.
@@ -66,9 +66,9 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
     }
 }
 
-/// Converts a tensor to the form that kernels accept. Burn's GPU devices compute on rank 1 and above: a scalar there
-/// is a vector of one element inside kernels, and a tensor of rank 0 everywhere else. Neither conversion moves an
-/// element.
+/// Converts a tensor to the form that kernels accept. Burn's GPU devices compute only on tensors of rank 1 and above.
+/// There, a scalar is a vector of one element inside kernels, and a tensor of rank 0 everywhere else. Neither
+/// conversion moves an element.
 pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
@@ -76,7 +76,7 @@ pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     }
 }
 
-/// Converts a kernel's result of that rank back to the form used outside kernels: see [`to_kernel_form`].
+/// Converts a kernel's result of rank `rank` back to the form used outside kernels: see [`to_kernel_form`].
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([]))),
@@ -92,7 +92,7 @@ fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     }
 }
 
-/// Reshapes a tensor to a shape with as many elements, in row-major order.
+/// Reshapes a tensor to a shape with the same number of elements, in row-major order.
 pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     let tensor = to_kernel_form(tensor);
     let shape = kernel_shape(&tensor, shape);
@@ -106,12 +106,12 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
 }
 
-/// Reshapes a tensor, and returns it in the form used outside kernels: see [`to_kernel_form`].
+/// Reshapes a tensor and returns it in the form used outside kernels: see [`to_kernel_form`].
 pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(with_rank(reshape(tensor, shape)?, shape.len()))
 }
 
-/// Expands a tensor to a shape of the same rank, where each axis is equal or 1.
+/// Expands a tensor to a shape of the same rank. Each axis of the tensor must have the target size or size 1.
 pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     let shape = kernel_shape(&tensor, shape);
     if tensor.shape() == shape {
@@ -120,10 +120,10 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
 }
 
-/// The slices of each axis. Every row that a loop reads or writes needs a list, so it is stored on the stack.
+/// One slice per axis. Every row that a loop reads or writes needs such a list, so the list is stored on the stack.
 type Slices = SmallVec<[Slice; 6]>;
 
-/// Returns slices that keep all axes whole, except one: `start, start+step, ..` below `limit`.
+/// Returns slices that select `start, start + step, ..` below `limit` along `axis`, and all of every other axis.
 pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);
@@ -140,7 +140,7 @@ pub(crate) fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> T
     by_kind!(tensor, float_slice_assign | int_slice_assign | bool_slice_assign, (tensor, slices, value))
 }
 
-/// Concatenates one or more tensors along an axis.
+/// Concatenates one or more tensors along an existing axis.
 pub(crate) fn join(tensors: Vec<Tensor>, axis: usize) -> Tensor {
     by_kind!(tensors[0], float_cat | int_cat | bool_cat, (tensors, axis))
 }
@@ -150,7 +150,7 @@ pub(crate) fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Tensor 
     by_kind!(tensor, float_mask_where | int_mask_where | bool_mask_where, (tensor, mask, value))
 }
 
-/// Returns the only element of a tensor as a scalar: Burn's ndarray device reshapes only to ranks 1 to 6.
+/// Converts a tensor of one element to a scalar. Burn's ndarray device cannot reshape to rank 0.
 #[cfg(feature = "ndarray")]
 fn as_scalar(tensor: Tensor) -> Outcome {
     let (kind, device) = (kind(&tensor), tensor.device());
@@ -163,7 +163,7 @@ fn as_scalar(tensor: Tensor) -> Outcome {
     })
 }
 
-/// Creates a tensor filled with one number, on a device that has every dtype.
+/// Creates a tensor filled with one number. The device must support every dtype.
 pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64) -> Tensor {
     let count = shape.iter().product();
     let device = device.as_dispatch();
@@ -187,7 +187,7 @@ pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64
 
 #[cfg(test)]
 thread_local! {
-    /// The number of tensors that this thread has read.
+    /// The number of tensors that this thread has read from a device.
     pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -1,17 +1,17 @@
 //! The Burn backend of funcify: native loops on Burn's devices, and funcify in Burn models.
 //!
 //! # In a Burn model
-//! * [`scan`]: a loop whose body is a closure over Burn tensors and modules, as one op of Burn's autodiff.
-//! * [`RnnExt`]: Burn's own recurrent modules, as one op each.
-//! * [`nn`]: recurrent layers, state space models and linear attention as Burn modules.
-//! * [`Differentiable`]: any funcify graph as one op of Burn's autodiff.
-//! * [`trace()`]: a closure over Burn tensors and modules as a funcify graph, which runs on every backend.
+//! * [`scan`]: runs a loop whose body is a closure over Burn tensors and modules, as one op of Burn's autodiff.
+//! * [`RnnExt`]: runs each of Burn's own recurrent modules as one op.
+//! * [`nn`]: provides recurrent layers, state space models and linear attention as Burn modules.
+//! * [`Differentiable`]: runs any funcify graph as one op of Burn's autodiff.
+//! * [`trace()`]: turns a closure over Burn tensors and modules into a funcify graph, which runs on every backend.
 //!
 //! # As a backend
 //! [`Burn`] is a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's dispatched
 //! primitives, whose rank is a value, without Burn's autodiff: funcify differentiates the graph itself. In host
-//! memory, the engine of `funcify-cpu` runs loops of f32 and f64 as a whole. All other loops run natively; a trace is
-//! allocated once and its rows are written in place.
+//! memory, the engine of `funcify-cpu` runs loops of f32 and f64 as a whole. All other loops run natively: each trace
+//! is allocated once, and its rows are written in place.
 //!
 //! ```
 //! use funcify::HostTensor;
@@ -27,21 +27,21 @@
 //! ```
 //!
 //! # Features
-//! * `flex` (default): `Burn::flex()`, Burn's CPU device in plain Rust, with every dtype.
-//! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate, up to rank 6. It stores f16 and bf16 as f32, rounded after
-//!   each op.
-//! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver. It has no f64 and bf16, and ranks up to 8.
-//!   It stores u8 as u32, wrapped after each op. Enable Burn's features `fusion` and `autotune` in your own
+//! * `flex` (default): `Burn::flex()`, Burn's CPU device in plain Rust. It supports every dtype.
+//! * `ndarray`: `Burn::ndarray()`, Burn's CPU device on the `ndarray` crate. It supports ranks up to 6, and stores f16
+//!   and bf16 as f32, rounded after each op.
+//! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver. It supports ranks up to 8, but neither f64
+//!   nor bf16. It stores u8 as u32, wrapped after each op. Enable Burn's features `fusion` and `autotune` in your own
 //!   `Cargo.toml`.
 //!
 //! # Integers
 //! On the CPU devices, Burn's integer arithmetic panics in cases that this crate's ops define: overflow in a build
-//! with overflow checks, division by zero, casts of numbers that the target cannot represent. There integer
-//! arithmetic runs in host memory, where the elements are. On wgpu nothing panics, so it runs on the device, and the
-//! remaining cases are composed of its ops.
+//! with overflow checks, division by zero, casts of numbers that the target cannot represent. So on these devices
+//! this crate computes integer arithmetic itself, in host memory. On wgpu nothing panics, so integer arithmetic runs
+//! on the device, and the remaining cases are composed of the device's ops.
 //!
-//! # What waits for a wgpu device
-//! Kernels are enqueued, and a native loop enqueues its steps. These operations wait for the device:
+//! # Operations that wait for a wgpu device
+//! Kernels are enqueued, and so are the steps of a native loop. These operations wait for the device:
 //!
 //! * downloads, and boolean arguments of a call;
 //! * the conditions of `while` loops and of loops that end early, and the choices of `cond` and `switch`;
@@ -71,7 +71,7 @@ pub use device::Burn;
 pub use plugin::{AnyTensor, Differentiable, DifferentiableOptions, Leaves, TensorKind, Tensors};
 pub use rnn::RnnExt;
 
-/// The gaps that each device declares to the conformance suite.
+/// The gaps that each device declares to the conformance suite, with reasons.
 #[doc(hidden)]
 pub mod conformance {
     /// The gaps of `Burn::flex()`.

@@ -1,6 +1,6 @@
-//! Kernels in host memory, for integer ops that panic in Burn, and for ops that Burn lacks.
+//! Kernels in host memory for integer ops that panic in Burn, and for ops that Burn lacks.
 //!
-//! On a CPU device the elements are already there, and a buffer that is not shared is changed in place.
+//! On a CPU device the elements are already in host memory, and a buffer that is not shared is changed in place.
 
 use burn::tensor::Element;
 use funcify_core::types::{nearest_bf16, nearest_f16};
@@ -41,7 +41,7 @@ pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) 
     Ok(from_elements(burn, elements::<E>(x)?.into_iter().map(f).collect(), &shape))
 }
 
-/// A float that f64 represents exactly.
+/// A float type whose values f64 represents exactly.
 pub(crate) trait Real: Element {
     fn widen(self) -> f64;
     fn round_from(wide: f64) -> Self;
@@ -67,12 +67,13 @@ reals! {
     f64: std::convert::identity, |wide| wide;
 }
 
-/// Applies a function to each element of a float tensor, computed in f64 and rounded once.
+/// Applies a function to each element of a float tensor. The function is computed in f64, and its result is rounded
+/// once.
 pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outcome {
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::round_from(f(x.widen()))))
 }
 
-/// Combines the elements of two tensors of the same shape.
+/// Combines the corresponding elements of two tensors of the same shape.
 pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E) -> E) -> Outcome {
     let shape = sizes(&x);
     let (mut left, right) = (elements::<E>(x)?, elements::<E>(y)?);
@@ -80,7 +81,7 @@ pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E
     Ok(from_elements(burn, left, &shape))
 }
 
-/// Reduces all elements along an axis, which stays with size 1.
+/// Reduces all elements along an axis, which keeps size 1.
 pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E, f: impl Fn(E, E) -> E) -> Outcome {
     let mut shape = sizes(&x);
     let inner: usize = shape[axis + 1..].iter().product();
@@ -94,8 +95,8 @@ pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E,
     Ok(from_elements(burn, folded, &shape))
 }
 
-/// Returns the largest or smallest element along an axis, which stays with size 1. `pick` chooses one of two
-/// elements, in any order. No size is zero.
+/// Returns the largest or smallest element along an axis, which keeps size 1. `pick` chooses one of two elements; the
+/// order of its arguments must not matter. No axis may have size zero.
 pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: impl Fn(E, E) -> E + Copy) -> Outcome {
     let mut shape = sizes(&x);
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
@@ -116,7 +117,7 @@ pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: imp
     Ok(from_elements(burn, extremes, &shape))
 }
 
-/// Returns the extreme of a row. Every sixteenth element goes to the same lane, so that the compiler can vectorise.
+/// Returns the largest or smallest element of a row. The 16 lanes let the compiler vectorise the loop.
 fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     let (first, rest) = row.as_chunks::<16>();
     let mut lanes = [row[0]; 16];
@@ -126,7 +127,7 @@ fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     lanes.iter().chain(rest).copied().fold(row[0], pick)
 }
 
-/// Computes the running reduction along an axis, from its first element or from its last.
+/// Computes the running reduction along an axis, starting from its first or last element.
 pub(crate) fn running_reduction<E: Element>(
     burn: &Burn,
     x: Tensor,
@@ -148,7 +149,8 @@ pub(crate) fn running_reduction<E: Element>(
     Ok(from_elements(burn, changed, &shape))
 }
 
-/// Sorts the elements of an axis, and returns the original position of each. Stable; NaN is the greatest.
+/// Sorts the elements along an axis, and returns the original position of each. The sort is stable, and NaN is greater
+/// than all numbers.
 pub(crate) fn sort<E: Element + PartialOrd>(
     burn: &Burn,
     x: Tensor,
@@ -182,8 +184,8 @@ pub(crate) fn is_nan<E: PartialOrd>(element: &E) -> bool {
     element.partial_cmp(element).is_none()
 }
 
-/// Applies updates to the elements at `indices` along an axis, in row-major order. An index out of range is skipped.
-/// `indices` are i64.
+/// Applies updates to the elements at `indices` along an axis, in row-major order. `indices` are i64; an update whose
+/// index is out of range is skipped.
 pub(crate) fn scatter<E: Element>(
     burn: &Burn,
     axis: usize,

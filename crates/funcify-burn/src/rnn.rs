@@ -11,10 +11,10 @@ use crate::plugin::Tensors;
 /// Runs `forward` of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`], [`BiGru`], [`Rnn`]
 /// and [`BiRnn`].
 ///
-/// Burn's `forward` records every step on the tape, and its backward pass takes time that grows with the square of
-/// the number of steps. This trait records the module's own `forward` of one step as the body of a loop
-/// ([`scan`](crate::scan())). So the parameters stay the module's, and every option of its config applies,
-/// activations included. Arguments and results are those of `forward`.
+/// Burn's `forward` records every step on the tape, and the time of its backward pass grows with the square of the
+/// number of steps. This trait records the module's own `forward` of one step as the body of a loop
+/// ([`scan`](crate::scan())). So the module keeps its parameters, and every option of its config applies, including
+/// the activations. Arguments and results are those of `forward`.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -43,8 +43,9 @@ pub trait RnnExt {
     /// `None`.
     ///
     /// # Errors
-    /// `Type` for a sequence or a state of other sizes, and the errors of [`scan`](crate::scan()): `Call` for tensors
-    /// on another device, `Unsupported` for an activation with an op that has no translation; the error names the op.
+    /// `Type` for a sequence or a state with wrong sizes, and the errors of [`scan`](crate::scan()): `Call` for tensors
+    /// on different devices, `Unsupported` for an activation with an op that has no translation; the error names the
+    /// op.
     #[track_caller]
     fn scan(&self, batched_input: Tensor<3>, state: Option<Self::State>) -> Result<Self::Output>;
 }
@@ -54,20 +55,20 @@ trait Cell: Module {
     /// The state of the cell.
     type State: State;
 
-    /// Returns the number of features of its input and of its state.
+    /// Returns the number of input features and the number of state features.
     fn sizes(&self) -> [usize; 2];
 
-    /// Returns the next state and the output for the `[batch, features]` of a step: `forward` of a sequence of one
-    /// step.
+    /// Returns the next state and the output for the input `[batch, features]` of one step. Runs the module's
+    /// `forward` on a sequence of one step.
     fn step(&self, x: Tensor<2>, state: Self::State) -> (Self::State, Tensor<2>);
 }
 
-/// A state of one or more tensors.
+/// A state that consists of one or more tensors.
 trait State: Tensors {
-    /// Returns the state in which every tensor is this one.
+    /// Returns a state whose tensors are all copies of this one.
     fn filled_with(tensor: Tensor<2>) -> Self;
 
-    /// Returns the tensors.
+    /// Returns the tensors of the state.
     fn parts(&self) -> Vec<&Tensor<2>>;
 }
 
@@ -131,17 +132,17 @@ impl Cell for Rnn {
     }
 }
 
-/// Returns a sequence of one step.
+/// Converts the input of one step to a sequence of one step.
 fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// Moves the steps of a sequence to axis 0, or back from there.
+/// Moves the steps of a sequence to axis 0, or from axis 0 back to their original axis.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }
 
-/// Returns the outputs of a cell for a sequence, and the state after the last step.
+/// Runs a cell over a sequence. Returns the outputs, and the state after the last step.
 #[track_caller]
 fn scan_one_way<M: Cell>(
     cell: &M,
@@ -164,8 +165,8 @@ fn scan_one_way<M: Cell>(
     Ok((steps_first(ys, batch_first), last))
 }
 
-/// Returns the concatenated outputs of two cells, the second of which runs from the last step to the first, and their
-/// last states.
+/// Runs the first cell from the first step to the last, and the second cell from the last step to the first. Returns
+/// their concatenated outputs and their final states.
 #[track_caller]
 fn scan_both_ways<M: Cell>(
     cells: [&M; 2],
@@ -181,7 +182,7 @@ fn scan_both_ways<M: Cell>(
     Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
 }
 
-/// Splits the stacked states of the two directions.
+/// Splits a stacked state into the states of the two directions.
 #[track_caller]
 fn split_directions(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
     if let Some(state) = &state {
@@ -191,7 +192,7 @@ fn split_directions(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> 
     Ok([0, 1].map(|direction| state.clone().map(|state| state.slice(s![direction]).squeeze_dim(0))))
 }
 
-/// Rejects a tensor of other sizes.
+/// Checks that a tensor has these sizes.
 #[track_caller]
 fn check_sizes<const D: usize>(component: &str, tensor: &Tensor<D>, sizes: [usize; D]) -> Result<()> {
     if tensor.dims() == sizes {

@@ -96,7 +96,7 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
                     assert_eq!(ours.is_some(), is_tracked);
                     match (ours, burns) {
                         (Some(ours), Some(burns)) => assert_close(ours, burns, 1e-5, name),
-                        // Burn has no gradient where the loss does not depend on an input; ours is zeros.
+                        // Burn has no gradient if the loss does not depend on an input; funcify's gradient is zeros.
                         (Some(ours), None) => assert!(ours.iter::<f32>().all(|it| it == 0.0), "{name}"),
                         (ours, _) => assert!(ours.is_none(), "{name}"),
                     }
@@ -134,7 +134,7 @@ fn an_input_that_is_given_twice_gets_both_shares() {
     let graph = Graph::build("product", |g| g.input("x", "f32[3]") * g.input("y", "f32[3]")).unwrap();
     for device in devices() {
         let x = Tensor::<1>::from_data([1.0, 2.0, 3.0], &device.autodiff()).require_grad();
-        // Not a leaf, and also used outside the call.
+        // This tensor is not a leaf, and it is also used outside the call.
         let inner = x.clone() * 2.0;
         let product: Tensor<1> = Differentiable::new(&graph).call((inner.clone(), inner.clone())).unwrap();
         let gradients = (product + inner).sum().backward();
@@ -218,7 +218,7 @@ fn both_strategies_of_gradient_checkpointing_are_served() {
         let function = Differentiable::new(&layer());
         let loss: Loss = |y, z| y.sum() + z.sum();
         let ours = gradients(&device, [true; 3], loss, |inputs| {
-            // One of Burn's own ops before the call, which Burn may recompute in its backward pass.
+            // This Burn op precedes the call. Burn may recompute it in its backward pass.
             let x = inputs.x.clone() * 3.0;
             let (y, z, ..): Layer = function.call((x, inputs.w.clone(), inputs.b.clone())).unwrap();
             (y.tanh(), z)

@@ -1,4 +1,4 @@
-//! Tests the default dtypes of a device, which a process sets once: this test has its own process.
+//! Tests the default dtypes of a device. A process can set them only once, so this test has its own process.
 
 #![cfg(all(feature = "flex", feature = "ndarray"))]
 

@@ -17,7 +17,7 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// Each step on a GPU is a launch, and a loop has many.
+/// On a GPU each step is a kernel launch, and a loop has many steps.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {

@@ -110,7 +110,7 @@ fn check<M: Module, S: Tensors + Clone>(
         let found = xs.grad(&gradients).unwrap().into_data();
         assert_close(&found, &data(&expected[0]), 1e-4, &what("xs"));
 
-        // Another layer that loads this one's record becomes equal to it.
+        // A second layer becomes equal to this one by loading its record.
         let record: ModuleRecord = module.clone().into_record();
         let other = make(&device).load_record(record);
         let (again, _) = forward(&other, xs.clone(), None);

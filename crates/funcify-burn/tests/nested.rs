@@ -38,7 +38,7 @@ fn rows(xs: &Tensor<2>) -> Vec<Tensor<1>> {
     xs.clone().iter_dim(0).map(|row| row.squeeze_dim(0)).collect()
 }
 
-/// The inner loop runs over a sequence that the outer one receives as a weight, and uses the outer carry and row.
+/// The inner loop uses the outer carry and row, and runs over a sequence that the outer loop receives as a weight.
 #[test]
 fn an_inner_loop_uses_what_the_outer_one_has() {
     for is_reversed in [false, true] {

@@ -112,7 +112,7 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// One body does the same with its arguments but returns something else, and one continues.
+/// The second call records the same ops but different results, or one more op than the first.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();
@@ -143,7 +143,7 @@ fn constants_of_a_body_may_be_read() {
     })
     .unwrap();
     assert_eq!(last.into_data().iter::<f32>().collect::<Vec<_>>(), [4.0, 11.5]);
-    // The same line with another table.
+    // The same line is called with a different table.
     let sum = |factor: f32| {
         let body = |(), h: Tensor<1>, x: Tensor<1>| (h + x.clone() * Tensor::from_data([factor], &x.device()), ());
         scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), body)

@@ -161,7 +161,7 @@ fn every_option_is_taken() {
     for (bias, batch_first, reverse) in
         flags.iter().flat_map(|a| flags.iter().flat_map(move |b| flags.map(|c| (*a, *b, c))))
     {
-        // A clip that affects some of the states.
+        // The clip affects some of the states.
         for (clip, option) in [(None, false), (Some(0.3), true)] {
             let what = format!("bias {bias}, batch first {batch_first}, reverse {reverse}, clip {clip:?}, {option}");
             let lstm = LstmConfig::new(INPUT, HIDDEN, bias).with_batch_first(batch_first).with_reverse(reverse);

@@ -28,7 +28,7 @@ fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Opti
     collect.1
 }
 
-/// Casts the parameters of a module to another dtype.
+/// Casts the parameters of a module to a different dtype.
 fn in_dtype<M: Module>(module: M, dtype: DType) -> M {
     struct Cast(DType);
     impl ModuleMapper for Cast {
@@ -100,7 +100,7 @@ fn gradient(tensor: AnyTensor, gradients: &Gradients) -> Option<TensorData> {
     }
 }
 
-/// Runs a loop by `scan` and by hand, on every device, in f32 and f64.
+/// Runs a loop with `scan` and as a handwritten loop, on every device, in f32 and f64.
 fn check<M: Module, C: Tensors + Clone>(
     module: impl Fn(&Device) -> M,
     init: impl Fn(&Device, DType) -> C,
@@ -388,7 +388,7 @@ fn a_loop_of_weights_alone() {
     }
 }
 
-/// As in Burn, the first of equal elements receives the whole gradient of a maximum or minimum.
+/// As in Burn, the first of several equal elements receives the whole gradient of a maximum or minimum.
 #[test]
 fn the_first_of_equal_elements_has_the_gradient() {
     type Body = fn(Tensor<2>) -> Tensor<2>;

@@ -1,5 +1,5 @@
-//! Tests that every kind of error of the plug-in names the line of its user, and that inputs without a gradient are
-//! not errors.
+//! Tests that every kind of error of the plug-in names the line of the user's call, and that inputs without a gradient
+//! are not errors.
 
 mod common;
 

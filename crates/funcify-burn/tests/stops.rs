@@ -70,7 +70,7 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // Only in the first step of the handwritten loop: the tape of later steps does not lead there.
+            // This occurs only in the first step of the handwritten loop: the tape of later steps does not lead there.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }
@@ -199,7 +199,7 @@ fn random_closures_stop_where_burn_stops() {
             refused += 1;
             continue;
         };
-        // Large numbers cancel here; a misplaced stop is far off.
+        // Large numbers cancel here, but a misplaced stop would cause a much larger difference.
         assert_within(5e-3, &found, &run_at(centre, &device, by_hand(body)), &format!("program {seed}"));
     }
     assert!(refused < PROGRAMS / 10, "{refused} of {PROGRAMS} are rejected");
@@ -256,7 +256,7 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// A body may run a loop of its own over tensors that are not recorded: the loop is recorded in between.
+/// A body may run its own loop over tensors that are not recorded. That loop is recorded separately in the meantime.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);
@@ -374,7 +374,7 @@ fn what_a_record_cannot_have_is_refused_by_name() {
         let text = error.to_string();
         assert!(text.contains(what) && text.contains("tests/stops.rs"), "{what}: {text}");
     };
-    // No tried number exceeds the thresholds.
+    // None of the trial arguments exceeds the thresholds.
     refused("several places in the closure fit", |w, c, x| {
         twice(c * w + activation::relu(x.clone() - 30.0).detach() * activation::relu(x - 40.0))
     });
@@ -425,7 +425,7 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
                 assert!(text.contains(part), "{text}\ndoes not contain: {part}");
             }
         }
-        // The same computation in ops that each have a rule.
+        // The same computation is written with ops that have one rule each.
         let by_ops = |w: Vector, c: Vector, x: Vector| {
             let rows = c * w.clone() + x.clone();
             let centred = rows.clone() - rows.mean();

@@ -148,7 +148,7 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("unfold", body!(|x, y| x.unfold::<3, _>(1, 2, 1).sum_dim(2).squeeze_dim::<2>(2) + y.slice(s![.., ..3]))),
 ];
 
-/// The ops of which only values are compared: they have no gradient, or Burn's differs.
+/// The ops whose gradients are not compared, because they have none or Burn's gradients differ.
 const VALUES: &[(&str, Body)] = &[
     // Burn's backward pass differentiates an approximation by tanh.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
@@ -236,7 +236,7 @@ fn data(tensor: AnyTensor) -> TensorData {
     TensorData::new(elements.as_slice::<f64>().unwrap().to_vec(), shape)
 }
 
-/// Returns the device whose results count as Burn's: others have less precise functions, for example wgpu's arcsine.
+/// Returns the device whose results are expected. Others have less precise functions, for example wgpu's arcsine.
 fn reference() -> Device {
     devices().swap_remove(0)
 }

@@ -26,8 +26,8 @@ impl EncodecLstm {
         self.0.zero_state(batch)
     }
 
-    /// Returns the output for frames that continue from a state, and the state after them. Use it for audio that
-    /// arrives in parts.
+    /// Returns the output for frames that continue from a state, and the state after the last frame. Use it for audio
+    /// that arrives in parts.
     #[track_caller]
     pub fn forward_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         let frames = xs.transpose(1, 2)?;

@@ -61,7 +61,7 @@ fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, 
     into_candle_error(at.mismatch(component, expected.to_string(), found.to_string(), fix))
 }
 
-/// Runs a compiled loop on these arguments, and returns the sequence and the last states.
+/// Runs a compiled loop on these arguments. Returns the output sequence and the last states.
 #[track_caller]
 fn run_scan<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
     scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
@@ -74,14 +74,14 @@ fn last_row(xs: &Tensor) -> Result<Tensor> {
     xs.narrow(1, xs.dim(1)? - 1, 1)?.squeeze(1)?.contiguous()
 }
 
-/// Prepends the rows before the first step, `[batch, earlier, features]`, to `[batch, steps, features]`.
+/// Prepends the rows that precede the first step, `[batch, earlier, features]`, to `[batch, steps, features]`.
 fn prepend_rows(before: &Tensor, xs: &Tensor) -> Result<Tensor> {
     Tensor::cat(&[before, xs], 1)
 }
 
 /// Computes a depthwise causal convolution over `[batch, steps, features]` with PyTorch's parameters,
-/// `[features, 1, width]` and `[features]`. `before` has the `width - 1` rows before the first step; the last
-/// `width - 1` rows are also returned.
+/// `[features, 1, width]` and `[features]`. `before` contains the `width - 1` rows that precede the first step. Also
+/// returns the last `width - 1` rows, for the next call.
 fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<(Tensor, Tensor)> {
     let (rows, steps) = (prepend_rows(before, xs)?, xs.dim(1)?);
     let taps = weight.squeeze(1)?.t()?;
@@ -98,7 +98,7 @@ fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tenso
     Ok((sum, rows.narrow(1, steps, width - 1)?.contiguous()?))
 }
 
-/// Computes the norm, with gradients if something is tracked: Candle's kernel has none.
+/// Computes the norm. If an operand is tracked, the result has gradients, which Candle's kernel does not support.
 fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     match xs.track_op() || norm.weight().track_op() {
         true => norm.forward_diff(xs),
@@ -106,7 +106,7 @@ fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Computes the norm, with gradients if something is tracked: Candle's kernel has none.
+/// Computes the norm. If an operand is tracked, the result has gradients, which Candle's kernel does not support.
 fn layer_norm(norm: &LayerNorm, xs: &Tensor) -> Result<Tensor> {
     match norm.bias() {
         Some(bias) if xs.track_op() || norm.weight().track_op() || bias.track_op() => {

@@ -25,7 +25,7 @@ pub struct Config {
     pub n_layer: usize,
     /// The number of tokens in the vocabulary.
     pub vocab_size: usize,
-    /// The number of rows of the embedding is a multiple of this.
+    /// The number of embedding rows is rounded up to a multiple of this.
     pub pad_vocab_size_multiple: usize,
 }
 
@@ -59,14 +59,15 @@ impl State {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// Returns the `prev_xs` field of the library's state: four slots used in turn, by step index.
+    /// Returns the `prev_xs` field of the library's state: four slots that are used in turn, selected by the step
+    /// index.
     ///
-    /// With it, `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's state.
+    /// `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's complete state.
     pub fn prev_xs(&self) -> Result<Vec<[Tensor; WIDTH]>> {
         let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
-                // The slot of the next step is written before it is read, so any row will do.
+                // The slot of the next step is written before it is read, so it may hold any row.
                 let row = WIDTH - 1 - if age == 0 { 1 } else { age };
                 before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
             };
@@ -119,7 +120,7 @@ impl Model {
         let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;
         let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(into_candle_error)?;
         let programs = Arc::new(programs);
-        // The layer with these parameters, used for their initial values.
+        // The equivalent layer provides the initial values of these parameters.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
         let core = core.layer().map_err(into_candle_error)?;
         let block = |_, vb: VarBuilder<'_>| Block::new(config, &programs, &core.parameters, vb);
@@ -142,7 +143,7 @@ impl Architecture for Mamba {
     }
 }
 
-/// The programs that all blocks share for the computations between their matrix products.
+/// The programs for the computations between a block's matrix products, shared by all blocks.
 struct Core {
     convolution: Differentiable,
     scan: Differentiable,
@@ -162,8 +163,8 @@ impl Core {
 }
 
 /// Builds a depthwise causal convolution and `silu` over `xs` of `[B,T,features]`, with PyTorch's parameters,
-/// `weight [features,1,WIDTH]` and `bias [features]`. `before` has the `WIDTH - 1` rows before the first step; the
-/// graph also returns those for the next call.
+/// `weight [features,1,WIDTH]` and `bias [features]`. `before` contains the `WIDTH - 1` rows that precede the first
+/// step. The graph also returns the rows to pass as `before` to the next call.
 fn convolution(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("short_convolution", |g| {
         let rows =

@@ -1,7 +1,7 @@
 //! Mamba-2 (Dao and Gu 2024), with the options and parameters of `candle_transformers::models::mamba2`.
 //!
-//! The library reads a prompt by products of chunks, whose factors it materialises one by one, or token by token.
-//! Here a block's mixer ([`funcify_nn::Mamba2`]) is one compiled program, for a prompt and for a token.
+//! The library reads a prompt either token by token, or as products of chunks whose factors it materialises one by one.
+//! Here a block's mixer ([`funcify_nn::Mamba2`]) is one compiled program, for a whole prompt and for a single token.
 
 use funcify_nn::Mamba2 as Mixer;
 
@@ -26,10 +26,10 @@ pub struct Config {
     pub expand: usize,
     /// The number of features of a head.
     pub headdim: usize,
-    /// The number of groups of heads with an input and an output map of their own: one. (The library's norm is over
-    /// all groups, the authors' over each.)
+    /// The number of groups of heads, each with its own input and output map. Must be 1. (The library's norm is over
+    /// all groups, the authors' norm over each group.)
     pub ngroups: usize,
-    /// The number of rows of the embedding is a multiple of this.
+    /// The number of embedding rows is rounded up to a multiple of this.
     pub pad_vocab_size_multiple: usize,
 }
 
@@ -38,7 +38,7 @@ impl Config {
         self.expand * self.d_model
     }
 
-    /// Returns the number of features of the convolution.
+    /// Returns the number of features that the convolution processes.
     fn convolution_features(&self) -> usize {
         self.inner() + 2 * self.ngroups * self.d_state
     }
@@ -73,10 +73,10 @@ impl State {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// Returns the `conv_states` field of the library's state. With it,
-    /// `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is the library's state.
+    /// Returns the `conv_states` field of the library's state.
+    /// `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is the library's complete state.
     pub fn conv_states(&self) -> Result<Vec<Tensor>> {
-        // The oldest of the four is dropped before it is read.
+        // The library drops the oldest of the four rows before reading it, so it may be any row.
         let of = |BlockState { before, .. }: &BlockState| {
             Tensor::cat(&[&before.narrow(1, 0, 1)?, before], 1)?.transpose(1, 2)?.contiguous()
         };
@@ -107,7 +107,7 @@ pub struct Mamba2 {
 #[derive(Clone)]
 pub struct Block {
     norm: RmsNorm,
-    /// The program of all blocks' mixers.
+    /// The program of the mixer, shared by all blocks.
     mixer: Arc<Differentiable>,
     /// The parameters of the mixer, in the order of its inputs.
     parameters: Vec<Tensor>,

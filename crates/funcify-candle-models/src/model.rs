@@ -1,4 +1,4 @@
-//! The common structure of all models: an embedding, a sequence of blocks, each with a state, and a head.
+//! The common structure of all models: an embedding, a sequence of blocks that each have a state, and a head.
 
 use super::*;
 
@@ -13,12 +13,12 @@ pub struct State<B> {
 
 /// The parts of a model besides its embedding and its blocks.
 pub trait Architecture {
-    /// The name of the model in errors.
+    /// The name of the model in error messages.
     const NAME: &'static str;
-    /// The type of its blocks.
+    /// The type of the model's blocks.
     type Block: Block;
 
-    /// Returns the state of a block before the first step of `batch` sequences; `zeros` has the model's dtype.
+    /// Returns a block's initial state for `batch` sequences. `zeros` creates tensors of the model's dtype.
     fn zero_state(&self, block: &Self::Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState<Self>>;
 
     /// Returns the input of the first block for rows of the embedding; the last row is step `pos`.
@@ -36,8 +36,8 @@ pub trait Block {
     /// The state of the block.
     type State;
 
-    /// Returns the block's output for `xs`, `[batch, steps, features]`, which follows `pos` earlier steps, and its
-    /// state after them.
+    /// Runs the block on `xs`, `[batch, steps, features]`, which follow `pos` earlier steps. Returns the output and
+    /// the state after the last step.
     #[track_caller]
     fn forward(&self, xs: &Tensor, state: &Self::State, pos: usize) -> Result<(Tensor, Self::State)>;
 }
@@ -58,8 +58,8 @@ pub struct Model<A: Architecture> {
 }
 
 impl<A: Architecture> Model<A> {
-    /// Creates the embedding of `[tokens, features]` and this many blocks, each from its index and its part of
-    /// `layers`.
+    /// Creates the model's embedding, `[tokens, features]`, and this many blocks. Each block is created from its index
+    /// and its part of `layers`.
     #[track_caller]
     pub(crate) fn from_parts(
         own: A,
@@ -74,7 +74,7 @@ impl<A: Architecture> Model<A> {
         Ok(Model { embeddings, blocks, own, dtype: layers.dtype(), device: layers.device().clone() })
     }
 
-    /// Returns the state before the first step of `batch` sequences.
+    /// Returns the initial state for `batch` sequences.
     pub fn zero_state(&self, batch: usize) -> Result<State<BlockState<A>>> {
         let zeros = |dims: &[usize]| Tensor::zeros(dims, self.dtype, &self.device);
         let blocks = self.blocks.iter().map(|block| self.own.zero_state(block, batch, &zeros));
@@ -82,7 +82,7 @@ impl<A: Architecture> Model<A> {
     }
 
     /// Reads `ids`, `[batch, steps]`, and returns the logits of the next token at each position,
-    /// `[batch, steps, vocabulary]`. Updates the state to that after the last position; an error leaves it unchanged.
+    /// `[batch, steps, vocabulary]`. Advances the state past the last position. An error leaves the state unchanged.
     #[track_caller]
     pub fn forward(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
         let xs = self.features(ids, state)?;
@@ -126,14 +126,14 @@ pub(crate) fn tied_logits(embeddings: &Embedding, xs: &Tensor) -> Result<Tensor>
     Linear::new(embeddings.embeddings().clone(), None).forward(xs)
 }
 
-/// Compiles a program that all blocks share, on the device of the parameters.
+/// Compiles a program that all blocks share, for the device of the parameters.
 #[track_caller]
 pub(crate) fn compile(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) -> Result<Arc<Differentiable>> {
     let graph = graph.map_err(into_candle_error)?;
     Differentiable::compile(&graph, &Candle::new(vb.device().clone())).map(Arc::new).map_err(into_candle_error)
 }
 
-/// Returns the number of rows of an embedding: the next multiple of `multiple`.
+/// Returns the number of rows of an embedding: `size`, rounded up to a multiple of `multiple`.
 #[track_caller]
 pub(crate) fn padded_vocabulary(model: &str, size: usize, multiple: usize) -> Result<usize> {
     match multiple {
@@ -142,8 +142,8 @@ pub(crate) fn padded_vocabulary(model: &str, size: usize, multiple: usize) -> Re
     }
 }
 
-/// Returns the weight, `[features, 1, width]`, and the bias of a depthwise convolution, initialised like PyTorch's if
-/// they are new.
+/// Returns the weight, `[features, 1, width]`, and the bias of a depthwise convolution. New parameters are initialised
+/// like PyTorch's.
 pub(crate) fn convolution_parameters(features: usize, width: usize, vb: &VarBuilder<'_>) -> Result<(Tensor, Tensor)> {
     let bound = (width as f64).recip().sqrt();
     let uniform = Init::Uniform { lo: -bound, up: bound };

@@ -1,8 +1,8 @@
 //! RecurrentGemma (De et al. 2024, Griffin), with the options and parameters of
 //! `candle_transformers::models::recurrent_gemma`.
 //!
-//! The library's model runs the recurrence of its RG-LRU step by step; here it is one compiled loop. The library
-//! reads a prompt in one call, and then single tokens; here parts of any length may follow. As in the library,
+//! The library's model runs the recurrence of its RG-LRU step by step; here it is one compiled loop. After a prompt,
+//! the library accepts only single tokens; here further calls accept any number of tokens. As in the library,
 //! attention sees all positions: `attention_window_size` is ignored.
 
 use candle_core::D;
@@ -29,9 +29,9 @@ pub struct Config {
     pub vocab_size: usize,
     /// The number of features between blocks.
     pub hidden_size: usize,
-    /// Twice the number of features inside the layer after the mixing of steps.
+    /// Twice the number of features inside the feed-forward layer, which follows the mixing of steps.
     pub intermediate_size: usize,
-    /// The number of query heads, and of heads of the recurrence's gates.
+    /// The number of query heads, which is also the number of heads of the recurrence's gates.
     pub num_attention_heads: usize,
     /// The number of key and value heads.
     pub num_key_value_heads: usize,
@@ -51,7 +51,7 @@ pub struct Config {
     pub rms_norm_eps: f64,
     /// The base of the slowest rotation.
     pub rope_theta: f64,
-    /// The types of blocks, in repeating order.
+    /// The types of the blocks. The sequence repeats as needed.
     pub block_types: Vec<TemporalBlockType>,
     /// `true` if queries, keys and values have biases.
     pub attention_bias: bool,
@@ -105,17 +105,17 @@ pub type State = crate::State<BlockState>;
 /// The state of a block.
 #[derive(Clone, Debug)]
 pub enum BlockState {
-    /// The state of a recurrence: its state `h`, `[batch, width]`, in f32 at least, and the last inputs of its
-    /// convolution, `[batch, conv1d_width - 1, width]`.
+    /// The state of a recurrent block: `h`, `[batch, width]`, in f32 or f64, and the last inputs of its convolution,
+    /// `[batch, conv1d_width - 1, width]`.
     Recurrent {
-        /// The state.
+        /// The state of the recurrence.
         h: Tensor,
-        /// The inputs.
+        /// The last inputs of the convolution.
         before: Tensor,
     },
-    /// The state of an attention: the keys and values of all steps, `[batch, heads, steps, head_dim]`.
+    /// The state of an attention block: the keys and values of all steps, `[batch, heads, steps, head_dim]`.
     Attention {
-        /// The keys, rotated.
+        /// The rotated keys.
         keys: Tensor,
         /// The values.
         values: Tensor,
@@ -195,7 +195,7 @@ fn in_f32_at_least(dtype: DType) -> DType {
     if dtype == DType::F64 { dtype } else { DType::F32 }
 }
 
-/// Builds `h' = a h + b` over `[B,T,width]`, from a state of `[B,width]`.
+/// Builds the recurrence `h' = a h + b` over `[B,T,width]`, starting from a state of `[B,width]`.
 fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("rg_lru", |g| {
         let rows = |name: &str| {
@@ -217,7 +217,7 @@ struct Shared {
     rotation: Rotation,
 }
 
-/// A norm by the root mean square, scaled by one plus its weight.
+/// A root-mean-square norm, scaled by one plus its weight.
 #[derive(Clone)]
 struct Norm {
     weight: Tensor,
@@ -339,7 +339,7 @@ impl Recurrent {
         let (outer, width) = (config.hidden_size, config.width());
         let unit = vb.pp("rg_lru");
         let (conv_weight, conv_bias) = convolution_parameters(width, config.conv1d_width, &vb.pp("conv_1d"))?;
-        // Decays of 0.9 to 0.999 per step while the gate is open.
+        // These bounds yield decays of 0.9 to 0.999 per step while the gate is open.
         let slow = Init::Uniform { lo: -9.0, up: -4.3 };
         Ok(Recurrent {
             linear_y: linear(outer, width, vb.pp("linear_y"))?,
@@ -484,7 +484,7 @@ impl Attention {
     }
 }
 
-/// Returns minus infinity where a step would see a later one, and 0 elsewhere.
+/// Returns a mask for attention scores: minus infinity where a step would see a later step, and 0 elsewhere.
 fn mask(pos: usize, steps: usize, like: &Tensor) -> Result<Tensor> {
     let row = |step: usize| (0..pos + steps).map(move |seen| if seen > pos + step { f32::NEG_INFINITY } else { 0.0 });
     let mask: Vec<f32> = (0..steps).flat_map(row).collect();

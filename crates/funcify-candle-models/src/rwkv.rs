@@ -1,9 +1,8 @@
 //! RWKV, versions 5 and 6 (Peng et al. 2024, Eagle and Finch), with the options and parameters of
 //! `candle_transformers::models::{rwkv_v5, rwkv_v6}`.
 //!
-//! The library's models process one token of one sequence per call. Here a prompt, and any batch of prompts, is one
-//! call: the token shift of a step is a shift of rows, and the recurrence of each block's memory is one compiled
-//! loop.
+//! The library's models process one token of one sequence per call. Here one call processes a whole prompt, or a batch
+//! of prompts. The token shift is a shift of rows, and the recurrence of each block's memory is one compiled loop.
 
 use candle_nn::{GroupNorm, linear_no_bias};
 
@@ -28,15 +27,15 @@ pub struct Config {
     pub hidden_size: usize,
     /// The number of blocks.
     pub num_hidden_layers: usize,
-    /// The number of features inside the time mix: equal to `hidden_size`.
+    /// The number of features inside the time mix. Must be equal to `hidden_size`.
     pub attention_hidden_size: usize,
-    /// The number of features of a head. (The library's state takes it from `num_attention_heads`, which must be
-    /// equal.)
+    /// The number of features per head. (The library's state reads it from `num_attention_heads`, which must have the
+    /// same value.)
     pub head_size: usize,
-    /// The number of features inside the channel mix. Defaults to three and a half times `hidden_size`, to a multiple
-    /// of 32.
+    /// The number of features inside the channel mix. Defaults to 3.5 times `hidden_size`, rounded down to a
+    /// multiple of 32.
     pub intermediate_size: Option<usize>,
-    /// The value that the norms of blocks add to variances.
+    /// The value that the norms of blocks add to the variance.
     pub layer_norm_epsilon: f64,
 }
 
@@ -153,12 +152,12 @@ fn memory_graph(config: &Config, dtype: funcify_core::DType) -> funcify_core::Re
     })
 }
 
-/// Returns the row before each row: `last` first, then all rows except the last.
+/// Shifts the rows by one step: `last` comes first, then all rows except the last.
 fn shift_rows(xs: &Tensor, last: &Tensor) -> Result<Tensor> {
     prepend_rows(&last.unsqueeze(1)?, &xs.narrow(1, 0, xs.dim(1)? - 1)?)
 }
 
-/// Computes `x + share (y - x)`, with a share for each feature or each element.
+/// Computes `x + share * change`, with one share per feature or per element.
 fn mix_in(x: &Tensor, change: &Tensor, share: &Tensor) -> Result<Tensor> {
     x + change.broadcast_mul(share)?
 }
@@ -225,11 +224,11 @@ struct TimeMix {
 /// The shares that mix inputs with those of the previous step, and the decays of memories.
 #[derive(Clone)]
 enum Mixing {
-    /// Shares and decay as parameters: the shares of x in receptance, key, value and gate, `[1, 1, features]`, and
+    /// Shares and decay are parameters: the shares of x in receptance, key, value and gate, `[1, 1, features]`, and
     /// the decay, `[heads, size]`.
     Parameters { mix: [Tensor; 4], decay: Tensor },
-    /// Shares and decay that depend on the input: maps of low rank add to the shares of the previous x; the share of
-    /// the decay comes first.
+    /// Shares and decay depend on the input. Low-rank maps add to the shares of the previous x. The share of the decay
+    /// comes first.
     Input { mix_x: Tensor, mix: [Tensor; 5], narrow: Tensor, wide: Tensor, decay: Tensor, decay_maps: [Tensor; 2] },
 }
 
@@ -268,7 +267,7 @@ impl Mixing {
         })
     }
 
-    /// Mixes `xs` with `before`, the rows before each of its rows.
+    /// Mixes each row of `xs` with the corresponding row of `before`, which is the row of the previous step.
     fn mix(&self, xs: &Tensor, before: &Tensor) -> Result<MixedInputs> {
         match self {
             Mixing::Parameters { mix, decay } => {
@@ -322,8 +321,8 @@ impl TimeMix {
         })
     }
 
-    /// Returns the output for `xs`, `[batch, steps, features]`, which follows a row and a memory, and the memory
-    /// after it.
+    /// Runs the time mix on `xs`, `[batch, steps, features]`, continuing from the last row and the memory of the
+    /// previous call. Returns the output and the new memory.
     #[track_caller]
     fn forward(&self, xs: &Tensor, last: &Tensor, memory: &Tensor) -> Result<(Tensor, Tensor)> {
         let (batch, steps, features) = xs.dims3()?;
@@ -345,7 +344,7 @@ impl TimeMix {
     }
 }
 
-/// The layer after the time mix: squares of rectified features, with a gate.
+/// The layer after the time mix. It squares rectified features and multiplies them by a gate.
 #[derive(Clone)]
 struct ChannelMix {
     version: Version,
@@ -372,7 +371,7 @@ impl ChannelMix {
 
     fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
         let before = shift_rows(xs, last)?;
-        // The share is that of x in version 5, and that of the previous row in version 6.
+        // In version 5 the share is that of x; in version 6 it is that of the previous row.
         let (from, change) = match self.version {
             Version::Five => (&before, (xs - &before)?),
             Version::Six => (xs, (&before - xs)?),

@@ -85,7 +85,7 @@ impl Backend for Candle {
         self.zeros(&ty.shape(), ty.dtype).map(Some)
     }
 
-    /// Writes into the trace's own storage, which is not shared. Candle copies only from contiguous tensors.
+    /// Writes the row into the trace's storage, which is not shared. Candle copies only from contiguous tensors.
     fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
         if value.elem_count() > 0 {
             let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(without_backtrace)?;
@@ -94,8 +94,8 @@ impl Backend for Candle {
         Ok(trace)
     }
 
-    /// Detaches the tensor from any Candle graph. As in Candle's own `where_cond`, a nonzero byte is true, and
-    /// becomes 1. That costs a kernel for each boolean input; an error would have to read back the elements.
+    /// Detaches the tensor from any Candle graph. As in Candle's own `where_cond`, a nonzero byte is true; it is
+    /// replaced with 1. This costs a kernel for each boolean input, but an error would require reading the elements.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {

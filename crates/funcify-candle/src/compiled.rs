@@ -28,7 +28,7 @@ impl Compiled<Tensor> for Loop {
         });
         let in_order = in_order.collect::<Result<SmallVec<[Option<Tensor>; 16]>, BackendError>>()?;
         let storages: SmallVec<[usize; 16]> = in_order.iter().flatten().map(storage_of).collect();
-        // A lock that is already held is not taken again: a writer waiting in between would deadlock.
+        // A storage that is already locked must not be locked again: if a writer waits in between, that deadlocks.
         let mut held: SmallVec<[(usize, StorageRef<'_>); 16]> = SmallVec::new();
         for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
             if held.iter().all(|(other, _)| other != storage) {

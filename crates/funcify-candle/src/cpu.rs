@@ -29,8 +29,8 @@ pub(crate) trait KernelFn: Copy + Send + Sync + 'static {}
 
 impl<F: Copy + Send + Sync + 'static> KernelFn for F {}
 
-/// A kernel on elements in host memory as a Candle op; the closure has a storage and a layout parameter for each
-/// operand.
+/// A Candle op that runs a kernel on elements in host memory. The closure has a storage and a layout parameter for
+/// each operand.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
 
 /// The result of a kernel: elements, and their shape.
@@ -100,8 +100,8 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     })?)
 }
 
-/// Applies a function to each element of a float tensor, computed in f64 and rounded once. Pass a function pointer if
-/// the call is cheap compared with the function, so that all such functions share one loop.
+/// Applies a function to each element of a float tensor. The function is computed in f64, and its result is rounded
+/// once. Pass a function pointer if the call is cheap compared with the function: all such functions share one loop.
 pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f64 + KernelFn) -> Outcome {
     match x.dtype() {
         DType::F64 => map1(call, x, f),
@@ -112,7 +112,7 @@ pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f
     }
 }
 
-/// Applies a function to each element of an integer tensor, computed in i64 and wrapped.
+/// Applies a function to each element of an integer tensor. The function is computed in i64, and its result wraps.
 pub(crate) fn map_integers<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(i64) -> i64 + KernelFn) -> Outcome {
     with_integer!(call, x, I => map1(call, x, move |v: I| f(v.into()) as I))
 }
@@ -144,7 +144,7 @@ pub(crate) fn map2<A: WithDType, O>(
     Ok(x.apply_op2(y, Kernel("funcify-map2", map2))?)
 }
 
-/// Applies a function to each pair of elements of integer tensors, computed in i64 and wrapped.
+/// Applies a function to each pair of elements of integer tensors. It is computed in i64, and its result wraps.
 pub(crate) fn map_integer_pairs<O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -154,7 +154,8 @@ pub(crate) fn map_integer_pairs<O>(
     with_integer!(call, x, I => map2(call, x, y, move |a: I, b| f(a.into(), b.into()) as I))
 }
 
-/// Applies a function to each row: the elements along `axes`, which disappear from the shape. No size is zero.
+/// Applies a function to each row. A row consists of the elements along `axes`, which disappear from the shape. No
+/// axis may have size zero.
 pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -173,7 +174,7 @@ pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     })?)
 }
 
-/// Applies a function that fills a row from each row along an axis. No size is zero.
+/// Applies a function to each row along an axis. The function writes a new row. No axis may have size zero.
 pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -182,7 +183,7 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
 ) -> Outcome {
     require_cpu(call)?;
     let (last, size) = (x.rank() - 1, x.dim(axis)?);
-    // Swap the axis with the last one, and back.
+    // Swap the axis with the last one, and swap back afterwards.
     let rows = x.transpose(axis, last)?.contiguous()?;
     let along = run(&rows, "funcify-along", move |storage, layout| {
         let rows = contiguous::<A>(storage, layout)?.chunks_exact(size);
@@ -193,7 +194,7 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     Ok(along.transpose(axis, last)?)
 }
 
-/// Combines the rows along axes `first..end` element by element, for a contiguous tensor. No size is zero.
+/// Combines the rows of a contiguous tensor along axes `first..end`, element by element. No axis may have size zero.
 pub(crate) fn fold_columns<E: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -234,8 +235,8 @@ pub(crate) fn outside_domain_error<O>(call: &Call<'_, O>, x: &Tensor) -> Backend
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
 
-/// Applies a function to each element of a float tensor, or to each pair of elements of two, in f32 for half floats:
-/// `map_floats!(map2(call, x, y), |a, b| a.atan2(b))`.
+/// Applies a function to each element of a float tensor, or to each pair of elements of two float tensors. Half floats
+/// are computed in f32. Example: `map_floats!(map2(call, x, y), |a, b| a.atan2(b))`.
 macro_rules! map_floats {
     ($map:ident($call:expr, $x:expr $(, $y:expr)?), |$($v:ident),+| $formula:expr) => {{
         use ::candle_core::DType;

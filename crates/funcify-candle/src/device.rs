@@ -31,8 +31,8 @@ impl Candle {
         Candle { device: Device::Cpu }
     }
 
-    /// Returns the Candle backend on a device. Ops that need this crate's own kernels run only on the CPU, and are
-    /// errors elsewhere.
+    /// Returns the Candle backend on a device. Ops that need this crate's own kernels run only on the CPU; on other
+    /// devices they return an error.
     pub fn new(device: Device) -> Self {
         Candle { device }
     }
@@ -99,7 +99,7 @@ pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
     Ok(uploaded.map_err(without_backtrace)?)
 }
 
-/// Downloads a tensor of type `dtype`, which Candle may store as another dtype.
+/// Downloads a tensor whose type is `dtype`, although Candle may store it as a different dtype.
 pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),

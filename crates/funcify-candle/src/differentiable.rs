@@ -50,7 +50,7 @@ pub struct Differentiable {
     tracked: TrackedPrograms,
 }
 
-/// A flag per input, `true` if a gradient flows to it, and the programs, if any flag is set.
+/// One flag per input (`true` if it has a gradient), and the programs, which are `None` if no flag is set.
 type ProgramsForInputs = (Vec<bool>, Option<Arc<Programs>>);
 
 /// The programs of a graph for calls with tracked inputs.
@@ -115,7 +115,7 @@ impl DifferentiableOptions {
 /// The forward program and the backward program for one set of tracked inputs.
 struct Programs {
     pair: DerivativePrograms<Candle>,
-    /// The number of elements of the largest constant in either.
+    /// The number of elements of the largest constant in the two programs.
     largest_constant: usize,
 }
 
@@ -176,9 +176,9 @@ impl Differentiable {
     }
 
     /// Runs the graph on tensors, in the order of its inputs. Float results are tracked if a tracked input has a
-    /// differentiable path to a result. As in Candle, a tracked input without such a path, for example one that is
-    /// only compared, has no gradient. An op without a derivative is an error of the first call in which an input
-    /// before it is tracked.
+    /// differentiable path to a result. As in Candle, a tracked input without such a path has no gradient, for example
+    /// an input that is only compared. If the path from a tracked input contains an op without a derivative, the first
+    /// such call returns an error.
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         let at = place(self.graph().name());
@@ -196,8 +196,8 @@ impl Differentiable {
     }
 }
 
-/// Calls a function with arguments that Candle may track, as one op of its autodiff; returns `None` if no gradient
-/// flows to an argument.
+/// Calls a function as one op of Candle's autodiff, with arguments that Candle may track. Returns `None` if no argument
+/// has a gradient.
 pub(crate) fn call_tracked(
     call: &TrackedCall<'_, Candle>,
     candle: &Candle,
@@ -209,7 +209,7 @@ pub(crate) fn call_tracked(
 }
 
 impl TrackedPrograms {
-    /// Calls a graph as one node of Candle's autodiff; returns `None` if no gradient flows to an argument.
+    /// Calls a graph as one node of Candle's autodiff. Returns `None` if no argument has a gradient.
     fn run_tracked(
         &self,
         at: &Place,
@@ -217,7 +217,7 @@ impl TrackedPrograms {
         arguments: &[Tensor],
     ) -> Option<funcify_core::Result<Vec<Tensor>>> {
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
-        // The call without a gradient reports a wrong number of arguments.
+        // If the number of arguments is wrong, the call without a gradient reports it.
         if !tracked.contains(&true) || arguments.len() != source.graph.inputs().len() {
             *lock(&self.last) = None;
             return None;
@@ -231,8 +231,8 @@ impl TrackedPrograms {
         programs.map(|programs| forward(at, programs, arguments, values, source.graph.outputs().len()))
     }
 
-    /// Returns the programs for a set of tracked inputs, and compiles them on first use: the layout of the tensors
-    /// between them is optimised for the sizes of that call.
+    /// Returns the programs for a set of tracked inputs. Compiles them on the first use, and optimises the layout of
+    /// the tensors passed between them for the sizes of that call.
     fn find_or_make_programs(
         &self,
         at: &Place,
@@ -246,7 +246,7 @@ impl TrackedPrograms {
     }
 }
 
-/// Runs the forward program, and makes its results the outputs of a node.
+/// Runs the forward program, and turns its results into the outputs of a node.
 fn forward(
     at: &Place,
     programs: Arc<Programs>,
@@ -284,8 +284,8 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     tensor.track_op() && tensor.dtype().is_float()
 }
 
-/// Makes the results of a forward program the outputs of a node. The first `count` are the graph's, and the others
-/// are residuals.
+/// Turns the results of a forward program into the outputs of a node. The first `count` results are the graph's, and
+/// the others are residuals.
 fn attach_results(
     at: &Place,
     programs: Arc<Programs>,
@@ -343,7 +343,7 @@ fn attach_results(
             )
         }
     });
-    // Set only here.
+    // This cannot fail, because the cell is set only here.
     let _ = saved.set(takes.collect());
     results.truncate(count);
     Ok(results)

@@ -11,12 +11,12 @@ pub(crate) fn into_candle(error: funcify_core::Error) -> Error {
     Error::Wrapped(Box::new(error))
 }
 
-/// Attributes an error of this crate's own use of funcify to the line of its caller.
+/// Changes the source location of an error that occurs inside this crate to the line of the user's call.
 pub(crate) fn for_caller(at: &Place, error: funcify_core::Error) -> funcify_core::Error {
     error.attribute_to_caller(file!().trim_end_matches("errors.rs"), at.site)
 }
 
-/// Converts Candle's error to one of a funcify op.
+/// Converts Candle's error to the error of a funcify op.
 pub(crate) fn execution_error(at: &Place, error: Error) -> funcify_core::Error {
     funcify_core::Error::Execution { at: at.boxed(), backend: "candle".into(), source: without_backtrace(error).into() }
 }
@@ -39,7 +39,7 @@ pub(crate) fn without_backtrace(error: Error) -> Error {
     }
 }
 
-/// Returns Candle's error with this text.
+/// Returns from the function with a Candle error that has this text.
 macro_rules! bail {
     ($($text:tt)*) => {
         return Err(::candle_core::Error::Msg(format!($($text)*)))

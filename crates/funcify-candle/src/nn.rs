@@ -130,8 +130,8 @@ impl Module for Layer {
     }
 }
 
-/// Returns a parameter of a layer from a `VarBuilder`, by its name; creates it with its initial values if it is new
-/// there.
+/// Returns a parameter of a layer from a `VarBuilder`, by name. If the parameter is new there, it is created with its
+/// initial values.
 ///
 /// ```
 /// use candle_core::{DType, Device};
@@ -171,10 +171,10 @@ pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Resu
     Ok(tensor)
 }
 
-/// Returns the dtype of a `VarBuilder` as funcify's, for the [layers](funcify_nn) that use its parameters.
+/// Returns the dtype of a `VarBuilder` as a funcify dtype. The [layers](funcify_nn) that use its parameters need it.
 ///
 /// # Errors
-/// Any dtype except f16, bf16, f32 and f64.
+/// An error for any dtype except f16, bf16, f32 and f64.
 pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
     match vb.dtype() {
         DType::F16 => Ok(funcify_core::DType::F16),
@@ -190,7 +190,7 @@ pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
 pub struct RecurrentConfig {
     /// The number of stacked layers.
     pub layers: usize,
-    /// `true` if each layer also runs backward over the sequence; its outputs are concatenated with the others.
+    /// `true` if each layer also runs backward over the sequence. The outputs of both directions are concatenated.
     pub bidirectional: bool,
     /// `true` if the layers have biases.
     pub bias: bool,

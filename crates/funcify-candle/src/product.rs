@@ -1,5 +1,5 @@
-//! Multiplies float matrices by `gemm`, the library that Candle calls on the CPU. This is the only unsafe code of the
-//! crate, because that library has no safe function.
+//! Multiplies float matrices using `gemm`, the library that Candle calls on the CPU. This is the only unsafe code of
+//! the crate, because that library has no safe function.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use gemm::{Parallelism, gemm};
 use half::f16;
 use ndarray::ArrayView3;
 
-/// An element type that `gemm` multiplies.
+/// An element type that `gemm` supports.
 pub(crate) trait Number: WithDType {}
 
 impl Number for f16 {}
@@ -54,12 +54,12 @@ pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_,
     products
 }
 
-/// Returns the strides of rows and of columns.
+/// Returns the row stride and the column stride.
 fn strides(strides: &[isize]) -> [isize; 2] {
     [strides[0], strides[1]]
 }
 
-/// Returns the number of threads that Candle would use, determined once.
+/// Returns the number of threads that Candle would use. It is determined only once.
 fn parallelism() -> Parallelism {
     static THREADS: OnceLock<usize> = OnceLock::new();
     match *THREADS.get_or_init(utils::get_num_threads) {

@@ -1,4 +1,4 @@
-//! Runs `candle_nn`'s recurrent networks over whole sequences, as one node.
+//! Runs `candle_nn`'s recurrent networks over whole sequences, as one node of Candle's graph.
 
 use candle_core::{Result, Tensor};
 use candle_nn::rnn::{GRUState, LSTMState, RNN};
@@ -6,7 +6,7 @@ use candle_nn::rnn::{GRUState, LSTMState, RNN};
 use crate::closures::scan::{ScanOptions, run};
 use crate::tree::TensorTree;
 
-/// A state of a recurrent network; one of its tensors is the output of a step.
+/// A state of a recurrent network. One of its tensors is the output of a step.
 pub trait RnnState: TensorTree {
     /// Returns the output, `[batch, hidden]`.
     fn output(&self) -> &Tensor;
@@ -54,7 +54,7 @@ pub trait RnnExt: RNN {
     #[track_caller]
     fn scan(&self, xs: &Tensor) -> Result<(Tensor, Self::State)>;
 
-    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis of the options is ignored.
+    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis set in the options is ignored.
     #[track_caller]
     fn scan_init(&self, options: ScanOptions, xs: &Tensor, init: &Self::State) -> Result<(Tensor, Self::State)>;
 }

@@ -42,7 +42,7 @@ pub trait TensorTree: Sized + Send + Sync + 'static {
     /// Calls `visit` with the path and the tensor of each leaf, in a fixed order.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor));
 
-    /// Returns the same structure with other leaves, taken in the order of [`visit`](TensorTree::visit).
+    /// Returns the same structure with new leaves, taken in the order of [`visit`](TensorTree::visit).
     fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self>;
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     names
 }
 
-/// Rejects a tree with as many leaves as there are `expected` [names] but with other names: its leaves would be
-/// swapped. The loop itself rejects other numbers of leaves.
+/// Rejects a tree whose leaves have names that differ from the `expected` ones, because its leaves would be swapped.
+/// Ignores a different number of leaves, which the loop itself rejects.
 pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: &[String], found: &T) -> Result<()> {
     let found = names(found, component);
     if expected == found || expected.len() != found.len() {

@@ -33,7 +33,7 @@ fn rows_are_taken_and_stacked() {
     }
 }
 
-/// Writes rows of all layouts, in any order; the tensors that they come from are unchanged.
+/// Writes rows of all layouts, in any order. The source tensors must not change.
 #[test]
 fn traces_are_written_in_place() {
     let candle = Candle::cpu();

@@ -1,5 +1,5 @@
-//! Tests the arguments of calls: bytes for booleans, tensors that Candle tracks, a handle that stops a call; and
-//! their errors.
+//! Tests the arguments of calls: bytes for booleans, tensors that Candle tracks, a handle that stops a call. Also
+//! tests their errors.
 
 use std::time::Duration;
 

@@ -168,7 +168,7 @@ fn tensors_without_elements() {
     assert!(gradients.get(&xs).is_none() && gradients.get(&w).is_none());
 }
 
-/// The steps run along another axis, and the rows of the sequence are strided.
+/// The steps run along an axis other than 0, and the rows of the sequence are strided.
 #[test]
 fn another_axis() {
     let xs = var(1, &[2, STEPS, 3], DType::F32);
@@ -344,7 +344,7 @@ fn a_closure_that_fails_gives_its_error() {
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
 }
 
-/// A closure whose rerun returns other results, such as one with dropout, is rejected.
+/// A closure whose rerun returns different results is rejected, for example one with dropout.
 #[test]
 fn a_closure_that_draws_is_an_error() {
     let xs = var(1, &[STEPS, 8], DType::F32);
@@ -357,7 +357,7 @@ fn a_closure_that_draws_is_an_error() {
     let rows = gradient.get(&xs).unwrap().to_vec2::<f32>().unwrap();
     assert_eq!(rows[STEPS - 1], [1f32; 8]);
     assert!(rows[STEPS - 2].iter().all(|g| *g == 0.0 || *g == 2.0), "{rows:?}");
-    // The same for its ys.
+    // The same is true of its ys.
     let drawn = |x: Tensor| candle_nn::ops::dropout(&x, 0.5);
     let (_, ys) = scan(&start, xs.as_tensor(), move |h: Tensor, x| Ok(((h + &x)?, drawn(x)?))).unwrap();
     assert_contains(&error_of(ys.sum_all().unwrap().backward()), &["scan: a y of step", "keep_graphs"]);

@@ -75,7 +75,7 @@ fn lstm() {
     check("lstm", cells::lstm, &[&wide, &wide, &[4 * WIDTH]], &[&state, &state], &state);
 }
 
-/// A diagonal state space of complex numbers, in real and imaginary parts.
+/// A diagonal state space model with complex states, stored as real and imaginary parts.
 #[test]
 fn s5() {
     let (square, state): ([usize; 2], [usize; 2]) = ([WIDTH, WIDTH], [BATCH, WIDTH]);
@@ -95,7 +95,7 @@ fn vars_of(map: &VarMap) -> Vec<Var> {
     map.all_vars()
 }
 
-/// Runs unmodified cells of candle_nn, batch first, through the trait and in a closure.
+/// Runs unmodified cells of candle_nn with the batch axis first, through the trait and in a closure.
 #[test]
 fn cells_of_candle_nn() {
     fn check<R: RnnExt>(

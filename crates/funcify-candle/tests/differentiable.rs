@@ -121,7 +121,7 @@ fn lstm() {
     check("lstm", symbolic, cells::lstm, &["3,4", "3,4"], &["4,16", "4,16", "16"], "T,3,4");
 }
 
-/// A diagonal state space model of complex numbers, in real and imaginary parts.
+/// A diagonal state space model with complex states, stored as real and imaginary parts.
 #[test]
 fn s5() {
     let symbolic: Symbolic = |w, carry, u| {
@@ -263,7 +263,7 @@ fn mistakes_are_errors() {
     assert!(function.call(&[x.detach()]).is_ok());
 }
 
-/// Second derivatives of the graph are a graph, which is a node like any other.
+/// The graph of second derivatives is a node like any other graph.
 #[test]
 fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {

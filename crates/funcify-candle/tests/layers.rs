@@ -19,7 +19,7 @@ use funcify_candle::nn::{
 const BATCH: usize = 3;
 const STEPS: usize = 6;
 
-/// Gives the variables of a map new values, and returns them by name.
+/// Assigns new values to the variables of a map, and returns the variables by name.
 fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     let data = map.data().lock().unwrap();
     let mut vars: Vec<_> = data.iter().map(|(name, var)| (name.clone(), var.clone())).collect();

@@ -1,7 +1,7 @@
-//! Loops inside a recorded closure: the body is recorded once, in place, between two marks, and becomes a loop in the
-//! graph.
+//! Loops inside a recorded closure. The body of such a loop is recorded once, in place, between two marks, and becomes
+//! a loop in the graph.
 //!
-//! The tensors of both bodies are on one capture device, so the inner body may use values that the outer one has
+//! The tensors of both bodies are on the same capture device, so the inner body may use values that the outer one has
 //! computed.
 
 use burn::tensor::DType as BurnDType;
@@ -17,11 +17,11 @@ const END: &str = "funcify-scan-end";
 pub(super) struct InnerLoop {
     pub(super) is_reversed: bool,
     pub(super) steps: usize,
-    /// The number of carries among its operands, and among its results.
+    /// The number of carries: they come first among the operands, and first among the results.
     pub(super) carries: usize,
 }
 
-/// A Burn element type and sizes.
+/// The element type and the sizes of a Burn tensor.
 pub(super) type Type = (BurnDType, Vec<usize>);
 
 /// Returns whether a tensor is being recorded.
@@ -39,7 +39,7 @@ pub(super) fn type_of(tensor: &AnyTensor) -> Type {
     (tensor.as_dispatch().dtype(), tensor.shape())
 }
 
-/// Begins a loop's body: maps the operands (carries, then sequences) to the body's parameters, which have these types.
+/// Begins a loop's body. Maps the operands (carries, then sequences) to the body's parameters, which have these types.
 pub(super) fn begin(
     at: &Place,
     like: &AnyTensor,
@@ -52,12 +52,12 @@ pub(super) fn begin(
     add_mark(at, like, BEGIN, attributes, operands, params)
 }
 
-/// Ends a loop's body: maps the body's results to those of the loop.
+/// Ends a loop's body. Maps the body's results to the loop's results.
 pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: &[Type]) -> Result<Vec<AnyTensor>> {
     add_mark(at, like, END, Vec::new(), results, outputs)
 }
 
-/// Returns the loop that an op begins.
+/// Returns the loop that this op begins, if the op is a mark that begins one.
 pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)> {
     let OperationIr::Custom(op) = op else { return None };
     match *op.scalars.as_slice() {
@@ -68,7 +68,7 @@ pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)
     }
 }
 
-/// Returns the ops of the loop's body at the head of `ops`, and the mark that ends it.
+/// Splits off the ops of the loop's body at the start of `ops`, and returns them with the mark that ends the body.
 pub(super) fn split_body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;
     for (index, op) in ops.iter().enumerate() {
@@ -122,8 +122,8 @@ fn add_mark(
             _ => Int(tensor),
         };
         let tensor = Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
-        // On the tape the loop's body is separate from its surroundings: its parameters and the loop's results are
-        // new leaves.
+        // The tape does not cross the boundary of a loop's body: the body's parameters and the loop's results are new
+        // leaves.
         AnyTensor::new(if tape::has_tape(like.as_dispatch()) { tape::leaf(tensor) } else { tensor })
     });
     Ok(results.collect())

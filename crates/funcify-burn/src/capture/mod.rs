@@ -1,4 +1,4 @@
-//! Turns closures over Burn tensors, modules included, into funcify graphs.
+//! Turns closures over Burn tensors and modules into funcify graphs.
 
 mod import;
 mod inner;
@@ -34,12 +34,12 @@ pub use sequence::{Sequences, Stacked};
 pub use trace::{Trace, trace};
 pub use weights::Weights;
 
-/// An error that occurs while a graph is built, inside a closure that cannot return it.
+/// An error that occurs inside a closure that builds a graph and cannot return the error.
 #[derive(Default)]
 struct DeferredError(RefCell<Option<Error>>);
 
 impl DeferredError {
-    /// Returns the results, or keeps the error and returns `otherwise`.
+    /// Unwraps `results`. If it is an error, keeps the error and returns `otherwise()`.
     fn unwrap_or_keep<T>(&self, results: Result<T>, otherwise: impl FnOnce() -> T) -> T {
         results.unwrap_or_else(|error| {
             *self.0.borrow_mut() = Some(error);
@@ -47,7 +47,7 @@ impl DeferredError {
         })
     }
 
-    /// Returns the error that was kept, or else `result`.
+    /// Returns the kept error if there is one, otherwise `result`.
     fn into_result<T>(self, result: Result<T>) -> Result<T> {
         self.0.into_inner().map_or(result, Err)
     }
@@ -63,7 +63,7 @@ fn split_carry(mut results: Vec<Value>, carries: usize) -> (Vec<Value>, Vec<Valu
 struct DistinctNames(Vec<String>);
 
 impl DistinctNames {
-    /// Adds the name, with a numeric suffix if it is already present, and returns it.
+    /// Adds the name and returns it, with a numeric suffix if it is already present.
     fn add(&mut self, name: &str) -> String {
         let numbered = (1..).map(|number: usize| format!("{name}_{number}"));
         let free = std::iter::once(name.to_string()).chain(numbered).find(|name| !self.0.contains(name));

@@ -1,7 +1,7 @@
-//! Catches panics of closures while they are recorded: keeps their text and line, and prints no message.
+//! Catches panics of closures while they are recorded. Keeps the text and the line of the panic, and prints no message.
 //!
-//! Burn's functions that read elements panic at the line of their caller, which only a panic hook receives. So the
-//! first recording installs a hook; it passes every other panic on to the hook that was there before.
+//! Burn's functions that read elements panic at the line of their caller, and only a panic hook learns that line. So
+//! the first recording installs a hook. The hook passes every other panic on to the hook that was installed before.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -16,11 +16,11 @@ pub(super) struct Panic {
 }
 
 thread_local! {
-    /// `Some` while a closure is recorded on this thread; holds the location of its panic.
+    /// `Some` while a closure is recorded on this thread. The inner value is the location of its panic, if any.
     static PANIC_LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs `f` and returns its result, or its panic.
+/// Runs `f` and returns its result, or the panic if it panicked.
 pub(super) fn catch_panic<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

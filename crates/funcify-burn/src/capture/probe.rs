@@ -1,9 +1,9 @@
 //! Compares the gradients of a recorded closure with those of Burn's own backward pass, on arguments from several
 //! ranges.
 //!
-//! Burn's backward pass was recorded above the closure's ops. Here both are funcify graphs, without the loops in the
-//! closure: the tensors that a loop begins anew (the parameters of its body, and its results) are inputs, and the
-//! tensors that its marks read are results.
+//! Burn's backward pass was recorded on top of the closure's ops. Here both become funcify graphs, without the
+//! closure's inner loops. Tensors that start a new tape at such a loop (the parameters of its body, and its results)
+//! are inputs. Tensors that the marks of the loop read are results.
 
 use funcify_core::derivative::Wrt;
 use funcify_core::{Disconnected, GradOptions};
@@ -15,26 +15,26 @@ use super::tape::{ADDEND, Edges, FACTOR};
 use super::*;
 use crate::device::Burn;
 
-/// Returns the allowed difference between gradients, relative to their largest element.
+/// Returns the largest allowed difference between gradients, relative to the largest element of a gradient.
 fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// The size below which gradients count as rounding errors.
+/// The magnitude below which gradients count as rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
-/// The number of input elements above which a trial is slow.
+/// The number of input elements above which a trial is considered slow.
 const LARGE_INPUT_ELEMENTS: usize = 1 << 20;
 
-/// The bounds of the floats in each trial: some ops are flat for small values, some for large ones.
+/// The range of the float arguments in each trial. Some ops are flat for small values, some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
-/// A closure's ops with gradient stops placed in one way, and its results.
+/// A closure's ops with one placement of gradient stops, and the closure's results.
 pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 
 /// A record of a closure and of Burn's backward pass from its results.
 pub(super) struct Evidence {
-    /// The graph, without its ops.
+    /// The captured graph, with its list of ops removed.
     pub(super) graph: CapturedGraph,
     /// The tensors that were passed to the closure, and their types.
     pub(super) inputs: Vec<TensorId>,
@@ -45,7 +45,7 @@ pub(super) struct Evidence {
     pub(super) edges: Edges,
 }
 
-/// The number of trials in which gradients agree with Burn's, and in which they do not.
+/// The number of trials in which gradients agree with Burn's, and in which they differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Comparison {
     /// The number of trials in which they agree and are not all zero.
@@ -55,8 +55,8 @@ pub(super) struct Comparison {
 }
 
 impl Evidence {
-    /// Compares the gradients of each of these placements of stops with Burn's. A single placement is accepted early,
-    /// after a few trials in which it agrees.
+    /// Compares the gradients for each of these placements of stops with Burn's. If there is only one placement, the
+    /// comparison ends early, after a few trials that agree.
     ///
     /// # Errors
     /// `Unsupported` for an op of Burn's backward pass that has no translation, and the errors of running the graphs.
@@ -110,7 +110,7 @@ impl Evidence {
         Ok(comparisons)
     }
 
-    /// Returns the closure's inputs and the results of its marks.
+    /// Returns the closure's inputs, followed by the results of its marks.
     fn all_inputs(&self, at: &Place) -> Result<Vec<(TensorId, TensorType)>> {
         let mut inputs: Vec<_> = self.inputs.iter().copied().zip(self.types.iter().cloned()).collect();
         for tensor in self.ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.outputs()) {
@@ -122,7 +122,7 @@ impl Evidence {
         Ok(inputs)
     }
 
-    /// Returns a record of these ops, without the marks.
+    /// Returns a record of these ops, leaving out the marks.
     fn record(&self, inputs: &[(TensorId, TensorType)], ops: &[OperationIr], outputs: &[TensorId]) -> Record {
         let operations = ops.iter().filter(|op| !inner::is_mark(op)).cloned().collect();
         let graph = GraphIr { operations, ..self.graph.graph.clone() };
@@ -146,7 +146,7 @@ fn import_graph(
     deferred.into_result(graph)
 }
 
-/// Returns the backend that runs the graphs: one in host memory if available, because its kernels need no compilation.
+/// Returns the backend that runs the graphs. Prefers one in host memory, because its kernels need no compilation.
 #[cfg(feature = "flex")]
 fn probe_backend(_: &Device) -> Result<Burn> {
     Ok(Burn::flex())
@@ -157,7 +157,7 @@ fn probe_backend(device: &Device) -> Result<Burn> {
     Burn::of(device)
 }
 
-/// Returns arbitrary elements: floats of the range, small integers, or both booleans.
+/// Returns a tensor with arbitrary elements: floats from the range, small integers, or booleans.
 fn arbitrary_tensor(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
     let sizes = ty.shape.constant().expect("a closure is recorded with constant sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -181,7 +181,7 @@ fn is_close(found: &HostTensor, expected: &HostTensor) -> bool {
     let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
     let finite = expected.iter().filter(|element| element.is_finite());
     let margin = tolerance * finite.fold(ROUNDING_FLOOR, |largest, element| largest.max(element.abs()));
-    // Elements that are not finite in Burn are skipped; others decide.
+    // Elements that are not finite in Burn's gradient are skipped.
     let close = |(found, expected): (&f64, &f64)| !expected.is_finite() || (found - expected).abs() <= margin;
     found.len() == expected.len() && found.iter().zip(&expected).all(close)
 }

@@ -2,9 +2,9 @@
 //!
 //! Capture executes nothing: the closure is called with tensors of a device that only records ops. The closure is
 //! recorded for the sizes of its arguments, with its loops unrolled. Neither its arguments nor its results have
-//! elements. Reading elements is an error, which Burn's functions turn into a panic and [`record`] into
-//! `Unsupported`. A closure may still continue after such an error, or draw random numbers of its own. So it is
-//! recorded a second time, with elements, and rejected if the records differ.
+//! elements. When the closure reads elements, Burn's functions panic, and [`record`] returns `Unsupported`. A closure
+//! may catch such an error and continue, or draw random numbers of its own. So it is recorded a second time, with
+//! elements, and rejected if the records differ.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -19,15 +19,15 @@ use super::*;
 use crate::dtypes;
 use crate::kinds;
 
-/// A closure that maps the capture device, and tensors on it, to tensors.
+/// A closure that receives the capture device and tensors on that device, and returns tensors.
 pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
 
-/// A record of the ops of a closure.
+/// The recorded ops of a closure.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// The ops in order. Tensors have ids: first the inputs, then the others by first use.
+    /// The ops in order. Tensors are numbered: first the inputs, then the others by first use.
     pub(crate) ops: Vec<OperationIr>,
-    /// The number of inputs; their ids come first.
+    /// The number of inputs. Their ids are `0..inputs`.
     pub(crate) inputs: usize,
     /// The ids of the results.
     pub(crate) outputs: Vec<u64>,
@@ -35,14 +35,14 @@ pub(crate) struct Record {
     pub(crate) constants: BTreeMap<u64, TensorData>,
 }
 
-/// A record, and the gradients that it should have.
+/// A record, and the data for checking its gradients.
 pub(crate) struct Recording {
     pub(crate) record: Record,
-    /// With autodiff: the ops with gradient stops at the chosen places, and the record of Burn's backward pass.
+    /// With autodiff, the ops with the chosen gradient stops, and the record of Burn's backward pass.
     evidence: Option<(OpsWithStops, Evidence)>,
 }
 
-/// The elements of the arguments while a closure is recorded.
+/// The elements that the arguments have while a closure is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Elements {
     /// The arguments have no elements.
@@ -60,7 +60,7 @@ impl Record {
     /// Describes the first difference between two records.
     fn difference(&self, other: &Record) -> Option<String> {
         for (mine, theirs) in self.ops.iter().zip(&other.ops) {
-            // NaN scalars compare unequal to themselves, but print the same.
+            // NaN scalars compare unequal to themselves, but their printed forms are equal.
             if mine != theirs && format!("{mine:?}") != format!("{theirs:?}") {
                 return Some(match (op_name(mine), op_name(theirs)) {
                     (mine, theirs) if mine == theirs => format!("a `{mine}` with a different attribute or operand"),
@@ -84,12 +84,12 @@ impl Record {
         }
     }
 
-    /// Returns whether gradients stop anywhere in the record.
+    /// Returns whether the record contains a gradient stop.
     pub(crate) fn has_stops(&self) -> bool {
         self.ops.iter().any(|op| stops::as_stop(op).is_some())
     }
 
-    /// Returns for each input whether an op or a result uses it.
+    /// Returns one flag per input: `true` if an op uses the input or it is a result.
     pub(crate) fn used_inputs(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
         let read = self.ops.iter().flat_map(|op| op.inputs()).map(|tensor| tensor.id.value());
@@ -102,12 +102,12 @@ impl Record {
     }
 }
 
-/// Returns the name of an op in Burn, for example `Matmul`.
+/// Returns Burn's name of an op, for example `Matmul`.
 pub(crate) fn op_name(op: &OperationIr) -> String {
     if let OperationIr::Custom(op) = op {
         return op.id.clone();
     }
-    // `NumericFloat(F32, Add(BinaryOpIr { .. }))`
+    // For example: `NumericFloat(F32, Add(BinaryOpIr { .. }))`
     let text = format!("{op:?}");
     let path: Vec<&str> = text.split(" {").next().expect("a split yields a part").split(['(', ' ']).collect();
     path.iter().rev().nth(1).map_or(text.clone(), |name| name.to_string())
@@ -119,9 +119,9 @@ impl Closure<'_> {
         self.record_with(Elements::None)
     }
 
-    /// Rejects a closure that behaves differently for other elements (its second record must equal the first, see the
-    /// module), or whose gradients differ from Burn's in most of the conclusive trials. Gradients cannot be tried if
-    /// Burn's backward pass has an op that funcify lacks.
+    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements, or if its
+    /// gradients differ from Burn's in most of the conclusive trials. Gradients are not checked if Burn's backward
+    /// pass has an op that funcify lacks.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
         if let Some(difference) = first.record.difference(&second.record) {
@@ -142,8 +142,8 @@ impl Closure<'_> {
         }
     }
 
-    /// Records the closure on the capture device. If the device has autodiff, so do the tensors, and the record has a
-    /// stop wherever Burn's autodiff has one: see [`tape`](super::tape).
+    /// Records the closure on the capture device. If the original device has autodiff, so do the recorded tensors, and
+    /// the record has a stop wherever Burn's autodiff has one: see [`tape`](super::tape).
     fn record_with(&self, elements: Elements) -> Result<Recording> {
         let capture = PooledDevice::like(self.device);
         let has_tape = self.device.is_autodiff();
@@ -176,7 +176,7 @@ impl Closure<'_> {
                         unique.push(*id);
                     }
                 }
-                // Burn treats a placeholder without elements as one of the ops.
+                // Burn treats a placeholder without elements as one of the recorded ops.
                 let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
                 let token = scope.complete(given, unique);
                 ends = Some((numbers, ids, edges));
@@ -198,8 +198,8 @@ impl Closure<'_> {
         Ok(Recording { record: renumber(graph, &inputs, &outputs), evidence: None })
     }
 
-    /// Builds the record of a graph in which Burn's backward pass follows the closure's ops: adds the gradient stops
-    /// and drops that pass.
+    /// Builds the record from a graph that contains the closure's ops, followed by Burn's backward pass. Adds the
+    /// gradient stops and removes the backward pass.
     fn with_stops(
         &self,
         mut graph: CapturedGraph,
@@ -225,7 +225,7 @@ impl Closure<'_> {
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
-    /// Chooses the placement of gradient stops whose gradients agree with Burn's in every trial.
+    /// Chooses the placement of gradient stops for which the gradients agree with Burn's in every trial.
     fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],
@@ -286,11 +286,11 @@ pub(super) fn renumber(graph: CapturedGraph, inputs: &[TensorId], outputs: &[Ten
     Record { ops, inputs: inputs.len(), outputs, constants }
 }
 
-/// A capture device with the default dtypes of another device, borrowed from a pool of free ones: Burn has 65,536 per
-/// process, and each records one closure at a time.
+/// A capture device with the default dtypes of another device, borrowed from a pool. Burn has 65,536 such devices per
+/// process, and each of them records one closure at a time.
 struct PooledDevice {
     device: Device,
-    /// The default dtypes that a new device has yet to receive.
+    /// The default dtypes to set on the device. `Some` only for a new device.
     settings: Option<(FloatDType, IntDType)>,
 }
 
@@ -307,10 +307,10 @@ impl PooledDevice {
         }
     }
 
-    /// Applies the settings to a new device. Burn allows this while it records, before any tensor exists.
+    /// Applies the settings to a new device. Burn allows this during capture, as long as no tensor exists.
     fn configure(&self) {
         if let Some(settings) = self.settings {
-            // Fails only for a device that already has settings; this one has none.
+            // Configuring fails only for a device that already has settings, and this device has none.
             let _ = self.device.clone().configure(settings);
         }
     }
@@ -340,7 +340,7 @@ fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
     }
 }
 
-/// Returns the type of an argument, or an error that names the argument.
+/// Returns the type of an argument. An error names the argument.
 pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> Result<TensorType> {
     let shape = tensor.shape();
     let shape = if row { &shape[1..] } else { &shape };
@@ -353,7 +353,7 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     }
 }
 
-/// Returns the device of the tensors, with autodiff if one of them has it.
+/// Returns the device of the tensors, with autodiff if at least one of them has it.
 pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone) -> Option<Device> {
     let first = tensors.clone().next().map(AnyTensor::device);
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
@@ -374,7 +374,7 @@ fn foreign_result_error(at: &Place, index: usize, found: String) -> Error {
 
 fn panic_error(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
-    // The message of Burn's capture for any read of elements.
+    // Burn's capture panics with this message whenever elements are read.
     if panic.text.contains("has no concrete value") {
         return unsupported(
             at,

@@ -1,4 +1,4 @@
-//! Caches recorded closures: a loop in a training step is recorded in each step, but compiled once.
+//! Caches recorded closures. A loop in a training step is recorded in every step, but compiled only once.
 
 use super::record::{Body, Record};
 use super::*;
@@ -8,7 +8,8 @@ const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// The graph's other dependencies besides the record; the record has no type for values that are only passed on.
+    /// Everything that the graph depends on besides the record and the types. The record lacks the types of values that
+    /// no op uses.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,
@@ -16,21 +17,21 @@ struct Entry {
 
 static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
 
-/// A closure to record, and its arguments.
+/// A closure to record, and its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Closure<'a> {
-    /// The line in the user's code.
+    /// The line in the user's code that identifies the closure.
     pub(crate) line: &'static Location<'static>,
     pub(crate) at: &'a Place,
     pub(crate) device: &'a Device,
-    /// The types of its arguments.
+    /// The types of the closure's arguments.
     pub(crate) types: &'a [TensorType],
     pub(crate) body: &'a Body<'a>,
 }
 
 impl Closure<'_> {
-    /// Returns the function of the graph that `graph` builds from the closure's record; `key` names everything else
-    /// that the graph depends on. A function built on the same line from the same ops is reused.
+    /// Returns a function that runs the graph which `graph` builds from the closure's record. Reuses a function that
+    /// was built on the same line from the same ops. `key` names everything else that the graph depends on.
     pub(crate) fn function(
         &self,
         key: String,
@@ -66,8 +67,8 @@ impl Closure<'_> {
         Ok((function, used))
     }
 
-    /// Returns the device for recording a closure whose graph the user receives: with autodiff if its gradients stop
-    /// anywhere, even if the tensors have none, because the graph may be differentiated.
+    /// Returns the device for recording a closure whose graph the user receives. If gradients stop anywhere in the
+    /// closure, the device has autodiff, even if the tensors have none, because the user may differentiate the graph.
     pub(crate) fn device_for_graph(self) -> Result<Device> {
         let device = self.device.clone().autodiff();
         let stops = Closure { device: &device, ..self }.record()?.record.has_stops();
@@ -88,7 +89,7 @@ mod tests {
     use funcify_core::DType;
     use funcify_core::error::Site;
 
-    /// Returns the function of a closure that multiplies by a number, always recorded on the same line.
+    /// Returns the function for a closure that multiplies by `number`. The recorded line is always the same.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());
@@ -124,7 +125,7 @@ mod tests {
             assert!(Arc::ptr_eq(&other, &function(number, size, key).unwrap()));
         }
         assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
-        // The least recently used function is evicted.
+        // Filling the cache evicts the least recently used function.
         for size in 10..10 + CAPACITY {
             function(2.0, size, "").unwrap();
         }

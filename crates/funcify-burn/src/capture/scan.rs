@@ -1,4 +1,4 @@
-//! A scan whose body is a closure over Burn tensors.
+//! Scans whose body is a closure over Burn tensors.
 
 use funcify_core::graph::at_site;
 use funcify_core::{CheckpointPolicy, Dim};
@@ -106,7 +106,7 @@ impl Scan {
         Scan::default()
     }
 
-    /// Sets the number of steps. A loop without sequences needs it.
+    /// Sets the number of steps, which is required for a loop without sequences.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
@@ -118,7 +118,7 @@ impl Scan {
         self
     }
 
-    /// Runs layers that behave differently in training, dropout and batch normalisation, as in inference. Without
+    /// Runs layers that behave differently in training (dropout and batch normalisation) in inference mode. Without
     /// this option, a module with such layers is rejected under autodiff, because Burn's capture records no training.
     pub fn inference(mut self) -> Self {
         self.is_inference = true;
@@ -161,9 +161,9 @@ impl Scan {
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
     }
 
-    /// Returns the loop as a graph. Its inputs are the weights that the body uses, by their names, the carries
-    /// `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .., whose number of steps is `T`; its outputs are those
-    /// of [`scan`].
+    /// Returns the loop as a graph. The inputs are the weights that the body uses, with their names, then the carries
+    /// `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .., whose number of steps is `T`. The outputs are those of
+    /// [`scan`].
     ///
     /// The elements of `init` and `xs` and the number of rows are ignored.
     ///
@@ -222,7 +222,7 @@ impl Scan {
         Ok(RecordedLoop { function, used, arguments, carry: counts.carry })
     }
 
-    /// Records the loop inside the body of another one that is being recorded.
+    /// Records the loop as part of the body of an outer loop that is being recorded.
     fn record_inner<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
         at: &Place,
@@ -298,7 +298,7 @@ impl Scan {
             let mut types = types.iter();
             let mut weights = Vec::with_capacity(counts.weights);
             for (index, ty) in types.by_ref().take(counts.weights).enumerate() {
-                // As in Burn, a weight that the body does not use has no gradient.
+                // An unused weight is not an input, because it has no gradient in Burn either.
                 weights.push(used[index].then(|| g.input(&names.0[index], ty)));
             }
             let of = |kind: &str, names: &mut DistinctNames| names.add(kind);
@@ -315,7 +315,7 @@ impl Scan {
             let xs: Vec<Value> = xs.collect();
             at_site(at.site, || {
                 scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
-                    // Any other value replaces an unused weight.
+                    // An unused weight has no value here, so an arbitrary value takes its place.
                     let any = weights.iter().flatten().chain(&carry).chain(&row).next().copied();
                     let weights = weights.iter().map(|weight| weight.or(any));
                     let Some(mut inputs) = weights.collect::<Option<Vec<Value>>>() else {
@@ -334,7 +334,7 @@ impl Scan {
 /// A loop with a recorded body.
 struct RecordedLoop {
     function: Arc<Differentiable>,
-    /// For each weight, `true` if the body uses it.
+    /// One flag per weight: `true` if the body uses it.
     used: Vec<bool>,
     /// The arguments of the function.
     arguments: Vec<AnyTensor>,
@@ -342,7 +342,7 @@ struct RecordedLoop {
     carry: usize,
 }
 
-/// The number of tensors of each kind that a body receives before the rows.
+/// The numbers of weights and carries, which a body receives before the rows.
 struct Counts {
     weights: usize,
     carry: usize,
@@ -399,7 +399,7 @@ fn no_tensors_error(at: &Place) -> Error {
     at.mismatch("the loop", "a weight, a carry or a sequence", "none", "pass a carry")
 }
 
-/// Returns the results of a body: as many carries as it received, then the ys.
+/// Returns the results of a body: the next carries, as many as the body received, then the ys.
 fn collect_results<C: Tensors, Y: Stacked>(at: &Place, carries: usize, after: C, y: Y) -> Result<Vec<AnyTensor>> {
     let mut results = leaves_of(after);
     if results.len() != carries {

@@ -1,4 +1,4 @@
-//! Traits for the ranks of a loop: its sequences and stacked results have one more axis than the tensors of a step.
+//! Traits that relate the tensors of a loop to those of a step: sequences and stacked results have one more axis.
 
 use burn::tensor::Tensor;
 
@@ -6,19 +6,19 @@ use crate::plugin::{AnyTensor, TensorKind, Tensors};
 
 /// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, or `()`.
 ///
-/// A step receives the rows: a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so the rows of a `Tensor<1>` are
-/// vectors of one element.
+/// A step receives one row of each sequence, for example a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so the
+/// rows of a `Tensor<1>` are vectors of one element.
 pub trait Sequences {
     /// The rows that a step receives.
     type Row: Tensors;
 
-    /// Appends the tensors to a list, each of rank 2 or more.
+    /// Appends the tensors to a list. Each of them has rank 2 or more.
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
 }
 
-/// The ys of a step: tensors, which the loop stacks along a new axis 0, tuples, arrays and `Vec`s of them, or `()`.
+/// The ys of a step: tensors, tuples, arrays and `Vec`s of them, or `()`. The loop stacks them along a new axis 0.
 pub trait Stacked: Tensors {
-    /// The stacked results of the loop: a `Tensor<3>` for a `Tensor<2>`.
+    /// The stacked results of the loop, for example a `Tensor<3>` for a `Tensor<2>`.
     type Stack: Tensors;
 }
 

@@ -1,18 +1,19 @@
-//! Finds where gradients stop in a recorded closure: at the operands of its ops that have no edge on Burn's tape.
+//! Finds the places where gradients stop in a recorded closure: the operands that have no edge on Burn's tape.
 //!
-//! A node of the tape is the result of an op, but the tape does not name the op. So nodes are matched with tensors,
-//! from the roots, whose nodes are known, to the leaves, whose nodes are known too:
+//! A node of the tape belongs to the result of an op, but the tape does not name the op. So the search matches nodes
+//! with tensors, from the roots to the leaves. The nodes of the roots and the leaves are known. A match must satisfy
+//! these rules:
 //!
-//! 1. The edges of a node lead only to operands of the op that computed its tensor. No gradient flows through an
-//!    operand without an edge.
-//! 2. Burn creates nodes in the order of the tensors, so the edges of a node and the operands of its op have the same
-//!    order.
+//! 1. The edges of a node lead only to operands of the op that computed the node's tensor. No gradient flows through
+//!    an operand without an edge.
+//! 2. Burn creates nodes in the order of the tensors, so the edges of a node have the same order as the operands of
+//!    its op.
 //! 3. A gradient has the shape of its tensor.
 //!
-//! If several matches fit and differ in where gradients flow, numerical trials find the one whose gradients equal
-//! Burn's: [`probe`](super::probe). If several pass every trial, the closure is rejected, because other arguments may
-//! distinguish them. An op with a derivative rule of its own, with one node and several recorded ops, may fit and
-//! still have other gradients; such closures are rejected too.
+//! If several matches satisfy the rules but differ in where gradients flow, numerical trials find the match whose
+//! gradients equal Burn's: [`probe`](super::probe). If several matches pass every trial, the closure is rejected,
+//! because other arguments may distinguish them. An op with its own derivative rule may have one node but several
+//! recorded ops. Such a closure may satisfy the rules and still have different gradients; it is rejected too.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -23,10 +24,10 @@ use super::record::unsupported;
 use super::tape::{Edges, RootPlace};
 use super::*;
 
-/// The name of a stop op in a record.
+/// The name of a gradient stop in a record.
 pub(super) const STOP: &str = "funcify-stop";
 
-/// The maximum number of attempts to match nodes.
+/// The maximum number of attempts to match nodes with tensors.
 const MAX_ATTEMPTS: usize = 1_000_000;
 
 /// The maximum number of placements of gradient stops to compare.
@@ -37,14 +38,14 @@ const MAX_PLACEMENTS: usize = 32;
 pub(super) enum StopError {
     /// The tape does not match the ops.
     Misfit,
-    /// Several matches fit, and more than one of them, or none, has Burn's gradients.
+    /// Several matches fit, and not exactly one of them has Burn's gradients.
     Ambiguous,
     /// The match fits, but Burn's gradients differ.
     OtherRules,
 }
 
 impl StopError {
-    /// Returns the error for such a closure.
+    /// Returns the error that rejects the closure.
     pub(super) fn into_error(self, at: &funcify_core::error::Place) -> funcify_core::Error {
         let with_stops = "a closure with `detach`, `set_require_grad(false)` or `no_grad`";
         let (what, reason, fix) = match self {
@@ -68,7 +69,7 @@ impl StopError {
     }
 }
 
-/// A place where gradients stop: an operand of an op, by their indices, or a result of the closure.
+/// A place where gradients stop: an operand (by the index of its op and its position) or a result of the closure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stop {
     Operand(usize, usize),
@@ -77,7 +78,7 @@ pub(super) enum Stop {
 
 /// The forward ops of a closure.
 struct Forward<'a> {
-    /// For each op, its float operands through which gradients may flow.
+    /// The float operands of each op through which gradients may flow.
     operands: Vec<Vec<Operand>>,
     shapes: HashMap<TensorId, Shape>,
     /// The index of the op that computes each tensor.
@@ -110,14 +111,14 @@ impl<'a> Forward<'a> {
         Forward { operands, shapes, producers, tracked, ops }
     }
 
-    /// Returns whether an op is symmetric in its operands.
+    /// Returns whether an op stays the same when its operands are swapped.
     fn is_symmetric(&self, op: usize) -> bool {
         use NumericOperationIr::{Add, Mul};
         matches!(self.ops[op], OperationIr::NumericFloat(_, Add(_) | Mul(_)))
     }
 }
 
-/// A match of the nodes visited so far, and the stops that follow from it.
+/// A match of the nodes visited so far, and the stops implied by it.
 #[derive(Clone, Default)]
 struct Match {
     tensors: BTreeMap<u64, TensorId>,
@@ -126,7 +127,7 @@ struct Match {
     stops: BTreeSet<Stop>,
 }
 
-/// An operand that a node's edges may lead to: its position, and its tensor.
+/// An operand to which an edge of a node may lead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operand {
     op: usize,
@@ -147,7 +148,7 @@ struct Search<'a> {
     attempts: Cell<usize>,
 }
 
-/// Returns every set of places where gradients may stop that fits the tape; at least one.
+/// Returns all sets of gradient stops that fit the tape. The list is not empty.
 pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, StopError> {
     if tape.is_order_lost {
         return Err(StopError::Misfit);
@@ -171,8 +172,8 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     }
 }
 
-/// Returns the operands and results that gradients reach, given these stops. Two matches for which these are equal have
-/// equal gradients.
+/// Returns the operands and results that gradients reach, given these stops. Two matches that agree on these places
+/// have equal gradients.
 pub(super) fn live_places(
     ops: &[OperationIr],
     results: &[TensorId],
@@ -217,7 +218,7 @@ fn stop_of(ops: &[OperationIr], place: RootPlace) -> Option<Stop> {
 }
 
 impl Match {
-    /// Matches a node with a tensor. Returns whether this is consistent with earlier matches.
+    /// Matches a node with a tensor. Returns whether this pair is consistent with the earlier ones.
     fn bind(&mut self, tape: &Edges, node: u64, tensor: TensorId) -> bool {
         if let Some(known) = tape.leaves.get(&node) {
             return *known == tensor;
@@ -234,7 +235,7 @@ impl Match {
 }
 
 impl Search<'_> {
-    /// Counts an attempt. Returns whether the limit is exceeded.
+    /// Counts an attempt and returns whether the limit is exceeded.
     fn is_exhausted(&self) -> bool {
         self.attempts.set(self.attempts.get() + 1);
         self.attempts.get() > MAX_ATTEMPTS
@@ -261,7 +262,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the possible matches of a node's edges with the operands of its op.
+    /// Returns all ways to match a node's edges with the operands of its op.
     fn edge_matches(&self, state: &Match, node: u64) -> Vec<Match> {
         let tensor = state.tensors[&node];
         let Some(op) = self.forward.producers.get(&tensor).copied() else {
@@ -283,7 +284,7 @@ impl Search<'_> {
         ways
     }
 
-    /// Adds the matches of the edges, in order, with some of the operands, which are grouped by tensor.
+    /// Adds all matches of the edges with operands. Both are in order, and operands are grouped by tensor.
     fn add_matches(
         &self,
         state: Match,
@@ -301,7 +302,7 @@ impl Search<'_> {
             return;
         };
         let leaf = self.tape.leaves.iter().find(|(_, leaf)| *leaf == tensor).map(|(node, _)| *node);
-        // Leaves come in the order of their nodes, like all other tensors.
+        // The nodes of leaves have the order of their tensors, like all other nodes.
         if let Some(((parent, times, shape), rest)) = parents.split_first()
             && leaf.is_none_or(|leaf| leaf == *parent)
             && *times <= operands.len()
@@ -322,8 +323,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the choices of `count` operands among those that are one tensor. For a symmetric op all choices are
-    /// equal.
+    /// Returns the ways to choose `count` of these operands, which are all the same tensor. For a symmetric op all
+    /// choices are equivalent.
     fn operand_choices(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();
@@ -357,7 +358,7 @@ impl IrVisitorMut for Replace {
     }
 }
 
-/// Adds the stops to the ops, each as an op in front of the one that reads through it, and to the results.
+/// Adds the stops to the ops and the results. A stop of an operand is an op directly before the one that reads it.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
     let mut new_ops = Vec::with_capacity(ops.len() + stops.len());
@@ -369,7 +370,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     };
     for (index, mut op) in ops.into_iter().enumerate() {
         let inputs: Vec<TensorIr> = op.inputs().cloned().collect();
-        // From the last operand, so that earlier ones keep their positions among equal ids.
+        // Starting from the last operand leaves the positions of earlier operands with equal ids unchanged.
         for position in (0..inputs.len()).rev().filter(|it| stops.contains(&Stop::Operand(index, *it))) {
             let (tensor, to) = (&inputs[position], fresh(&new_ops));
             new_ops.push(stop(tensor, to));
@@ -387,7 +388,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     new_ops
 }
 
-/// Returns the op if it is a stop.
+/// Returns the op if it is a gradient stop.
 pub(super) fn as_stop(op: &OperationIr) -> Option<&CustomOpIr> {
     match op {
         OperationIr::Custom(op) if op.id == STOP => Some(op),

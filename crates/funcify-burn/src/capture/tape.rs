@@ -1,10 +1,10 @@
 //! Reads Burn's autodiff tape of a recorded closure to find where gradients stop.
 //!
 //! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture records no op for them: the ops
-//! that follow read the detached tensor. But the closure runs on tensors of Burn's autodiff above capture, and its
-//! tape has no edge where a gradient stops. So after the closure, Burn's own backward pass is recorded, from all
-//! results at once, and watched: each gradient that a step of the tape registers is an edge of the tape.
-//! [`stops`](super::stops) compares these edges with the operands of the recorded ops, and names the operands through
+//! that follow read the detached tensor. But the closure runs on tensors that have Burn's autodiff on top of capture,
+//! and the tape has no edge where a gradient stops. So after the closure, Burn's own backward pass is recorded, from
+//! all results at once. Each gradient that a step of this pass registers reveals an edge of the tape.
+//! [`stops`](super::stops) compares these edges with the operands of the recorded ops, and finds the operands through
 //! which no gradient flows.
 
 use burn::backend::autodiff::NodeId;
@@ -21,67 +21,67 @@ use burn_router::RouterClient;
 
 use super::*;
 
-/// The capture backend with Burn's autodiff above it.
+/// The capture backend with Burn's autodiff on top.
 type AutodiffCapture = Autodiff<Capture, NoCheckpointing>;
 
-/// A float tensor of that backend.
+/// A float tensor of [`AutodiffCapture`].
 type Taped = <AutodiffCapture as BackendTypes>::FloatTensorPrimitive;
 
 /// A tensor of the capture backend.
 pub(super) type Router = <Capture as BackendTypes>::FloatTensorPrimitive;
 
-/// The name of the op that ends the closure's own ops; the backward pass follows.
+/// The name of the op that separates the closure's own ops from the backward pass.
 pub(super) const END: &str = "funcify-tape";
 
 /// A tensor that the backward pass starts from.
 pub(super) struct Root {
-    /// Its node on the tape; `None` if it depends on no tracked tensor.
+    /// Its node on the tape. `None` if the tensor does not depend on a tracked tensor.
     pub(super) node: Option<u64>,
     pub(super) tensor: TensorId,
     pub(super) place: RootPlace,
 }
 
-/// The place of a root.
+/// The place in the closure where a root occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RootPlace {
     /// A result of the closure, by index.
     Result(usize),
-    /// An operand, by index, of an inner loop's mark; the tensor is the first result of that op.
+    /// An operand of an inner loop's mark: the mark, identified by its first result, and the operand's index.
     Operand(TensorId, usize),
 }
 
-/// The tape of a closure: the edges that its backward pass followed.
+/// The edges of a closure's tape that its backward pass followed.
 #[derive(Default)]
 pub(super) struct Edges {
-    /// For each node, the nodes that it passed a gradient to, once per gradient, with the shapes of those gradients.
+    /// For each node, the nodes to which it passed gradients. One entry per gradient, with the shape of the gradient.
     pub(super) edges: BTreeMap<u64, Vec<(u64, Shape)>>,
     /// The nodes of the tensors where the tape begins: the closure's arguments, and the parameters and results of
     /// inner loops.
     pub(super) leaves: BTreeMap<u64, TensorId>,
     pub(super) roots: Vec<Root>,
-    /// The gradient of each node: the sum of the contributions to it.
+    /// The gradient of each node: the sum of all contributions.
     pub(super) gradients: BTreeMap<u64, TensorId>,
-    /// `true` if the order of the steps was lost.
+    /// `true` if the order of the backward steps could not be determined.
     pub(super) is_order_lost: bool,
 }
 
 impl Edges {
-    /// Returns whether a node is one of the closure's arguments, or has edges to others.
+    /// Returns whether a node is a leaf or has edges to other nodes.
     pub(super) fn leads_on(&self, node: u64) -> bool {
         self.edges.contains_key(&node) || self.leaves.contains_key(&node)
     }
 }
 
-/// The gradient of a result is `FACTOR * result + ADDEND`, which varies between its elements.
+/// The backward pass starts with the gradient `FACTOR * result + ADDEND` of a result, which differs between elements.
 pub(super) const FACTOR: f64 = 1.7;
 pub(super) const ADDEND: f64 = 0.3;
 
 thread_local! {
-    /// The tensors where the tape of the closure being recorded begins and ends, at marks of loops.
+    /// The bounds of the tape at the loop marks of the closure being recorded.
     static TAPE_BOUNDS: RefCell<TapeBounds> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
-/// The tensors where the tape begins anew, and those where it ends, each with its place.
+/// The tensors where a new tape begins, and the tensors where the tape ends, each with its place.
 type TapeBounds = (Vec<Tensor>, Vec<(Tensor, RootPlace)>);
 
 /// Makes a recorded tensor a leaf of Burn's autodiff, so that gradients flow to it.
@@ -106,14 +106,14 @@ pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
     Tensor { kind, autodiff: DispatchAutodiffContext::Disabled }
 }
 
-/// Notes that a mark of a loop reads these tensors; `mark` is its first result.
+/// Records that a loop mark reads these tensors. `mark` is the first result of the mark.
 pub(super) fn note_reads(mark: TensorId, operands: impl Iterator<Item = Tensor>) {
     TAPE_BOUNDS.with_borrow_mut(|(_, roots)| {
         roots.extend(operands.enumerate().map(|(index, tensor)| (tensor, RootPlace::Operand(mark, index))));
     });
 }
 
-/// Returns a tensor of the capture backend, below autodiff if present; `None` for a tensor that is not recorded.
+/// Returns the tensor of the capture backend, without autodiff. Returns `None` for a tensor that is not recorded.
 pub(super) fn router(tensor: &Tensor) -> Option<&Router> {
     use BackendTensor::{Bool, Float, Int};
     match &tensor.kind {
@@ -137,7 +137,7 @@ fn as_taped(tensor: &Tensor) -> Option<&Taped> {
     }
 }
 
-/// Begins the record of a closure. When the guard drops, the record of the enclosing closure continues.
+/// Begins recording the tape of a closure. Dropping the guard restores the state of the enclosing closure.
 pub(super) fn begin() -> impl Drop {
     struct Outer(TapeBounds);
     impl Drop for Outer {
@@ -148,7 +148,7 @@ pub(super) fn begin() -> impl Drop {
     Outer(TAPE_BOUNDS.take())
 }
 
-/// Records the backward pass from the results of a closure, and returns the edges of its tape.
+/// Records the backward pass from the results of a closure. Returns the edges of the tape.
 pub(super) fn record_backward(results: &[Tensor]) -> Edges {
     let (leaves, mark_roots) = TAPE_BOUNDS.take();
     let of_leaf = |leaf: &Tensor| as_taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
@@ -196,14 +196,14 @@ fn run_backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     std::mem::take(&mut *watched)
 }
 
-/// A tape op that joins a root to the earlier ones; its backward step passes the root its gradient.
+/// A tape op that joins a root to the earlier roots. Its backward step passes the root's gradient to the root.
 #[derive(Debug)]
 struct JoinRoots;
 
 #[derive(Clone, Debug)]
 struct Seed {
     root: Router,
-    /// Set in the last join, where the backward pass begins: collects its steps.
+    /// `Some` in the last join, where the backward pass begins. Collects the edges that the pass follows.
     watched: Option<Arc<Mutex<Watched>>>,
 }
 
@@ -240,11 +240,11 @@ struct Watched {
     is_order_lost: bool,
 }
 
-/// A listener for each registered gradient.
+/// A listener that Burn calls for each registered gradient.
 struct Watcher(Arc<Mutex<Watched>>);
 
 impl DistributedRegistration for Watcher {
-    /// A step removes the gradient of its own node, and registers those of its operands.
+    /// Adds an edge. A backward step removes the gradient of its own node, then registers those of its operands.
     fn on_register(&mut self, node: &NodeId, container: &mut TensorContainer<u64>) {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting: BTreeSet<u64> = container.ids().into_iter().copied().collect();

@@ -90,7 +90,7 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
 #[derive(Debug)]
 pub struct Trace {
     function: Arc<Differentiable>,
-    /// For each weight, `true` if the closure uses it. The weights come first.
+    /// One flag per weight: `true` if the closure uses it. The graph's first inputs are the used weights.
     used: Vec<bool>,
 }
 
@@ -104,14 +104,14 @@ impl Trace {
         self.function.graph()
     }
 
-    /// Returns the function, whose arguments are the weights that the closure uses and then the closure's own
-    /// arguments.
+    /// Returns the function that runs the graph. Its arguments are the weights that the closure uses, then the
+    /// closure's own arguments.
     pub fn function(&self) -> &Differentiable {
         &self.function
     }
 
-    /// Runs the graph on weights and arguments, as one op of Burn's autodiff. The weights may be those of the trace
-    /// or others of the same types.
+    /// Runs the graph on weights and arguments, as one op of Burn's autodiff. The weights may be those passed to
+    /// [`trace`], or others of the same types.
     ///
     /// # Errors
     /// The errors of [`Differentiable::call`].
@@ -127,14 +127,14 @@ impl Trace {
     /// of a graph that [applies](Graph::apply) this one.
     ///
     /// # Errors
-    /// `Call` for weights of another structure.
+    /// `Call` for weights of a different structure.
     #[track_caller]
     pub fn weights(&self, weights: impl Weights) -> Result<Vec<AnyTensor>> {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
     }
 
-    /// Returns the weights that the graph uses as host tensors, in the order of its first inputs, to run it on
-    /// another backend.
+    /// Returns the weights that the graph uses as host tensors, in the order of its first inputs. Use them to run the
+    /// graph on another backend.
     ///
     /// # Errors
     /// `Execution` if the device cannot be read.

@@ -12,9 +12,9 @@ use super::*;
 /// step of a loop.
 ///
 /// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward`
-///   on it. Its parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as it is for Burn's
-///   optimisers. No gradient flows through a plain tensor that was computed, for example by another network: pass it
-///   beside the module, by value.
+///   on it. Its parameters ([`Param`]) are the weights. A plain tensor in it is a constant, as it is for Burn's
+///   optimisers. If such a tensor was computed, for example by another network, no gradient flows through it: pass
+///   it by value, next to the module.
 /// * a tensor, by value;
 /// * a tuple or an array of weights;
 /// * `()`, no weights.
@@ -25,21 +25,22 @@ pub trait Weights {
     /// The weights that the closure receives.
     type Inside;
 
-    /// Returns the tensors, with names.
+    /// Returns the tensors and their names.
     ///
     /// # Errors
-    /// [`Error::Call`] for a module that holds tensors with autodiff and no parameters: gradients would be lost.
+    /// [`Error::Call`] for a module that has no parameters but holds tensors with autodiff: gradients would be lost.
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
 
-    /// Returns whether a layer among them, dropout or batch normalisation, behaves differently in training.
+    /// Returns whether the weights contain a layer that behaves differently in training, such as dropout or batch
+    /// normalisation.
     fn has_training(&self) -> bool {
         false
     }
 
-    /// Rebuilds the weights on a device from the next of these tensors.
+    /// Rebuilds the weights on a device from the next tensors of the iterator.
     ///
     /// # Errors
-    /// [`Error::Call`] if they are not those that [`tensors`](Weights::tensors) returned.
+    /// [`Error::Call`] if the tensors do not match those that [`tensors`](Weights::tensors) returned.
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Self::Inside>;
 }
 
@@ -105,8 +106,8 @@ impl<M: Module> Weights for &M {
         let own = Visitor::of(*self).tensors;
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
-        // Remove autodiff first: the running statistics are then copies, which can be changed, and only tensors
-        // without autodiff can move to capture. A module of an outer loop is already there.
+        // Removing autodiff first turns the running statistics into copies, which can be changed. Besides, only
+        // tensors without autodiff can move to the capture device. A module of an outer loop is already there.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => replace_parameters(at, M::clone(self), plain.collect())?.valid(),
             false => replace_parameters(at, self.valid(), plain.collect())?,
@@ -192,7 +193,7 @@ impl Visitor {
 
     fn push(&mut self, tensor: AnyTensor) {
         let name = self.path.join("_");
-        // Positions in a list are also names.
+        // The name of a list element is its index, so it gets a prefix.
         let name = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("w{name}") };
         self.tensors.push((name, tensor));
     }
@@ -232,8 +233,8 @@ fn replace_parameters<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>)
     if mapper.is_complete { Ok(module) } else { Err(missing_weight_error(at)) }
 }
 
-/// Removes autodiff from tensors that a module's own mapping detaches: running statistics, which layers move between
-/// devices.
+/// Removes autodiff from the tensors that are not tracked: running statistics. A module's own mapping only detaches
+/// them, and layers move them between devices.
 struct StripAutodiff;
 
 impl ModuleMapper for StripAutodiff {
@@ -247,7 +248,7 @@ impl ModuleMapper for StripAutodiff {
     }
 }
 
-/// Replaces the tensors of a module, in the order of a visit.
+/// Replaces the parameters of a module with these tensors, in the order in which a visitor sees them.
 struct ReplaceTensors {
     tensors: IntoIter<AnyTensor>,
     is_complete: bool,
@@ -278,8 +279,8 @@ impl ModuleMapper for ReplaceTensors {
     }
 }
 
-/// Rejects layers that behave differently in training if one of the tensors has autodiff: capture has no autodiff,
-/// and such layers query the device of their input.
+/// Rejects layers that behave differently in training if one of the tensors has autodiff. The capture device has no
+/// autodiff, and such layers query the device of their input.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

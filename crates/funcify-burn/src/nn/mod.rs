@@ -1,8 +1,8 @@
 //! The layers of [`funcify_nn`] as Burn modules.
 //!
-//! A layer is a Burn module: its parameters are trained, saved, loaded and moved like those of any other module. Its
-//! `forward` is one op of Burn's autodiff. Parameters have the names and shapes of [`funcify_nn`], which follow
-//! PyTorch or the authors' code.
+//! Each layer is a Burn module: its parameters are trained, saved, loaded and moved like those of any other module. Its
+//! `forward` is one op of Burn's autodiff. Parameters have the same names and shapes as in [`funcify_nn`], which
+//! follows PyTorch or the authors' code.
 //!
 //! ```
 //! # #[cfg(feature = "flex")] {
@@ -37,13 +37,13 @@ use self::parameters::Parameters;
 use crate::device::Burn;
 use crate::plugin::{AnyTensor, Differentiable, Tensors, device_error, for_caller, leaves_of, structure};
 
-/// The common part of all layers: parameters, and a function of the sequence, the states and the parameters.
+/// The common part of all layers: the parameters, and a function of the sequence, the states and the parameters.
 #[derive(Clone, Debug)]
 struct Layer {
     parameters: Parameters,
     function: Arc<Differentiable>,
     states: Arc<[TensorType]>,
-    /// The batch axis of a sequence.
+    /// The index of the batch axis in a sequence.
     batch: usize,
 }
 
@@ -69,7 +69,7 @@ impl Layer {
         structure(at, "result", self.function.run(at, arguments)?)
     }
 
-    /// Returns the states at the start of a sequence.
+    /// Returns the initial states of a sequence, which are zeros.
     fn zeros(&self, at: &Place, batch: usize, device: &Device) -> Result<Vec<AnyTensor>> {
         let burn = Burn::of(device)?;
         let zeros = |ty: &TensorType| {
@@ -105,12 +105,12 @@ macro_rules! layers {
                 layer.map($name).map_err(|error| for_caller(&at, error))
             }
 
-            /// Returns the outputs for a sequence `[B,T,F]`, or `[T,B,F]` if the batch does not come first, and the
-            /// state after its last step.
+            /// Runs the layer on a sequence `[B,T,F]`, or `[T,B,F]` if `batch_first` is false. Returns the outputs and
+            /// the state after the last step.
             #[doc = concat!("The state: ", $of_state, ". It starts as zeros if it is `None`.")]
             ///
             /// # Errors
-            /// `Call` for a sequence or a state of other sizes, another dtype or another device.
+            /// `Call` for a sequence or a state with wrong sizes, a different dtype or a different device.
             #[track_caller]
             pub fn forward(&self, xs: Tensor<3>, state: Option<$state>) -> Result<(Tensor<3>, $state)> {
                 let at = Place::new(stringify!($name), Site::caller());
@@ -174,7 +174,7 @@ layers! {
     Gru: Recurrent { cell: Cell::Gru } => Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
     S5: S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
-    /// The selective scan, the core of Mamba: see [`SelectiveScan`](funcify_nn::SelectiveScan).
+    /// The selective scan at the core of Mamba: see [`SelectiveScan`](funcify_nn::SelectiveScan).
     SelectiveScan: SelectiveScan => Tensor<3>, "`[B, features, states]`";
     /// Gated linear attention: see [`GatedLinearAttention`](funcify_nn::GatedLinearAttention).
     GatedLinearAttention: GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`";
@@ -182,7 +182,7 @@ layers! {
     Minimal: Minimal => Tensor<2>, "`[B, hidden]`";
     /// A linear recurrent unit: see [`Lru`](funcify_nn::Lru).
     Lru: Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
-    /// The recurrence of Griffin, preceded by its convolution: see [`RgLru`](funcify_nn::RgLru).
+    /// The recurrence of Griffin, preceded by a convolution: see [`RgLru`](funcify_nn::RgLru).
     RgLru: RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution";
     /// The recurrent block of RecurrentGemma: see [`Griffin`](funcify_nn::Griffin).
     Griffin: Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
@@ -192,7 +192,7 @@ layers! {
     /// The mixer of Mamba-2: see [`Mamba2`](funcify_nn::Mamba2).
     Mamba2: Mamba2 => (Tensor<4>, Tensor<3>),
         "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution";
-    /// DeltaNet, and gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
+    /// DeltaNet and gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
     DeltaNet: DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
         "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values";
     /// The time mix of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).

@@ -1,4 +1,4 @@
-//! The parameters of a layer as a Burn module: their names and ranks are fixed when the layer is created.
+//! The parameters of a layer as a Burn module. Their names and ranks are fixed when the layer is created.
 
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -10,11 +10,11 @@ use crate::device::Burn;
 use crate::plugin::{AnyTensor, device_error};
 use crate::{data, dtypes};
 
-/// An ordered list of named parameters. A dot in a name is a step down in a module's path: `x_proj.weight`.
+/// An ordered list of named parameters. A dot in a name separates the levels of a module's path: `x_proj.weight`.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters(Vec<(String, AnyParam)>);
 
-/// A parameter of one of the ranks that layers have.
+/// A parameter of any rank that occurs in layers.
 #[derive(Clone, Debug)]
 enum AnyParam {
     One(Param<Tensor<1>>),
@@ -43,7 +43,7 @@ macro_rules! mapped {
 }
 
 impl Parameters {
-    /// Creates the initial parameters of a layer, drawn by Burn's random generator of the device.
+    /// Creates the initial parameters of a layer, drawn with the device's random generator in Burn.
     pub(super) fn new(at: &Place, layer: &Layer, dtype: DType, device: &Device) -> Result<Self> {
         let burn = Burn::of(device)?;
         let named = layer.parameters.iter().map(|parameter| {
@@ -140,7 +140,7 @@ impl Module for Parameters {
     }
 }
 
-/// The container type of the parameters that Burn's visitors see.
+/// The container type of the parameters, reported to Burn's visitors.
 const CONTAINER: &str = "Struct:Layer";
 
 impl ModuleDisplayDefault for Parameters {

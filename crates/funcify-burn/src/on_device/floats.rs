@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Evaluates the polynomial with these coefficients, the highest power first.
+/// Evaluates the polynomial with these coefficients, which begin with the highest power.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
     let plus = |sum: Tensor, coefficient: f64| Dispatch::float_add_scalar(sum, Scalar::from(coefficient));
     let start = plus(Dispatch::float_mul_scalar(x.clone(), Scalar::from(coefficients[0])), coefficients[1]);
@@ -15,19 +15,20 @@ pub(super) fn square(x: &Tensor) -> Tensor {
     Dispatch::float_mul(x.clone(), x.clone())
 }
 
-/// Computes x (1 + x^2 p(x^2)), which keeps the sign of zeros.
+/// Computes x (1 + x^2 p(x^2)), where `coefficients` define p. Keeps the sign of zeros.
 pub(super) fn odd_polynomial(x: Tensor, coefficients: &[f64]) -> Tensor {
     let squares = square(&x);
     let bend = Dispatch::float_mul(polynomial(&squares, coefficients), squares);
     Dispatch::float_mul(Dispatch::float_add_scalar(bend, Scalar::from(1f64)), x)
 }
 
-/// Returns a mask of |x| < bound; it is false for NaN.
+/// Returns a mask that is true where |x| < bound. It is false for NaN.
 pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
     Dispatch::float_lower_elem(Dispatch::float_abs(x.clone()), Scalar::from(bound), burn.bool_dtype())
 }
 
-/// Uses the polynomial of Cephes' `tanhf` near 0, and 1 - 2 / (exp(2|x|) + 1) with the sign of x elsewhere.
+/// Computes tanh(x): with the polynomial of Cephes' `tanhf` near 0, and as 1 - 2 / (exp(2|x|) + 1) with the sign of x
+/// elsewhere.
 pub(crate) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [-5.704_988_727_45e-3, 2.063_908_879_54e-2, -5.373_971_555_31e-2, 1.333_144_220_36e-1, -3.333_328_194_22e-1];
@@ -60,14 +61,14 @@ pub(crate) fn log1p(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(far, within(burn, &x, 0.5), log1p_near_zero(&x))
 }
 
-/// Uses log(1 + (x - 1)) near 1, where x - 1 is exact.
+/// Computes log(x). Near 1, where x - 1 is exact, uses log(1 + (x - 1)).
 pub(crate) fn log(burn: &Burn, x: Tensor) -> Tensor {
     let less_one = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let near = log1p_near_zero(&less_one);
     mask_where(Dispatch::float_log(x), within(burn, &less_one, 0.5), near)
 }
 
-/// Computes x to the power y: the device's |x|^y, with the sign and the special cases of IEEE 754's `pow`.
+/// Computes x to the power y: the device's |x|^y, corrected to the sign and the special cases of IEEE 754's `pow`.
 pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let zero = Scalar::from(0f64);
@@ -82,7 +83,7 @@ pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let magnitude = Dispatch::float_abs(x.clone());
     let mut result = Dispatch::float_powf(magnitude.clone(), y.clone());
 
-    // Zero and infinity, with an exponent of either sign.
+    // Special cases: the base is zero or infinity, and the exponent is negative or positive.
     let (falls, rises) = (below_zero(&y), Dispatch::float_greater_elem(y.clone(), zero, bool_dtype));
     let (is_zero, is_infinite) = (equals(&x, 0.0), equals(&magnitude, f64::INFINITY));
     result = fill(result, either(&both(&is_zero, &rises), &both(&is_infinite, &falls)), 0.0);

@@ -1,6 +1,6 @@
-//! Kernels for a device with its own memory. Integer ops use Burn's own ops, which wrap there, and compositions of
-//! them in the cases that those leave open: division by zero, casts of numbers that the target cannot represent,
-//! indices out of range. Nothing is read back, so a loop enqueues its steps without waiting.
+//! Kernels for a device with its own memory. Integer ops use Burn's own ops, which wrap on these devices. In the cases
+//! that Burn leaves undefined, they are composed of several ops: division by zero, casts of numbers that the target
+//! cannot represent, and indices out of range. Nothing is read back, so a loop enqueues its steps without waiting.
 
 mod bits;
 mod float_bits;
@@ -60,8 +60,8 @@ pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
     }
 }
 
-/// Computes x / y toward zero; all bits are ones if y is 0. The divisors 0 and -1 are kept out of the division,
-/// because they may crash a device.
+/// Computes x / y, rounded toward zero. If y is 0, all bits of the result are ones. The divisors 0 and -1 never reach
+/// the device's division, because they may crash a device.
 pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
     let quotient = Dispatch::int_div(x.clone(), divisor);
@@ -73,14 +73,15 @@ pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     Dispatch::int_mask_fill(quotient, is_zero, Scalar::from(ones))
 }
 
-/// Computes x - y * (x / y), with the sign of x; returns x if y is 0.
+/// Computes x - y * (x / y), which has the sign of x. Returns x if y is 0.
 pub(crate) fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, _) = safe_divisor(burn, &y);
     let multiple = Dispatch::int_mul(Dispatch::int_div(x.clone(), divisor.clone()), divisor);
     mask_where(Dispatch::int_sub(x.clone(), multiple), is_zero, x)
 }
 
-/// Returns the divisor with 1 in place of 0 and -1, and masks of those.
+/// Replaces the divisors 0 and -1 with 1. Returns the divisors, a mask of the zeros, and for signed integers a mask of
+/// the elements -1.
 fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     let equals = |number: i64| Dispatch::int_equal_elem(y.clone(), Scalar::from(number), burn.bool_dtype());
     let one = Scalar::from(1i64);
@@ -93,7 +94,7 @@ fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     (Dispatch::int_mask_fill(divisor, is_minus_one.clone(), one), is_zero, Some(is_minus_one))
 }
 
-/// Casts integers to another integer type, wrapping. Burn's wgpu device sign-extends u32 to i64.
+/// Casts integers to a different integer type, wrapping. Burn's wgpu device wrongly sign-extends u32 to i64.
 pub(crate) fn cast_wrapping(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let is_extended = is_unsigned(&x) && dtype == DType::I64;
     let cast = Dispatch::int_cast(x, burn.integer(dtype)?);
@@ -103,7 +104,7 @@ pub(crate) fn cast_wrapping(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     })
 }
 
-/// Casts floats to integers: toward zero, saturating, NaN to 0.
+/// Casts floats to integers. Rounds toward zero, saturates, and maps NaN to 0.
 pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let (lowest, highest) = match dtype {
         DType::U8 => (0, 255),
@@ -112,7 +113,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         _ => (i64::MIN, i64::MAX),
     };
     let x = Dispatch::float_cast(x, FloatDType::F32);
-    // In f32 the largest integers round to 2^31, 2^32 and 2^63: at and above them the result saturates.
+    // As f32, the largest integers round to 2^31, 2^32 and 2^63. From there on, the result saturates.
     let below = Dispatch::float_lower_equal_elem(x.clone(), Scalar::from(lowest as f64), burn.bool_dtype());
     let above = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(highest as f64), burn.bool_dtype());
     let is_nan = Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
@@ -123,7 +124,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     Ok(Dispatch::int_mask_fill(whole, above, Scalar::from(highest)))
 }
 
-/// Reduces all elements along an axis, which stays with size 1.
+/// Reduces all elements along an axis, which keeps size 1.
 pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor> {
     match monoid {
         ReduceKind::Sum => Some(Dispatch::int_sum_dim(x, axis)),
@@ -134,7 +135,7 @@ pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor>
     }
 }
 
-/// Computes the running reduction of integers along an axis, from its first element or from its last.
+/// Computes the running reduction of integers along an axis, starting from its first or last element.
 pub(crate) fn running_integers(
     burn: &Burn,
     monoid: ReduceKind,
@@ -171,8 +172,8 @@ pub(crate) fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor
     Dispatch::int_cast(indices, burn.index_dtype())
 }
 
-/// Applies updates to the elements at `indices` along an axis, in row-major order. If an index is out of range, its
-/// update goes to an extra position past the end, which is cut off.
+/// Applies updates to the elements at `indices` along an axis, in row-major order. An update whose index is out of
+/// range goes to an extra position past the end, which is then cut off.
 pub(crate) fn scatter(
     burn: &Burn,
     axis: usize,
@@ -184,7 +185,7 @@ pub(crate) fn scatter(
     if kind(&x) != Kind::Float || !matches!(mode, ScatterMode::Max | ScatterMode::Min) {
         return scatter_numbers(burn, axis, mode, x, indices, updates);
     }
-    // The device's maximum and minimum of two numbers drop NaN: NaN needs a separate scatter.
+    // On the device, the maximum or minimum of a number and NaN is the number, so NaN needs a separate scatter.
     let is_nan = |x: &Tensor| Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
     let marked = |x: &Tensor| Dispatch::bool_into_int(is_nan(x), burn.index_dtype());
     let marks = scatter_numbers(burn, axis, ScatterMode::Max, marked(&x), indices.clone(), marked(&updates));
@@ -193,7 +194,7 @@ pub(crate) fn scatter(
     Dispatch::float_mask_fill(changed, nans, Scalar::from(f64::NAN))
 }
 
-/// Works like [`scatter`], but its maximum and minimum lose NaN.
+/// Does the same as [`scatter`], except that its maximum and minimum lose NaN.
 fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor {
     let x_sizes = sizes(&x);
     let size = x_sizes[axis];
@@ -227,8 +228,8 @@ mod tests {
     use funcify_core::{Graph, HostTensor, evaluate, random, scan};
     use funcify_runtime::{Backend, Function};
 
-    /// Each step has floats, integers, bytes and random numbers, and positions that depend on data: the loop enqueues
-    /// all of it.
+    /// Each step computes floats, integers, bytes and random numbers, and uses positions that depend on data. The loop
+    /// enqueues all of it without reading back.
     #[test]
     fn a_native_loop_reads_nothing_back() {
         let burn = match Burn::wgpu() {

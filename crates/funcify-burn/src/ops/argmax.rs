@@ -1,5 +1,5 @@
-//! `argmax`: Burn's own. Integers are widened to i64 first, because ndarray returns positions in the integers' own
-//! type.
+//! `argmax`: Burn's own op. Integers are widened to i64 first, because Burn's ndarray device returns positions in the
+//! element type of the integers.
 
 use burn::tensor::IntDType;
 

@@ -1,4 +1,4 @@
-//! `bitcast`, which Burn lacks: in host memory, or by [`on_device`] on a device with its own memory.
+//! `bitcast`, which Burn lacks. It runs in host memory, or in [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 

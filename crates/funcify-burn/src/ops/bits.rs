@@ -1,6 +1,6 @@
-//! Ops on the bits of integers, in host memory: Burn's shifts take the amount modulo the number of bits on flex,
-//! panic on ndarray, and cannot shift signed numbers logically; Burn has no bit counts. On a device with its own
-//! memory, by [`on_device`].
+//! Ops on the bits of integers. They run in host memory, or in [`on_device`] on a device with its own memory. Burn has
+//! no bit counts and no logical shift of signed numbers. Its shifts take the amount modulo the number of bits on flex,
+//! and panic on ndarray.
 
 use super::prelude::*;
 
@@ -46,7 +46,7 @@ counts! {
     CountLeadingZeros => count_leading_zeros;
 }
 
-/// Returns the number of bits of an element, however it is stored.
+/// Returns the number of bits of an element, independent of the type that stores it.
 fn bits_of(dtype: DType) -> u32 {
     8 * dtype.size() as u32
 }

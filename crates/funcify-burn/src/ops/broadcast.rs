@@ -1,4 +1,4 @@
-//! `broadcast`: adds new axes of size 1 in front, then uses Burn's expansion.
+//! `broadcast`: adds leading axes of size 1, then uses Burn's expansion.
 
 use super::prelude::*;
 

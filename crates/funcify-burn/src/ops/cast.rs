@@ -1,4 +1,4 @@
-//! `cast`: Burn's own, except to integers, where Burn's ndarray device panics on a number that the target cannot
+//! `cast`: Burn's own op, except for casts to integers: Burn's ndarray device panics on a number that the target cannot
 //! represent.
 
 use burn::tensor::Element;
@@ -47,7 +47,7 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     }
 }
 
-/// Casts numbers to f16 or bf16, which some devices store as f32.
+/// Casts numbers to f16 or bf16, which some devices store as f32. `wide` converts an element to f64.
 fn cast_to_half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f64) -> Outcome {
     match (dtype, burn.storage_dtype(dtype)) {
         (DType::F16, DType::F16) => on_host::map(burn, x, |e: E| nearest_f16(wide(e))),
@@ -61,7 +61,7 @@ fn round_to_odd<E: Into<i64>>(integer: E) -> f64 {
     round_integer_to_odd(integer.into())
 }
 
-/// Casts integers to another integer type, wrapping.
+/// Casts integers to a different integer type, wrapping.
 fn cast_wrapping<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |i: E| i.into() as u8),
@@ -71,7 +71,7 @@ fn cast_wrapping<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -
     }
 }
 
-/// Casts floats to integers: toward zero, saturating, NaN to 0.
+/// Casts floats to integers. Rounds toward zero, saturates, and maps NaN to 0.
 fn cast_saturating<E: Real>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |float: E| float.widen() as u8),

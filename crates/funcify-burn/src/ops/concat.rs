@@ -1,4 +1,4 @@
-//! `concat`: Burn's own, on the parts that are not empty.
+//! `concat`: Burn's own op, on the operands that are not empty.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `constant`: an upload.
+//! `constant`: uploads the host tensor.
 
 use super::prelude::*;
 

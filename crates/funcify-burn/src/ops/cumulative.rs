@@ -1,6 +1,7 @@
-//! `cumulative`: Burn's own sums and products of floats, flipped for the reverse direction. In host memory: maxima
-//! and minima of floats, to distinguish the two zeros, and all integers and booleans, because Burn's running sums and
-//! products of integers panic on overflow. On a device with its own memory, Burn's own ops handle these too.
+//! `cumulative`. Sums and products of floats use Burn's own ops, flipped for the reverse direction. The others run in
+//! host memory: maxima and minima of floats, to distinguish the two zeros, and all reductions of integers and booleans,
+//! because Burn's running sums and products of integers panic on overflow. On a device with its own memory, Burn's own
+//! ops handle these too.
 
 use super::prelude::*;
 

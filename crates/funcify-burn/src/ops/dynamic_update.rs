@@ -1,5 +1,5 @@
-//! `dynamic_update`: an assignment, in place if the operand is not shared. On a device with its own memory, by
-//! indices that the device derives from the start.
+//! `dynamic_update`: assigns a slice, in place if the operand is not shared. On a device with its own memory, assigns
+//! at indices that the device computes from the start.
 
 use burn::tensor::IndexingUpdateOp;
 

@@ -1,4 +1,4 @@
-//! `gather`: Burn's own, with the indices clamped first.
+//! `gather`: Burn's own op, on clamped indices.
 
 use super::prelude::*;
 

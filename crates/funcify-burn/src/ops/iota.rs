@@ -1,4 +1,4 @@
-//! `iota`: counted in host memory, because Burn counts in integers of the result's type.
+//! `iota`: counts in host memory, because Burn counts in integers of the result's type.
 
 use funcify_core::{HostTensor, Scalar};
 

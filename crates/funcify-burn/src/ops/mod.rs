@@ -1,14 +1,14 @@
-//! The lowering rules: one file per file of ops in the core.
+//! The lowering rules. Each file corresponds to a file of ops in the core.
 //!
 //! Differences on wgpu, where [`Burn::in_host_memory`] is false:
-//! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::to_kernel_form`). So the
-//!   shape of a result is computed from the call's types, not from the operands' sizes.
+//! - In a kernel, an operand of rank 0 has the sizes `[1]`, and a result may have them too (`kinds::to_kernel_form`).
+//!   So the shape of a result is computed from the call's types, not from the operands' sizes.
 //! - Nothing is read back: [`on_device`] replaces `by_integer!`, `by_float!` and `integer_value`.
-//! - u8 is stored as u32 (`Burn::integer`). Each kernel's u8 result is cut to 8 bits afterwards
+//! - u8 is stored as u32 (`Burn::integer`). The u8 result of each kernel is cut to 8 bits afterwards
 //!   (`Backend::normalize`).
-//! - Elementwise ops receive no empty operands, and compute in f32 on f16 (`Backend::run_kernel`).
-//! - `float_not_equal` is false for NaN; a cast of u32 to i64 extends the sign (`on_device::cast_wrapping`); a
-//!   dispatch of booleans by index needs integers, as elsewhere, which are u32 there.
+//! - Elementwise ops receive no empty operands, and compute f16 in f32 (`Backend::run_kernel`).
+//! - `float_not_equal` is false for NaN. A cast of u32 to i64 extends the sign (`on_device::cast_wrapping`). As on
+//!   other devices, selecting booleans by index needs integers, which are u32 on wgpu.
 
 mod argmax;
 mod binary;
@@ -44,7 +44,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// Imports shared by the kernels of nearly all ops.
+/// Imports that the kernels of nearly all ops share.
 mod prelude {
     pub(super) use burn::backend::Dispatch;
     pub(super) use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -65,7 +65,7 @@ mod prelude {
 use funcify_core::error::BackendError;
 use prelude::*;
 
-/// Checks that the device can hold result 0 of a call, and returns its sizes.
+/// Checks that the device can hold the first result of a call, and returns its sizes.
 fn check_output<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     let output = &call.outputs[0];
     match call.backend.unsupported(output.dtype, output.rank()) {
@@ -84,8 +84,8 @@ fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
 }
 
-/// Moves elements with `pick`. Booleans move as bytes, because Burn's dispatch panics when it selects booleans by
-/// index.
+/// Runs `pick`, which only moves elements. Booleans are moved as bytes, because Burn's dispatch panics when it selects
+/// booleans by index.
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {
         Kind::Bool => {

@@ -1,4 +1,4 @@
-//! `pad`: fills with the padding value, then assigns the operand with a step.
+//! `pad`: creates a tensor filled with the padding value, then assigns the operand to it with a step.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `polygamma`: in f64 in host memory, because Burn has no such op.
+//! `polygamma`, which Burn lacks. It is computed in f64 in host memory.
 
 use super::prelude::*;
 

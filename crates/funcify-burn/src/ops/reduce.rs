@@ -1,6 +1,6 @@
-//! `reduce`: Burn's own reductions, axis by axis. In host memory: integers, because Burn's sums and products of
-//! integers panic on overflow and its maxima use indices of the integers' own type; and maxima and minima of floats,
-//! to distinguish the two zeros. On a device with its own memory, Burn's own ops handle integers too.
+//! `reduce`: Burn's own reductions, axis by axis. Two cases run in host memory: integers, because Burn's sums and
+//! products of integers panic on overflow and its maxima use indices of the integers' own type; and maxima and minima
+//! of floats, to distinguish the two zeros. On a device with its own memory, Burn's own ops handle integers too.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::FloatDType;
@@ -43,7 +43,7 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: Tensor) -> Outcome {
     reshape(reduced, &shape)
 }
 
-/// Returns the largest or smallest floats along an axis, in host memory: Burn's own ops take either of two zeros.
+/// Returns the largest or smallest floats along an axis, in host memory. Burn's own ops do not distinguish two zeros.
 fn extreme(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
     by_float!(x, Float => match monoid {
         ReduceKind::Max => on_host::extreme::<Float>(burn, x, axis, Float::larger),
@@ -65,8 +65,8 @@ fn is_half(x: &Tensor) -> bool {
     matches!(dtypes::of(x), Some(DType::F16 | DType::BF16))
 }
 
-/// Computes a sum or product of f16 or bf16 along several axes, rounded once: the result along one axis may exceed
-/// the range of f16, and the next axis may reduce it again.
+/// Computes a sum or product of f16 or bf16 along several axes in f32, and rounds once. The result along one axis may
+/// exceed the range of f16 before the next axis brings it back into range.
 fn in_f32(burn: &Burn, monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome {
     let dtype = x.dtype();
     let wide = Dispatch::float_cast(x, FloatDType::F32);

@@ -1,4 +1,4 @@
-//! `scan`: loops run natively.
+//! `scan`: Burn runs these loops natively.
 
 use super::prelude::*;
 

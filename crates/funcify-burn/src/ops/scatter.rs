@@ -1,6 +1,6 @@
-//! `scatter`: Burn's own for adding floats, where an update that is out of range adds zero instead. The others run in
-//! host memory, because Burn panics on such an index and on integer overflow, and has no assignment of booleans. On a
-//! device with its own memory, all by [`on_device`].
+//! `scatter`. Adding floats uses Burn's own op, with zero in place of an update whose index is out of range. The other
+//! cases run in host memory, because Burn panics on such an index and on integer overflow, and cannot assign booleans.
+//! On a device with its own memory, [`on_device`] handles all cases.
 
 use burn::tensor::{IndexingUpdateOp, IntDType};
 

@@ -1,4 +1,4 @@
-//! `size`: an integer known for each call.
+//! `size`: an integer that is known for each call.
 
 use funcify_core::HostTensor;
 

@@ -1,4 +1,4 @@
-//! `sort`: in host memory, like Burn's own sorts on its CPU devices, which are not stable and place NaN elsewhere.
+//! `sort`, in host memory. Burn's CPU devices also sort there, but not stably, and they place NaN elsewhere.
 
 use super::prelude::*;
 

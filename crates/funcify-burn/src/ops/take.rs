@@ -1,4 +1,4 @@
-//! `take`: Burn's selection by a vector of indices, clamped first.
+//! `take`: Burn's selection by a vector of indices, which are clamped first.
 
 use super::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Elementwise ops on one operand: Burn's own on floats. On integers they run in host memory, or by [`on_device`] on
-//! a device with its own memory.
+//! Elementwise ops on one operand. Floats use Burn's own ops. Integers are computed in host memory, or in [`on_device`]
+//! on a device with its own memory.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::ActivationOps;
@@ -7,8 +7,8 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 
 use super::prelude::*;
 
-/// Registers kernels for floats: Burn's function, or this crate's on a device with its own memory where Burn's is
-/// inexact.
+/// Registers kernels for floats. They call Burn's function, except where it is inexact on a device with its own memory:
+/// there they call this crate's function.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -18,8 +18,8 @@ macro_rules! floats {
     };
 }
 
-/// Registers kernels from three formulas: for floats, for integers on a device with its own memory, and for integers
-/// in host memory.
+/// Registers kernels given by three formulas: for floats, for integers on a device with its own memory, and for
+/// integers in host memory.
 macro_rules! numbers {
     ($($op:ident => |$burn:ident, $x:ident| $float:expr, $integers:expr, |$i:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| {
@@ -64,7 +64,7 @@ floats! {
     StopGradient => |x| x;
 }
 
-// Burn has no op for these.
+// Functions that Burn lacks.
 funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
 funcify!(Burn, ops::ErfInv, |call, [x]| match call.backend.in_host_memory() {
     false => Ok(on_device::erf_inv(call.backend, x)),
@@ -82,7 +82,7 @@ funcify!(Burn, ops::Round, |call, [x]| Outcome::Ok(round(call.backend, x)));
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 
-/// Avoids Burn's bitwise complement, which panics for unsigned integers on ndarray.
+/// Computes the complement without Burn's own op, which panics for unsigned integers on ndarray.
 fn not(burn: &Burn, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Bool => Ok(Dispatch::bool_not(x)),
@@ -99,7 +99,7 @@ fn signum(i: impl Into<i64>) -> i64 {
     i.into().signum()
 }
 
-/// Keeps NaN, for which Burn's sign is 0: only elements less or greater than 0 take Burn's result.
+/// Computes the sign and keeps NaN, for which Burn returns 0: Burn's result is used only for nonzero numbers.
 fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let zero = Scalar::from(0f64);
     let signed = Dispatch::float_greater_elem(Dispatch::float_abs(x.clone()), zero, burn.bool_dtype());
@@ -119,14 +119,14 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     if burn.has_sigmoid() {
         return Ok(Dispatch::sigmoid(x));
     }
-    // exp(-x) overflows where the result may be subnormal.
+    // exp(-x) overflows for some x whose result is subnormal, so exp(-|x|) is used.
     let is_not_negative = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     let small = Dispatch::float_exp(Dispatch::float_neg(Dispatch::float_abs(x)));
     let above = Dispatch::float_mask_fill(small.clone(), is_not_negative, Scalar::from(1f64));
     Ok(Dispatch::float_div(above, Dispatch::float_add_scalar(small, Scalar::from(1f64))))
 }
 
-/// Runs a composition of ops, in f32 for half floats, which would otherwise round after each op.
+/// Runs a composition of ops. Half floats are computed in f32, because they would otherwise be rounded after each op.
 fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     let half = match x.dtype() {
         BurnDType::F16 => FloatDType::F16,
@@ -136,7 +136,7 @@ fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     Dispatch::float_cast(f(Dispatch::float_cast(x, FloatDType::F32)), half)
 }
 
-/// The bound above which the square of a number no longer matters: arcosh and arsinh are log(2x) there.
+/// The bound above which x^2 + 1 and x^2 - 1 round to x^2, so that arsinh(x) and arcosh(x) are log(2x).
 const LARGE: f64 = (1u64 << 28) as f64;
 
 /// Computes log(1 + x).
@@ -149,8 +149,8 @@ fn log_of_twice(x: Tensor) -> Tensor {
     Dispatch::float_add_scalar(Dispatch::float_log(x), Scalar::from(std::f64::consts::LN_2))
 }
 
-/// Computes log1p(a + a * a / (1 + sqrt(a * a + 1))) with a = |x|, and the sign of x. Burn's own overflows for the
-/// largest numbers.
+/// Computes arsinh(x) as log1p(a + a * a / (1 + sqrt(a * a + 1))) with a = |x| and the sign of x. Burn's own function
+/// overflows for the largest numbers.
 fn asinh(burn: &Burn, x: Tensor) -> Tensor {
     let one = Scalar::from(1f64);
     let a = Dispatch::float_abs(x.clone());
@@ -165,8 +165,8 @@ fn asinh(burn: &Burn, x: Tensor) -> Tensor {
     keep_zeros(burn, x, signed)
 }
 
-/// Computes log1p(t + sqrt(t) * sqrt(t + 2)) with t = x - 1. Burn's own loses half of the digits near 1, and
-/// overflows.
+/// Computes arcosh(x) as log1p(t + sqrt(t) * sqrt(t + 2)) with t = x - 1. Burn's own function loses half of the digits
+/// near 1, and overflows.
 fn acosh(burn: &Burn, x: Tensor) -> Tensor {
     let t = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let root = Dispatch::float_sqrt(Dispatch::float_add_scalar(t.clone(), Scalar::from(2f64)));
@@ -176,20 +176,20 @@ fn acosh(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(small, is_large, log_of_twice(x))
 }
 
-/// Computes (log1p(x) - log1p(-x)) / 2. Burn's own loses half of the digits near -1.
+/// Computes artanh(x) as (log1p(x) - log1p(-x)) / 2. Burn's own function loses half of the digits near -1.
 fn atanh(burn: &Burn, x: Tensor) -> Tensor {
     let difference = Dispatch::float_sub(log1p(burn, x.clone()), log1p(burn, Dispatch::float_neg(x)));
     Dispatch::float_mul_scalar(difference, Scalar::from(0.5f64))
 }
 
-/// Restores -0: on flex, Burn's own returns 0 for values that round to -0.
+/// Rounds and restores -0: on flex, Burn's own function returns 0 for values that round to -0.
 fn round(burn: &Burn, x: Tensor) -> Tensor {
     let rounded = Dispatch::float_round(x.clone());
     let is_zero = Dispatch::float_equal_elem(rounded.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(rounded, is_zero, Dispatch::float_mul_scalar(x, Scalar::from(0f64)))
 }
 
-/// Returns `y`, or x itself where x is zero: for odd functions, whose zeros have the sign of x.
+/// Returns x where x is zero, otherwise `y`. Used for odd functions, which keep the sign of a zero.
 fn keep_zeros(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let is_zero = Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(y, is_zero, x)

@@ -29,9 +29,9 @@ use crate::kinds::{self, Tensor};
 #[derive(Clone, Debug)]
 pub struct AnyTensor(Tensor);
 
-/// A kind of Burn tensors: `Float`, `Int` or `Bool`.
+/// A kind of Burn tensor: `Float`, `Int` or `Bool`.
 pub trait TensorKind: Basic + Clone + 'static {
-    /// The kind's name in Burn.
+    /// Burn's name of the kind.
     const NAME: &'static str;
 
     /// Returns whether tensors of this kind can have elements of this type.
@@ -86,7 +86,7 @@ impl AnyTensor {
         kinds::sizes(&self.0)
     }
 
-    /// Returns the element type, if funcify has it.
+    /// Returns the element type, or `None` if funcify does not have it.
     pub fn dtype(&self) -> Option<DType> {
         dtypes::of(&self.0)
     }
@@ -96,11 +96,11 @@ impl AnyTensor {
         Device::new(self.0.device())
     }
 
-    /// Converts to a tensor with a rank and a kind. A scalar, which Burn does not have, becomes a vector of one
-    /// element.
+    /// Converts to a tensor whose rank and kind are types. A scalar becomes a vector of one element, because Burn has
+    /// no scalars.
     ///
     /// # Errors
-    /// `Call` if the tensor has another rank or kind.
+    /// `Call` if the tensor has a different rank or kind.
     #[track_caller]
     pub fn into_tensor<const D: usize, K: TensorKind>(self) -> Result<BurnTensor<D, K>> {
         let site = Site::caller();

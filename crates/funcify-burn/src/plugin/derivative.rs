@@ -1,5 +1,5 @@
-//! The two programs behind a differentiable call: the forward program, and the backward program, which computes
-//! gradients from cotangents.
+//! The two programs of a differentiable call: the forward program, and the backward program, which computes gradients
+//! from cotangents.
 
 use funcify_core::Graph;
 use funcify_core::cancel::free_after;
@@ -13,11 +13,11 @@ use super::options::DifferentiableOptions;
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
-/// A forward program that saves residuals, and its backward program for the derivatives of some of the inputs.
+/// A forward program that saves residuals, and a backward program that computes the gradients of some of the inputs.
 pub(crate) struct Derivative {
     at: Place,
     pub(crate) programs: DerivativePrograms<Burn>,
-    /// The number of results of the graph; the forward program's outputs after them are residuals.
+    /// The number of results of the graph. The forward program's further outputs are residuals.
     results: usize,
 }
 
@@ -30,9 +30,9 @@ pub(crate) struct Saved {
 }
 
 impl Derivative {
-    /// Compiles the programs for the derivatives of the inputs that `by` marks, except inputs without a
-    /// differentiable path to a result: as in Burn, they have no gradient. Returns `None` if no input is left. The
-    /// layout of the tensors between the programs is optimised for arguments of these sizes.
+    /// Compiles the programs for the gradients of the inputs that `by` marks. As in Burn, an input without a
+    /// differentiable path to a result has no gradient; returns `None` if no other input is left. The layout of the
+    /// tensors passed between the programs is optimised for arguments of these sizes.
     pub(crate) fn new(
         at: &Place,
         graph: &Graph,
@@ -65,7 +65,7 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// Computes the gradients of the inputs, which have these `sizes`. A result without a cotangent counts as zeros.
+    /// Computes the gradients of the inputs, which have these `sizes`. A missing cotangent counts as zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,

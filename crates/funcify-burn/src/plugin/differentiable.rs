@@ -21,10 +21,10 @@ use crate::kinds::{self, Tensor};
 /// A graph that can be called on Burn's tensors, as one op of Burn's autodiff.
 ///
 /// It runs on the device of its arguments, and is compiled on the first call for each device. If an argument is
-/// tracked, `backward()` of a loss flows through it by funcify's own backward program: each call adds a few nodes to
-/// the tape, whatever loops the graph has. An argument that is not tracked, or has no autodiff, is a constant; if
-/// none is tracked, nothing is recorded. As in Burn, a tracked argument without a differentiable path to a result,
-/// for example one that is only compared, has no gradient.
+/// tracked, `backward()` uses funcify's own backward program: each call adds a few nodes to the tape, independent of
+/// the graph's loops. An argument that is not tracked, or has no autodiff, is a constant; if no argument is tracked,
+/// nothing is recorded. As in Burn, a tracked argument without a differentiable path to a result has no gradient, for
+/// example an argument that is only compared.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -49,8 +49,8 @@ use crate::kinds::{self, Tensor};
 /// # }
 /// ```
 ///
-/// Burn's autodiff is first order only and consumes its tape. For derivatives of higher order, differentiate the
-/// graph (`Graph::grad`, `Graph::vjp`), and call the result.
+/// Burn's autodiff supports only first-order derivatives and consumes its tape. For derivatives of higher order,
+/// differentiate the graph (`Graph::grad`, `Graph::vjp`) and call the result.
 #[derive(Debug)]
 pub struct Differentiable {
     graph: Arc<Graph>,
@@ -74,11 +74,11 @@ struct OnDevice {
     burn: Burn,
     /// The program without derivatives.
     forward: Mutex<Option<Arc<funcify_runtime::Function<Burn>>>>,
-    /// The programs with derivatives, by the set of tracked inputs.
+    /// The programs with derivatives, keyed by the set of tracked inputs.
     derivatives: Cache<Vec<bool>, Tracked>,
 }
 
-/// A flag per input, `true` if it is tracked, and the derivative; `None` if no gradient flows to any of them.
+/// One flag per input (`true` if it is tracked), and the derivative, which is `None` if no input has a gradient.
 type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 
 /// The number of sets of tracked inputs whose derivatives are cached.
@@ -102,12 +102,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Differentiable {
-    /// Creates a function that computes a graph. It is compiled on its first call.
+    /// Creates a function that computes a graph. The graph is compiled on the first call.
     pub fn new(graph: &Graph) -> Self {
         Differentiable::with_options(graph, DifferentiableOptions::default())
     }
 
-    /// Creates a function that computes a graph, with options.
+    /// Creates a function that computes a graph, with the given options.
     pub fn with_options(graph: &Graph, options: DifferentiableOptions) -> Self {
         Differentiable {
             graph: Arc::new(graph.clone()),
@@ -123,10 +123,10 @@ impl Differentiable {
     }
 
     /// Runs the function on a structure of tensors, in the order of the graph's inputs, and returns the results in
-    /// the structure that the caller requests. A scalar, which Burn does not have, is a vector of one element.
+    /// the structure that the caller requests. Burn has no scalars, so a scalar is a vector of one element.
     ///
     /// # Errors
-    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not fit the graph, or are on several
+    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not fit the graph, or are on different
     /// devices; [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if an argument is tracked through an op
     /// without a derivative; and the errors of compiling and running a graph.
     ///
@@ -139,9 +139,9 @@ impl Differentiable {
         structure(&at, "result", results)
     }
 
-    /// Reports on the programs of the last call: how their loops run, their memory, and why something is not
-    /// compiled. Returns one report if nothing was tracked, else one for the forward and one for the backward
-    /// program, and none before the first call.
+    /// Returns reports on the programs of the last call: how their loops run, how much memory they use, and why a loop
+    /// is not compiled. Returns one report if nothing was tracked, or two, for the forward and the backward program,
+    /// otherwise. Returns none before the first call.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -188,7 +188,7 @@ impl Differentiable {
             .map(|(index, argument)| self.with_input_rank(at, index, argument))
             .collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        // The call itself reports a wrong number of arguments.
+        // If the number of arguments is wrong, the call itself reports it.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,
@@ -215,7 +215,7 @@ impl Differentiable {
         self.put_on_tape(at, burn, strategy, operands, results, pull)
     }
 
-    /// Puts the results on the tape if the arguments have one.
+    /// Puts the results on the tape if an argument is on one.
     fn put_on_tape(
         &self,
         at: &Place,
@@ -233,7 +233,7 @@ impl Differentiable {
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }
 
-    /// Returns the common device of the arguments, and their checkpointing strategy if any has autodiff.
+    /// Returns the common device of the arguments, and the checkpointing strategy if an argument has autodiff.
     fn device_of(
         &self,
         at: &Place,
@@ -307,7 +307,7 @@ impl Differentiable {
         if index < self.graph.inputs().len() { self.graph.input_name(index) } else { "" }
     }
 
-    /// Returns an argument with the rank of its input: a vector of one element represents a scalar.
+    /// Returns an argument with the rank of its input: a vector of one element becomes a scalar if the input is one.
     fn with_input_rank(&self, at: &Place, index: usize, argument: Tensor) -> Result<Tensor> {
         let is_scalar = index < self.graph.inputs().len() && self.graph.input_type(index).rank() == 0;
         if !is_scalar || kinds::sizes(&argument) != [1] {
@@ -317,7 +317,7 @@ impl Differentiable {
     }
 }
 
-/// Converts a result for Burn's tensors: a scalar becomes a vector of one element.
+/// Converts a scalar result to a vector of one element, because Burn's tensors have no scalars.
 fn scalar_to_vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
     match kinds::rank(&result) {
         0 => kinds::resized(result, &[1]).map_err(|source| device_error(at, burn.name(), source)),

@@ -1,4 +1,4 @@
-//! Runs funcify in Burn models: a graph is one op of Burn's autodiff.
+//! Runs funcify in Burn models. Each graph is one op of Burn's autodiff.
 
 mod any;
 mod derivative;
@@ -15,7 +15,7 @@ pub use options::DifferentiableOptions;
 pub use tensors::{Leaves, Tensors};
 pub(crate) use tensors::{leaves_of, structure};
 
-/// Attributes an error of this crate's own use of funcify to the line of its caller.
+/// Changes the source location of an error that occurs inside this crate to the line of the user's call.
 pub(crate) fn for_caller(at: &Place, error: Error) -> Error {
     error.attribute_to_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
 }

@@ -1,10 +1,11 @@
 //! One op with any number of operands and results on the tape of Burn's autodiff.
 //!
 //! A node of Burn's autodiff has a fixed number of operands and one result. So a call becomes a few nodes. First come
-//! *links*, each with up to [`MAX_OPERANDS`] operands, one of which is the previous link; the last link pulls the
-//! cotangents back. Above it, each result has a node that keeps its cotangent. Burn runs nodes from the deepest in the
-//! tape to the shallowest, so the last link runs when all cotangents are there, and each operand's node when it has
-//! its share. If a call has one float result, that result is the last link's own.
+//! *links*, each with up to [`MAX_OPERANDS`] operands, one of which is the previous link. The last link computes the
+//! gradients from the cotangents. Each result has a node whose operand is the last link, and which stores the result's
+//! cotangent. In the backward pass, Burn runs the deepest nodes of the tape first. So the last link runs after all
+//! cotangents are stored, and each operand's node runs after it has received its gradient. If a call has only one
+//! float result, the last link itself is the node of that result.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,32 +23,32 @@ use burn::tensor::{FloatDType, Shape};
 
 use crate::kinds::{Kind, Outcome, Tensor, kind};
 
-/// A function from the cotangents of the results (`None` for results that the loss does not use) to those of the
-/// operands.
+/// A function that computes the cotangents of the operands from those of the results. A result that the loss does not
+/// use has the cotangent `None`.
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
 
-/// The maximum number of operands of a link. The actual number is the next power of two: a node per operand would
-/// cost as much as one of Burn's ops.
+/// The maximum number of operands of a link. A link has a power of two of operands, as small as possible. A separate
+/// node per operand would cost as much as one of Burn's ops.
 const MAX_OPERANDS: usize = 16;
 
-/// The state that the nodes of one call share.
+/// The state shared by the nodes of one call.
 struct Shared {
     pull: Option<Pull>,
-    /// One entry per result.
+    /// The cotangents received so far, one entry per result.
     cotangents: Vec<Option<Tensor>>,
-    /// One entry per operand, once the last link has run.
+    /// The gradients, one entry per operand. Empty until the last link has run.
     gradients: Vec<Option<Tensor>>,
 }
 
-/// The state of a node: the shared state, and this node's part of it.
+/// The state of one node: the shared state and the node's position in it.
 #[derive(Clone)]
 struct Part {
     shared: Arc<Mutex<Shared>>,
-    /// The index of the result, or of the first operand.
+    /// The index of the node's result, or of the link's first operand.
     first: usize,
     /// The number of operands of the link besides the previous link.
     operands: usize,
-    /// The index of the link's own result.
+    /// The index of the result that the link itself represents, if any.
     result: Option<usize>,
 }
 
@@ -63,15 +64,15 @@ impl fmt::Debug for Part {
     }
 }
 
-/// A node with operands.
+/// A node that passes gradients to operands.
 #[derive(Debug)]
 struct Link;
 
-/// The node that collects the cotangent of a result.
+/// A node that stores the cotangent of one result.
 #[derive(Debug)]
 struct Collect;
 
-/// A float tensor of a backend on the tape.
+/// A float tensor of a backend, on the tape.
 type Taped<V> = <Autodiff<V> as BackendTypes>::FloatTensorPrimitive;
 
 impl<V: Backend, const N: usize> Backward<V, N> for Link
@@ -114,7 +115,7 @@ where
         let cotangent = grads.consume::<V>(&ops.node);
         let device = cotangent.device();
         let mut shared = ops.state.lock();
-        // The first result node to run makes the last link run.
+        // The first result node that runs triggers the last link.
         let is_first = shared.cotangents.iter().all(Option::is_none);
         shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;
@@ -124,8 +125,8 @@ where
     }
 }
 
-/// Returns the primitive of a tensor of this backend without autodiff. Burn panics for any other tensor; the callers
-/// have checked.
+/// Returns the primitive of a tensor of this backend, which must have no autodiff. Burn panics for any other tensor;
+/// the callers have checked this.
 fn primitive<V: Backend>(tensor: Tensor) -> FloatTensor<V>
 where
     Tensor: DispatchKindConversion<V>,
@@ -159,7 +160,7 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     }
 }
 
-/// The description of an op to put on the tape: its results, and its operands, which are tracked and on one device.
+/// An op to put on the tape: its results, and its operands, all of which are tracked and on the same device.
 pub(crate) struct TapeOp {
     pub(crate) strategy: GradientCheckpointingStrategy,
     pub(crate) operands: Vec<Tensor>,
@@ -167,11 +168,11 @@ pub(crate) struct TapeOp {
     pub(crate) pull: Pull,
 }
 
-/// Puts results on the tape. Results that are not floats, and all results if there are no operands, only get the
-/// autodiff context.
+/// Puts results on the tape. Results that are not floats only get the autodiff context. If there are no operands, this
+/// is true of all results.
 ///
 /// # Errors
-/// A device that needs a Burn feature not enabled in this crate.
+/// An error if the device needs a Burn feature that is not enabled in this crate.
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
 pub(crate) fn add_to_tape(tape_op: TapeOp) -> Outcome<Vec<Tensor>> {
     let Some(first) = tape_op.results.first() else {
@@ -245,8 +246,8 @@ where
     results.collect()
 }
 
-/// Creates a node of these operands and the previous link, at most `N` together. Without a value of its own it has an
-/// arbitrary one.
+/// Creates a link to these operands and the previous link, at most `N` in total. Without a `value`, the node's tensor
+/// is arbitrary.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],
@@ -262,7 +263,7 @@ where
             Err(message) => panic!("a tensor of another device or without autodiff: {message}"),
         };
     let mut operands: Vec<Taped<V>> = operands.iter().map(taped).collect();
-    // A node needs a tensor, whatever its elements; the operands that pad it are not tracked.
+    // The elements of the tensors do not matter. Missing operands are filled up with tensors that are not tracked.
     let any = operands[0].primitive().clone();
     operands.extend(before.cloned());
     operands.resize_with(N, || Taped::<V>::new(any.clone()));

@@ -6,9 +6,9 @@ use funcify_runtime::CompileOptions;
 /// Options of a [`Differentiable`](super::Differentiable).
 #[derive(Clone, Debug, Default)]
 pub struct DifferentiableOptions {
-    /// The options for compiling its programs.
+    /// The options for compiling the function's programs.
     pub compile: CompileOptions,
-    /// The residuals that its loops save for their backward loops. By default, loops save everything they need
+    /// Selects the residuals that the loops save for their backward loops. By default, loops save everything they need
     /// ([`CheckpointPolicy::SaveAll`]), which is less than Burn's tape keeps; compiled loops save the values that are
     /// costly to recompute ([`CheckpointPolicy::SaveCostly`]).
     pub policy: Option<CheckpointPolicy>,

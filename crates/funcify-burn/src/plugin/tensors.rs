@@ -1,4 +1,4 @@
-//! Structures of Burn tensors, for the arguments and results of a function.
+//! Structures of Burn tensors: the arguments and results of functions.
 
 use std::fmt::Display;
 use std::vec::IntoIter;
@@ -21,22 +21,22 @@ pub trait Tensors: Sized {
     /// Builds the structure from the next tensors of a list.
     ///
     /// # Errors
-    /// [`Error::Call`] if the list ends, or a tensor has another rank or kind.
+    /// [`Error::Call`] if the list ends, or a tensor has a different rank or kind.
     fn from_leaves(leaves: &mut Leaves) -> Result<Self>;
 }
 
-/// A list of tensors, taken one by one.
+/// A list of tensors, from which a structure takes one at a time.
 #[derive(Debug)]
 pub struct Leaves {
     at: Place,
-    /// The role of the tensors, for errors: results, or parts of a carry.
+    /// The role of the tensors in error messages: results, or parts of a carry.
     what: &'static str,
     count: usize,
     tensors: IntoIter<AnyTensor>,
 }
 
 impl Leaves {
-    /// Takes the next tensor; `expected` describes it in errors.
+    /// Takes the next tensor. An error message describes it as `expected`.
     ///
     /// # Errors
     /// [`Error::Call`] if no tensor is left.

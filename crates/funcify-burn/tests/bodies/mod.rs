@@ -1,4 +1,4 @@
-//! Bodies of loops in which Burn stops gradients, or may appear to.
+//! Loop bodies in which Burn stops gradients, or appears to stop them.
 
 use burn::tensor::{Tensor, activation, s};
 

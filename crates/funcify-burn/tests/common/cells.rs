@@ -17,7 +17,7 @@ fn linear(inputs: usize, outputs: usize, device: &Device) -> Linear {
     LinearConfig::new(inputs, outputs).init(device)
 }
 
-/// Replaces Burn's own sigmoid, which computes in f32 on its ndarray device, whatever the dtype.
+/// Computes a sigmoid in the input's dtype. Burn's own sigmoid always computes in f32 on its ndarray device.
 fn sigmoid(x: Tensor<2>) -> Tensor<2> {
     ((-x).exp() + 1.0).recip()
 }

@@ -1,18 +1,18 @@
-//! Differentiates a piece of a program that Candle has recorded, between leaves of its own and given cotangents.
+//! Differentiates a part of a program that Candle has recorded, from given cotangents to new leaves.
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
 use super::record::{ForwardResult, record};
 
-/// Returns a leaf with these elements, so that its gradient can be computed. Other dtypes than floats are only
+/// Returns a new leaf with these elements, so that its gradient can be computed. Tensors that are not floats are only
 /// detached.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
     if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
 }
 
-/// Computes the gradients of every `Var` that the outputs depend on, for these cotangents. Outputs without a graph,
-/// and those without a cotangent, add nothing.
+/// Computes the gradients of every `Var` that the outputs depend on, given these cotangents. Outputs without a graph
+/// or without a cotangent contribute nothing.
 pub(crate) fn compute_gradients<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<GradStore> {
@@ -20,7 +20,7 @@ pub(crate) fn compute_gradients<'a>(
     join_outputs(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
-/// Returns one tensor that depends on all outputs that have a graph, if any.
+/// Returns a tensor that depends on all outputs with a graph, or `None` if no output has one.
 pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {
@@ -38,7 +38,7 @@ pub(crate) fn join_outputs<'a>(
 pub(crate) struct Sum(Option<Tensor>);
 
 impl Sum {
-    /// Adds a gradient that [`compute_gradients`] returned: its elements are not shared.
+    /// Adds a gradient that [`compute_gradients`] returned. Its elements must not be shared.
     pub(crate) fn add(&mut self, gradient: Option<Tensor>) -> Result<()> {
         self.0 = match (self.0.take(), gradient.map(|gradient| gradient.detach())) {
             (Some(sum), Some(gradient)) if sum.device().is_cpu() && sum.is_contiguous() && gradient.is_contiguous() => {

@@ -1,4 +1,4 @@
-//! Makes a computation one node of Candle's autodiff, with any number of inputs and outputs, of mixed float types.
+//! Turns a computation into one node of Candle's autodiff, with any number of inputs and outputs, of mixed float types.
 //!
 //! Candle's custom ops have up to three inputs and one output. Tokens join several of them:
 //!
@@ -8,18 +8,19 @@
 //! input 2 ──▶ Input ─┘                      └─▶ Output ──▶ output 2
 //! ```
 //!
-//! Edges without a name are tokens: small vectors of f32. An `Output` returns elements that are already computed. A
+//! Edges without a label are tokens: small vectors of f32. An `Output` returns elements that are already computed. A
 //! node with one input and one output needs no tokens: it is a single op.
 //!
 //! 1. In a backward pass, Candle visits each `Output` that the loss depends on before the hub, and the hub before
-//!    each `Input`. An `Output` deposits its cotangent under a fresh ticket, and its token's gradient is the number
-//!    of the ticket. From these numbers the hub learns which outputs were used, and it hands over the gradients of
-//!    the inputs in the same way.
-//! 2. So each pass through the graph has its own deposits: a backward pass may be repeated, may fail in the middle,
-//!    and may run in several threads at once.
-//! 3. The depth is constant, however many inputs exist: Candle's backward pass recurses.
-//! 4. Gradients are tracked, by an op whose own backward pass is an error: Candle's gradient of a gradient would be
-//!    wrong.
+//!    each `Input`. An `Output` stores its cotangent under a fresh ticket, and passes the ticket's number on as the
+//!    gradient of its token. From these numbers the hub learns which outputs were used. It passes the gradients of the
+//!    inputs on in the same way.
+//! 2. So each backward pass has its own deposits. A backward pass may be repeated, may fail in the middle, and several
+//!    may run in different threads at once.
+//! 3. The depth of the graph does not depend on the number of inputs. This matters because Candle's backward pass
+//!    recurses.
+//! 4. Gradients are tracked by an op whose own backward pass is an error, because Candle's gradient of a gradient
+//!    would be wrong.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -33,11 +34,12 @@ use super::record::{ForwardResult, record};
 use super::storage::{Elements, Handover, MAX_TICKET, parse_ticket};
 use crate::errors::{self, bail};
 
-/// A function from the cotangents of the outputs (`None`: unused) to the gradients of the inputs (`None`: zeros).
+/// A function that computes the gradients of the inputs (`None`: zeros) from the cotangents of the outputs (`None`:
+/// unused).
 pub(crate) type Pull = dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Elements>>> + Send + Sync;
 
-/// Makes a computation one node, and returns its tracked outputs. There must be at least one input. All inputs are
-/// tracked, and all inputs and outputs have float types.
+/// Turns a computation into one node, and returns its tracked outputs. At least one input is required. All inputs must
+/// be tracked, and all inputs and outputs must have float types.
 pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: Box<Pull>) -> Result<Vec<Tensor>> {
     let node = Arc::new(Node {
         at: at.clone(),
@@ -89,7 +91,7 @@ struct Node {
     deposits: Mutex<Deposits>,
 }
 
-/// The values that wait for the next op of a backward pass, by ticket.
+/// The values that later ops of a backward pass will take, keyed by ticket.
 #[derive(Default)]
 struct Deposits {
     cotangents: HashMap<u32, Tensor>,
@@ -138,7 +140,7 @@ impl Node {
                 record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order_error(&at)))
                     .map(Some)
             }
-            // A variable that no gradient reaches has none, so that an optimiser leaves it unchanged.
+            // A variable without a gradient has no entry, so that an optimiser leaves it unchanged.
             None if input.is_variable() => Ok(None),
             // Candle's backward pass needs a gradient for everything else that it has visited.
             None => input.detach().zeros_like().map(Some),
@@ -189,7 +191,7 @@ impl Node {
     }
 }
 
-/// Returns the error for a backward pass through a gradient.
+/// Returns the error for a backward pass through a gradient (a second derivative).
 fn second_order_error(at: &Place) -> Error {
     errors::into_candle(funcify_core::Error::NoDerivative {
         at: at.boxed(),
@@ -201,7 +203,7 @@ fn second_order_error(at: &Place) -> Error {
     })
 }
 
-/// Identifies the running closure: a backward pass in it must not reach a node created outside.
+/// Identifies the running closure. A backward pass inside it must not reach a node that was created outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scope(u64);
 

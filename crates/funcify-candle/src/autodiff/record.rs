@@ -1,4 +1,4 @@
-//! An op that Candle records, with a closure as its gradient.
+//! An op that Candle records, whose gradient is a closure.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 
@@ -6,7 +6,7 @@ use super::storage::{DeviceStorage, Handover, zero_tokens};
 
 /// The forward result of an op.
 pub(super) enum ForwardResult {
-    /// This many tokens.
+    /// A vector of this many tokens.
     Tokens(usize),
     /// Elements that are already computed.
     Elements(Handover),
@@ -21,7 +21,8 @@ impl ForwardResult {
     }
 }
 
-/// Records an op on a tensor, with its result, and its gradient as a function of the tensor and the cotangent.
+/// Records an op on a tensor, with the given result. `gradient` computes the gradient from the tensor and the
+/// cotangent.
 pub(super) fn record(
     input: &Tensor,
     name: &'static str,

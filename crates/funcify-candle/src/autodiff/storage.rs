@@ -11,16 +11,16 @@ use crate::errors::bail;
 
 /// A tensor whose elements become the result of a custom op.
 pub(crate) enum Elements {
-    /// The elements are not shared, and the tensor is not read again: they are moved.
+    /// The elements are moved. They are not shared, and the tensor is not read again.
     Fresh(Tensor),
-    /// The elements may be shared: they are copied.
+    /// The elements are copied, because they may be shared.
     Shared(Tensor),
 }
 
 impl Elements {
-    /// Wraps the results of a program. A result is moved if that is safe: it covers all of its storage, no other
-    /// result and none of `others` has that storage, and it is larger than every constant of the program (because it
-    /// may be one).
+    /// Wraps the results of a program. A result is moved if that is safe: it covers all of its storage, neither
+    /// another result nor any of `others` has the same storage, and it is larger than every constant of the program
+    /// (otherwise it may itself be a constant).
     pub(crate) fn from_results<'t>(
         results: Vec<Tensor>,
         others: impl Iterator<Item = &'t Tensor> + Clone,
@@ -40,12 +40,12 @@ impl Elements {
     }
 }
 
-/// Returns the address of a tensor's storage, which tensors that share elements have in common.
+/// Returns the address of a tensor's storage. Tensors that share elements have the same address.
 pub(crate) fn storage_of(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
 
-/// Returns whether a tensor has all elements of its storage, in order; `false` on every device except the CPU.
+/// Returns whether a tensor contains all elements of its storage, in order. Always `false` except on the CPU.
 fn covers_storage(tensor: &Tensor) -> bool {
     let (storage, layout) = tensor.storage_and_layout();
     let len = match &*storage {
@@ -58,7 +58,7 @@ fn covers_storage(tensor: &Tensor) -> bool {
     layout.is_contiguous() && layout.start_offset() == 0 && len == layout.shape().elem_count()
 }
 
-/// The elements of one tensor, which an op takes once as its result.
+/// The elements of a tensor. An op takes them once, as its result.
 pub(super) struct Handover {
     storage: Mutex<Option<Storage>>,
     shape: Shape,
@@ -88,7 +88,7 @@ impl Handover {
         Ok(Handover { storage: take.0, shape: tensor.shape().clone() })
     }
 
-    /// Hands over the storage, once, on the requested device.
+    /// Takes the storage, which must be on the requested device. This is possible only once.
     pub(super) fn take_storage<S: DeviceStorage>(&self) -> Result<(S, Shape)> {
         let storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok((storage.and_then(S::from_any).ok_or_else(wrong_device_error)?, self.shape.clone()))
@@ -153,7 +153,7 @@ impl InplaceOp1 for Take {
     }
 }
 
-/// Creates `len` zeros in f32 on the device of `like`. As tokens, they only record dependencies.
+/// Creates `len` zeros in f32 on the device of `like`. They serve as tokens, which only record dependencies.
 pub(super) fn zero_tokens<S: DeviceStorage>(like: &S, len: usize) -> Result<(S, Shape)> {
     let shape = Shape::from(len);
     Ok((like.device().zeros_impl(&shape, candle_core::DType::F32)?, shape))
@@ -167,5 +167,5 @@ pub(super) fn parse_ticket(value: f32) -> Result<u32> {
     Ok(value as u32)
 }
 
-/// The limit of tickets: f32 represents integers below it exactly.
+/// The upper limit of ticket numbers: f32 represents all integers below it exactly.
 pub(super) const MAX_TICKET: u32 = 1 << 24;

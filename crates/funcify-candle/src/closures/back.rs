@@ -71,8 +71,8 @@ struct BackwardState<'a> {
 }
 
 impl BackwardData {
-    /// Computes the gradients of the tracked tensors from the cotangents of the float carries and ys. The order is:
-    /// first carries, sequences, captured tensors, variables.
+    /// Computes the gradients of the tracked tensors from the cotangents of the float carries and ys. The gradients
+    /// are in this order: first carries, sequences, captured tensors, variables.
     pub(super) fn run(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         let record = &self.run.record;
         let mut given = cotangents.iter().cloned();
@@ -110,7 +110,7 @@ impl BackwardData {
         Ok(back.finish())
     }
 
-    /// Reruns a segment, each step between leaves of its own.
+    /// Reruns a segment. Each step starts from new leaves.
     fn rerun_segment(
         &self,
         range: Range<usize>,
@@ -135,7 +135,7 @@ impl BackwardData {
             carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
             segment.push(traced);
         }
-        // On other devices the last bits of a sum may vary from run to run.
+        // Only the CPU is checked: on other devices the last bits of a sum may vary from run to run.
         for (index, (carry, end)) in carry.iter().zip(end).enumerate().filter(|(_, (end, _))| end.device().is_cpu()) {
             if !is_same(carry, end)? {
                 return Err(self.not_reproducible_error(format!("leaf `{}` of the carry", self.steps.names[index])));

@@ -41,7 +41,7 @@ fn map_at<X: TensorTree, Y: TensorTree>(
     xs: &X,
     body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,
 ) -> Result<Y> {
-    // Without a carry, saving a segment's start is free: each step is a segment.
+    // Without a carry, saving the start of a segment costs nothing, so each step is a segment.
     let options = options.segments_unless_given(usize::MAX);
     Ok(run(at, &options, &(), xs, &(), move |(), x, ()| Ok(((), body(x)?)))?.1)
 }

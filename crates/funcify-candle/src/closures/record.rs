@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use candle_core::{CpuStorage, Result, Storage, Tensor};
 
-/// One step between leaves of its own.
+/// The graph of one step, which starts from new leaves.
 pub(super) struct Traced {
-    /// The leaves that the step received.
+    /// The new leaves that the step received.
     pub(super) carry: Vec<Tensor>,
     pub(super) xs: Vec<Tensor>,
     /// The results of the step.
@@ -20,8 +20,8 @@ pub(super) struct Traced {
 pub(super) enum Keep {
     /// Saves the carry before each step whose index is a multiple of this.
     Every(usize),
-    /// Like [`Every`](Keep::Every), for a loop that a condition ends: the interval doubles whenever there are more
-    /// carries than twice the interval, so that both grow as the square root of the number of steps.
+    /// Like [`Every`](Keep::Every), for a loop that a condition ends. The interval doubles whenever the number of saved
+    /// carries exceeds twice the interval. So both grow as the square root of the number of steps.
     Thinned(usize),
     /// Saves the graphs of all steps.
     Graphs,
@@ -30,7 +30,7 @@ pub(super) enum Keep {
 /// The saved values of a loop.
 pub(super) struct Record {
     pub(super) keep: Keep,
-    /// The indices of steps, and the carries before them.
+    /// The first step of each segment, and the carry before it.
     starts: Vec<(usize, Vec<Tensor>)>,
     /// A fingerprint of each float y of each step, if the steps will be rerun.
     pub(super) fingerprints: Vec<Option<u64>>,
@@ -47,7 +47,7 @@ impl Record {
         Record { keep, starts: Vec::new(), fingerprints: Vec::new(), graphs: Vec::new(), steps: 0, last: Vec::new() }
     }
 
-    /// Saves the carry before the next step if the policy asks for it.
+    /// Saves the carry before the next step if the policy requires it.
     pub(super) fn save_if_due(&mut self, carry: &[Tensor]) {
         let every = match &mut self.keep {
             Keep::Graphs => return,
@@ -66,7 +66,8 @@ impl Record {
         }
     }
 
-    /// Returns the segments from the last to the first: their steps, the carry before them and the carry after them.
+    /// Returns the segments from the last to the first. Each has its steps, the carry before them and the carry after
+    /// them.
     pub(super) fn segments(&self) -> impl Iterator<Item = (Range<usize>, &[Tensor], &[Tensor])> {
         (0..self.starts.len()).rev().map(|index| {
             let (first, start) = &self.starts[index];
@@ -83,7 +84,7 @@ pub(super) fn fingerprints(ys: &[Tensor]) -> impl Iterator<Item = Result<Option<
     ys.iter().filter(|y| y.dtype().is_float()).map(fingerprint)
 }
 
-/// Returns a hash of a tensor's bits; only on the CPU, where a rerun of a step returns the same bits.
+/// Returns a hash of a tensor's bits, or `None` on devices other than the CPU, where a rerun may return different bits.
 fn fingerprint(tensor: &Tensor) -> Result<Option<u64>> {
     fn sums(bits: impl Iterator<Item = u64>) -> Option<u64> {
         let add = |(sum, of_sums): (u64, u64), bits: u64| {

@@ -198,8 +198,8 @@ fn rebuild_ys<Y: TensorTree>(at: &Place, first_ys: &OnceLock<FirstYs<Y>>, ys: Ve
     }
 }
 
-/// Returns the results of a loop without steps: its initial carry, and ys of the types that the closure returns for
-/// zeros.
+/// Returns the results of a loop without steps: the initial carry, and empty ys. Calls the closure on zeros to find the
+/// types of the ys.
 fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     at: &Place,
     options: &ScanOptions,

@@ -1,5 +1,5 @@
-//! Runs the steps of a loop over a closure, on lists of leaves. [`back`](super::back) makes them a node of Candle's
-//! graph.
+//! Runs the steps of a loop over a closure, on lists of leaves. [`back`](super::back) turns them into a node of
+//! Candle's graph.
 
 use std::collections::HashSet;
 
@@ -12,12 +12,12 @@ use crate::autodiff::local;
 use crate::autodiff::node::Scope;
 use crate::errors;
 
-/// A closure on leaves: from the carry, one row of each sequence and the captured tensors to the next carry and the
-/// ys.
+/// A closure on leaves. It receives the carry, one row of each sequence and the captured tensors, and returns the next
+/// carry and the ys.
 pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> + Send + Sync;
 
-/// The maximum number of recorded ops behind a step's captured tensors: each step's backward pass runs through all of
-/// them.
+/// The maximum number of recorded ops on which a step's captured tensors may depend. The backward pass of each step
+/// runs through all of these ops.
 const MAX_CAPTURED: usize = 256;
 
 /// A loop over a closure.
@@ -50,8 +50,8 @@ impl Operand {
         tensors.into_iter().map(Operand::new).collect()
     }
 
-    /// Creates operands that every step receives unchanged. They are made contiguous, as leaves are: a kernel may add
-    /// in a different order otherwise, and a rerun of a step must return the same bits.
+    /// Creates operands that every step receives unchanged. They are made contiguous, like leaves: otherwise a kernel
+    /// may add in a different order, but a rerun of a step must return the same bits.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -150,14 +150,14 @@ impl Steps {
         xs.value.narrow(axis, self.row(step), 1)?.squeeze(axis)
     }
 
-    /// Runs a step without leaves: only ops on captured variables are recorded.
+    /// Runs a step without new leaves, so that only ops on captured variables are recorded.
     fn run_step(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let xs = self.xs.iter().map(|xs| self.row_of(xs, step)?.contiguous()).collect::<Result<Vec<_>>>()?;
         let (next, ys) = self.call(carry.to_vec(), xs, captured)?;
         Ok(Traced { carry: Vec::new(), xs: Vec::new(), next, ys })
     }
 
-    /// Runs a step between leaves of its own.
+    /// Runs a step on new leaves.
     pub(super) fn trace_step(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let carry = carry.iter().map(local::leaf).collect::<Result<Vec<_>>>()?;
         let leaf = |xs: &Operand| match &xs.tracked {
@@ -254,7 +254,7 @@ impl CapturedVars {
             } else if step == 0 {
                 self.first.insert(id);
             } else if step == 1 && self.first.contains(&id) {
-                // An op that both of the first two steps have was recorded outside of them.
+                // An op that occurs in both of the first two steps was recorded outside of them.
                 captured_ops += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! `broadcast`: a view that repeats elements by strides of zero.
+//! `broadcast`: a view that repeats elements with strides of zero.
 
 use super::prelude::*;
 

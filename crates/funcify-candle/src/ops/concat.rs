@@ -1,4 +1,4 @@
-//! `concat`: Candle's `cat`, on the parts that have elements.
+//! `concat`: Candle's `cat`, on the operands that have elements.
 
 use super::prelude::*;
 

@@ -1,6 +1,6 @@
-//! `conv`: the operand is padded first, because Candle pads both sides and both axes alike. Candle's kernels support
-//! one group whose axes have one stride and one dilation. Otherwise the windows become columns, and the convolution a
-//! matrix product for each group. Half floats are computed in f32.
+//! `conv`. The operand is padded first, because Candle's padding is equal on both sides and both axes. Candle's kernels
+//! support one group with the same stride and dilation on all axes. In other cases the windows become columns, and the
+//! convolution becomes a matrix product for each group. Half floats are computed in f32.
 
 use candle_core::DType;
 
@@ -29,7 +29,7 @@ fn conv(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor) -> Outcome {
     Ok(result.to_dtype(dtype)?)
 }
 
-/// Returns the operand prepared for the window: dilated, cropped, and padded with zeros. Contiguous.
+/// Returns the operand prepared for the window: dilated, cropped, padded with zeros, and contiguous.
 fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();

@@ -1,5 +1,5 @@
 //! `cumulative`: kernels of this crate, because Candle's `cumsum` is a product with a triangular matrix, and it has
-//! no other running reduction. Floats are summed and multiplied in f32, and f64 in f64.
+//! no other running reduction. Sums and products of floats are computed in f32, or in f64 for f64.
 
 use candle_core::{DType, WithDType};
 use half::{bf16, f16};

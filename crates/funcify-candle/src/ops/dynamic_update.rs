@@ -1,4 +1,4 @@
-//! `dynamic_update`: the start is read and clamped, and the part is joined with the elements around it.
+//! `dynamic_update`: reads and clamps the start, and joins the part with the elements around it.
 
 use super::concat::join;
 use super::dynamic_slice::clamped_start;

@@ -1,4 +1,4 @@
-//! `gather`: Candle's own, with clamped indices.
+//! `gather`: Candle's own op, with clamped indices.
 
 use super::prelude::*;
 use super::take::{check_not_empty, clamp_indices};

@@ -1,4 +1,4 @@
-//! `iota`: the indices as i64, converted.
+//! `iota`: creates the indices as i64, then converts them.
 
 use super::cast::cast;
 use super::prelude::*;

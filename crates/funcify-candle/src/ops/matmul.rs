@@ -1,5 +1,6 @@
-//! `matmul`: for floats on the CPU, the library that Candle calls there; on other devices Candle's own, for the
-//! shapes and layouts that it handles correctly; for integers this crate's own, because Candle has none.
+//! `matmul`. Floats on the CPU use the library that Candle calls there. Floats on other devices use Candle's own
+//! product, with the shapes and layouts that it handles correctly. Integers use this crate's kernel, because Candle has
+//! none.
 //!
 //! On the CPU, Candle queries the number of cores in each product. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is
 //! set, that reads system files and takes 50 microseconds, a hundred times as long as a small product. `product.rs`
@@ -24,7 +25,7 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
         return Ok(multiply(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
-        // Candle converts everything behind a view: a whole trace for one of its rows.
+        // Candle would convert the whole storage of a view: a whole trace for one of its rows.
         let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
         return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
     }
@@ -38,7 +39,8 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     }
     let [left, right] =
         [merge_batch_axes(&with_nonzero_strides(left)?)?, merge_batch_axes(&with_nonzero_strides(right)?)?];
-    // One right matrix for all batches of the left: one tall product. (Candle decides so without checking strides.)
+    // If all batches of the left share one right matrix, compute one tall product. (Candle does so without checking
+    // strides.)
     let is_shared = right.stride()[0] == 0;
     let left = if is_shared { left.contiguous()? } else { left };
     let product = match left.dims3()? {
@@ -52,7 +54,7 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     Ok(product)
 }
 
-/// Multiplies matrices, none of them empty, into this shape. Floats have at most one batch axis and any strides;
+/// Multiplies matrices into this shape. No matrix is empty. Floats have at most one batch axis and any strides;
 /// integers are contiguous.
 fn multiply(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
     let kernel = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
@@ -77,7 +79,7 @@ fn multiply(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Re
     left.apply_op2_no_bwd(right, &Kernel("funcify-products", kernel))
 }
 
-/// Returns a view of the matrices of a tensor of rank 3, or of the one of rank 2.
+/// Returns a view of the matrices of a tensor of rank 3, or of the single matrix of a tensor of rank 2.
 fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayView3<'a, T>> {
     let (dims, strides) = match (layout.dims(), layout.stride()) {
         ([rows, columns], [row, column]) => ((1, *rows, *columns), (0, *row, *column)),
@@ -87,7 +89,7 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 
-/// Returns the tensor with matrices that have nonzero strides: a matrix that repeats a row or a column is copied.
+/// Returns the tensor such that its matrices have nonzero strides. A matrix that repeats a row or a column is copied.
 fn with_nonzero_strides(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);

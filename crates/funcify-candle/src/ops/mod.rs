@@ -34,7 +34,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// Imports shared by the kernels of nearly all ops.
+/// Imports that the kernels of nearly all ops share.
 mod prelude {
     pub(super) use candle_core::Tensor;
     pub(super) use funcify_core::DType;

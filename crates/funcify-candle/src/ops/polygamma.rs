@@ -1,4 +1,4 @@
-//! `polygamma`: in f64 on the CPU, because Candle has no such kernel.
+//! `polygamma`: computed in f64 on the CPU, because Candle has no such kernel.
 
 use super::prelude::*;
 use crate::cpu::map_in_f64;

@@ -70,7 +70,7 @@ fn product_of_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }))
 }
 
-/// Reduces integers, computed in i64 and wrapped.
+/// Reduces integers. They are computed in i64, and the result wraps.
 fn integers(call: &Call<'_, ops::Reduce>, x: &Tensor, fold: fn(&mut dyn Iterator<Item = i64>) -> i64) -> Outcome {
     with_integer!(call, x, I => map_rows(call, x, &call.op.axes, move |row: &[I]| {
         fold(&mut row.iter().map(|e| i64::from(*e))) as I

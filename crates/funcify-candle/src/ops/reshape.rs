@@ -1,4 +1,4 @@
-//! `reshape`: a view of a contiguous tensor, else a copy.
+//! `reshape`: a view if the tensor is contiguous, otherwise a copy.
 
 use super::prelude::*;
 

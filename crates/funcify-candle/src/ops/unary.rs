@@ -18,7 +18,7 @@ numbers! {
     Neg => |_call, x| x.neg()?, |v| v.wrapping_neg();
     Abs => |_call, x| x.abs()?, |v| v.wrapping_abs();
     Square => |_call, x| x.sqr()?, |v| v.wrapping_mul(v);
-    // Candle's own returns 0 for NaN.
+    // Candle's own sign returns 0 for NaN.
     Sign => |call, x| map_floats!(map1(call, x), |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })?, |v| v.signum();
 }
 
@@ -45,7 +45,7 @@ fn sigmoid(call: &Call<'_, ops::Sigmoid>, x: &Tensor) -> Outcome {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
     map_floats!(map1(call, x), |v| {
-        // exp(-x) would overflow where the result may be subnormal.
+        // exp(-x) overflows for some x whose result is subnormal.
         let small = (-v.abs()).exp();
         (if v < 0.0 { small } else { 1.0 }) / (1.0 + small)
     })

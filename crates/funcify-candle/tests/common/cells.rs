@@ -32,7 +32,7 @@ pub(crate) fn lstm(w: &[Tensor], carry: Vec<Tensor>, x: Tensor) -> Next {
     Ok((vec![h.clone(), c], h))
 }
 
-/// A diagonal state space model of complex numbers, in real and imaginary parts.
+/// A diagonal state space model with complex states, stored as real and imaginary parts.
 pub(crate) fn s5(w: &[Tensor], carry: Vec<Tensor>, u: Tensor) -> Next {
     let decay = w[0].sqr()?.neg()?.exp()?;
     let (re, im) = ((&decay * w[1].cos()?)?, (&decay * w[1].sin()?)?);

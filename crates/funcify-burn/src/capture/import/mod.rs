@@ -1,8 +1,8 @@
 //! Imports a record of Burn's ops into a funcify graph.
 //!
-//! Each family of Burn's ops has a table in a file of its own that maps an op to funcify's ops. An op without a row
-//! is an error that names it. Every value is compared with the type that Burn recorded, so a row with a wrong shape
-//! or dtype is an error too.
+//! Each family of Burn's ops has its own file, with a table that maps each op to funcify's ops. An op without a row
+//! in its table is rejected by name. Every value is compared with the type that Burn recorded, so a row that produces
+//! a wrong shape or dtype is an error too.
 
 mod base;
 mod float;
@@ -27,7 +27,7 @@ struct Env {
 /// Adds a record's ops to the open trace and returns its results.
 ///
 /// # Errors
-/// `Unsupported` for an op without a row; the error names the op.
+/// `Unsupported` for an op without a translation; the error names the op.
 pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Vec<Value>> {
     let env = Env { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
     for (number, data) in &record.constants {
@@ -133,7 +133,8 @@ impl Env {
         self.get_by_id(tensor.id.value())
     }
 
-    /// Returns the values of two operands in one dtype. Burn mixes integer dtypes where constants have the default one.
+    /// Returns the values of two operands in the same dtype. Burn mixes integer dtypes if a constant has the default
+    /// one.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
@@ -153,7 +154,7 @@ impl Env {
         };
         match value.ty() {
             found if found == expected => Ok(value),
-            // Burn has no scalars: an earlier op has failed, and the graph holds its error.
+            // Burn has no scalars, so an earlier op has failed. The graph holds its error.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
                 let what = format!("Burn's op `{}`", op_name(op));
@@ -164,7 +165,7 @@ impl Env {
     }
 }
 
-/// Returns the shape that Burn recorded.
+/// Returns the shape that Burn recorded for a tensor.
 fn shape(tensor: &TensorIr) -> Shape {
     Shape::from(sizes(tensor))
 }
@@ -173,7 +174,7 @@ fn sizes(tensor: &TensorIr) -> &[usize] {
     tensor.shape.as_slice()
 }
 
-/// Returns a scalar as a constant in the dtype of `like`.
+/// Returns a scalar as a constant with the dtype of `like`.
 fn number(scalar: &ScalarIr, like: Value) -> Value {
     let host = match *scalar {
         ScalarIr::Float(number) => HostTensor::scalar(number),

@@ -7,7 +7,8 @@ use funcify_core::{DType, Shape, Value, full, iota, select};
 use super::numeric::at_least;
 use super::{Env, Imported, float_of, number, one, shape, sizes};
 
-/// Computes the convolution of an op without its bias. A macro because Burn has separate types for one and two axes.
+/// Computes the convolution of an op without its bias. This is a macro because Burn has separate op types for one and
+/// two axes.
 macro_rules! convolve {
     ($env:expr, $op:expr) => {{
         let options = ConvOptions {
@@ -65,8 +66,8 @@ fn add_bias(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     }
 }
 
-/// Computes Burn's `attention_fallback`: scores, a soft cap, masks, a bias, and a softmax that allows fully masked
-/// rows.
+/// Computes the same as Burn's `attention_fallback`: scores, a soft cap, masks, a bias, and a softmax that supports
+/// fully masked rows.
 fn attention(env: &Env, op: &AttentionOpIr) -> Option<Value> {
     let (query, key, value) = (env.get(&op.query)?, env.get(&op.key)?, env.get(&op.value)?);
     let width = *sizes(&op.query).last()? as f64;

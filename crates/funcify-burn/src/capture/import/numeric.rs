@@ -43,7 +43,7 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Imported {
             2.0 => env.get(&op.lhs)?.square(),
             _ => with_number(env, op, |x, y| x.pow(y))?,
         },
-        // Like Burn's clamp: at a bound the gradient flows.
+        // As in Burn's `clamp`, the gradient flows at a bound.
         Op::Clamp(op) => {
             let x = env.get(&op.tensor)?;
             at_most(at_least(x, number(&op.min, x)), number(&op.max, x))
@@ -133,23 +133,23 @@ pub(super) fn bool_row(env: &Env, op: &BoolOperationIr) -> Imported {
     })
 }
 
-/// Imports an op of a value and a scalar.
+/// Imports an op whose operands are a tensor and a scalar.
 pub(super) fn with_number(env: &Env, op: &ScalarOpIr, f: impl FnOnce(Value, Value) -> Value) -> Option<Value> {
     let x = env.get(&op.lhs)?;
     Some(f(x, number(&op.rhs, x)))
 }
 
-/// Imports a reduction of all axes to one element.
+/// Imports a reduction over all axes to one element.
 fn reduce_all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction along an axis; the axis stays with size 1.
+/// Imports a reduction along an axis, which keeps size 1.
 fn reduce_axis(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction along an axis that also returns the element's position; the axis stays with size 1.
+/// Imports a reduction along an axis, which keeps size 1. The reduction also returns the position of the element.
 fn reduce_axis_with_position(
     env: &Env,
     op: &ReduceDimWithIndicesOpIr,
@@ -174,8 +174,8 @@ fn smallest(x: Value, axis: i64) -> Value {
     first_of_equals(x, axis, |x| x.min(axis), |x| x.argmin(axis))
 }
 
-/// Reduces an axis to the element at a position. As in Burn, the first of equal elements receives the whole gradient;
-/// funcify's own reductions share it among them.
+/// Reduces an axis to the element at a position. As in Burn, the first of several equal elements receives the whole
+/// gradient, while funcify's own reductions divide it among them.
 fn first_of_equals(
     x: Value,
     axis: i64,
@@ -196,7 +196,7 @@ fn at_most(x: Value, high: Value) -> Value {
     select(x.gt(high), high, x)
 }
 
-/// Computes Burn's remainder of floats, which has the sign of the divisor. Its devices disagree about integers.
+/// Computes Burn's remainder of floats, which has the sign of the divisor. Burn's devices disagree about integers.
 fn remainder(x: Value, y: Value) -> Option<Value> {
     let rest = x % y;
     let differs = rest.ne(0.0) & (rest.lt(0.0) ^ y.lt(0.0));

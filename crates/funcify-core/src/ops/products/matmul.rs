@@ -100,6 +100,7 @@ impl OpRules for MatMul {
 
 /// Computes the products of two stacks of integer matrices, which wrap: `rows x inner` by `inner x columns`, none of
 /// them 0. Backends share this function.
+#[doc(hidden)]
 pub fn integer_products<E>(left: &[E], right: &[E], [rows, inner, columns]: [usize; 3]) -> Vec<E>
 where
     E: Copy + Default,

@@ -42,7 +42,7 @@ pub enum Disconnected {
 ///     let x = g.input("x", "f64[]");
 ///     (x.square(), x.exp())
 /// })?;
-/// let gradient = both.grad("x", GradOptions::new().of("0").policy(CheckpointPolicy::SaveAll))?;
+/// let gradient = both.grad("x", GradOptions::new().of("out_0").policy(CheckpointPolicy::SaveAll))?;
 /// assert_eq!(evaluate(&gradient, &[3f64.into()])?, [6f64.into()]);
 /// # Ok::<(), funcify::Error>(())
 /// ```

@@ -292,7 +292,7 @@ impl Graph {
     ///     let x = g.input("x", "f64[]");
     ///     (x.sin(), x.cos())
     /// })?;
-    /// let cosine = both.with_only_outputs(&["1"])?;
+    /// let cosine = both.with_only_outputs(&["out_1"])?;
     /// assert_eq!((cosine.nodes().len(), cosine.outputs().len()), (1, 1));
     /// # Ok::<(), funcify::Error>(())
     /// ```

@@ -161,7 +161,7 @@ pub struct Input {
 /// use funcify::Graph;
 ///
 /// let graph = Graph::build("pair", |g| (g.input("x", "f32[]"), g.input("y", "f32[2]")))?;
-/// assert_eq!(graph.outputs()[1].name, "1");
+/// assert_eq!(graph.outputs()[1].name, "out_1");
 /// assert_eq!(graph.ty(graph.outputs()[1].value).to_string(), "f32[2]");
 /// # Ok::<(), funcify::Error>(())
 /// ```

@@ -373,7 +373,7 @@ impl Value {
     /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, evaluate};
     ///
-    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").slice_step(0, .., 2))?;
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").slice_step(0, .., 2))?;
     /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [[1f32, 3.0].into()]);
     /// # Ok::<(), funcify::Error>(())
     /// ```

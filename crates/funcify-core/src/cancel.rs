@@ -65,6 +65,19 @@ impl Cancellation {
     }
 
     /// Creates a handle that is set while `flag` is `true`, such as a flag set by a signal handler.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use funcify::Cancellation;
+    ///
+    /// let interrupted = Arc::new(AtomicBool::new(false));
+    /// let stop = Cancellation::from_flag(interrupted.clone());
+    /// assert!(!stop.is_cancelled());
+    /// interrupted.store(true, Ordering::Relaxed);
+    /// assert!(stop.is_cancelled());
+    /// ```
     pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
         Cancellation { cancelled: flag, deadline: None }
     }
@@ -111,6 +124,25 @@ thread_local! {
 ///
 /// Code that runs loops outside of funcify's own programs, such as a plug-in's loop over closures, checks it before
 /// each step.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::cancel::{ActiveHandles, Cancellation, Progress};
+/// use funcify::error::{Error, Place, Site};
+///
+/// let stop = Cancellation::new();
+/// let stopped = stop.scope(|| {
+///     let (handles, at) = (ActiveHandles::current(), Place::new("my_loop", Site::caller()));
+///     for step in 0..10 {
+///         handles.check(&at, Progress::Steps(step))?;
+///         if step == 3 {
+///             stop.cancel();
+///         }
+///     }
+///     Ok(())
+/// });
+/// assert!(matches!(stopped, Err(Error::Cancelled { progress: Progress::Steps(4), .. })));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ActiveHandles {
     handles: SmallVec<[Cancellation; 1]>,
@@ -146,6 +178,18 @@ impl ActiveHandles {
 
 /// Returns an error if a handle whose scope encloses the caller is set. Intended for a single check, such as for one
 /// traced op.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::cancel::{Cancellation, Progress, check_cancelled};
+/// use funcify::error::{Place, Site};
+///
+/// let stop = Cancellation::new();
+/// let check = || check_cancelled(|| Place::new("my_pass", Site::Unknown), Progress::Ops(0));
+/// assert!(stop.scope(check).is_ok());
+/// stop.cancel();
+/// assert!(stop.scope(check).is_err());
+/// ```
 #[inline]
 pub fn check_cancelled(at: impl FnOnce() -> Place, progress: Progress) -> Result<()> {
     ACTIVE.with_borrow(|active| active.check_at(at, progress))
@@ -153,6 +197,7 @@ pub fn check_cancelled(at: impl FnOnce() -> Place, progress: Progress) -> Result
 
 /// Frees `held` after a call failed with `error`, [on another thread](free_on_another_thread) if the call was
 /// cancelled.
+#[doc(hidden)]
 pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {
         free_on_another_thread(move || drop(held));
@@ -164,6 +209,7 @@ const FREE_DELAY: Duration = Duration::from_millis(20);
 
 /// Frees the memory of a cancelled call on another thread, after the call has returned. The system takes about 65 ms
 /// to reclaim a gigabyte, and during that time the process can neither map nor free other memory.
+#[doc(hidden)]
 pub fn free_on_another_thread(free: impl FnOnce() + Send + 'static) {
     let later = move || {
         std::thread::sleep(FREE_DELAY);

@@ -1,92 +1,7 @@
 //! Typed errors that name the op, its source location, the component at fault, the requirement and the fix.
 
-use std::fmt;
-use std::panic::Location;
-
+pub use crate::place::{Place, Site};
 pub use crate::progress::Progress;
-
-/// Identifies a source location in the user's program: the call that created an op.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Site {
-    /// A line of Rust code, recorded by `#[track_caller]`.
-    Rust(&'static Location<'static>),
-    /// A line of a `.fir` text, counted from 1.
-    Text {
-        /// The line number.
-        line: usize,
-        /// The column number.
-        column: usize,
-    },
-    /// An unknown location: a transformation created the op.
-    #[default]
-    Unknown,
-}
-
-impl Site {
-    /// Returns the location of the caller.
-    #[track_caller]
-    pub fn caller() -> Self {
-        Site::Rust(Location::caller())
-    }
-}
-
-impl fmt::Display for Site {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Site::Rust(location) => write!(f, "{location}"),
-            Site::Text { line, column } => write!(f, "line {line}, column {column}"),
-            Site::Unknown => f.write_str("an unknown location"),
-        }
-    }
-}
-
-/// The subject of an error: an op, the user's line that created it, and the surrounding graph.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Place {
-    /// The name of the op, or of the function for errors outside an op.
-    pub op: String,
-    /// The user's line.
-    pub site: Site,
-    /// The last lines of the graph before the op, and the op itself, in the text form. For a text that does not parse:
-    /// the line at fault, and a line with a caret below the error.
-    pub excerpt: Vec<String>,
-    /// The file that the text was read from, if any.
-    pub file: Option<String>,
-}
-
-impl Place {
-    /// Creates the place of `op` at `site`, without an excerpt.
-    pub fn new(op: impl Into<String>, site: Site) -> Self {
-        Place { op: op.into(), site, excerpt: Vec::new(), file: None }
-    }
-
-    /// Creates an [`Error::Type`] for a component that the op does not accept.
-    pub fn mismatch(
-        &self,
-        component: impl Into<String>,
-        expected: impl fmt::Display,
-        found: impl fmt::Display,
-        fix: impl Into<String>,
-    ) -> Error {
-        Error::Type {
-            at: self.boxed(),
-            component: component.into(),
-            expected: expected.to_string(),
-            found: found.to_string(),
-            fix: fix.into(),
-        }
-    }
-
-    /// Returns a boxed copy, as stored in errors.
-    pub fn boxed(&self) -> Box<Place> {
-        Box::new(self.clone())
-    }
-
-    /// Creates an [`Error::StepCount`].
-    pub(crate) fn step_count(&self, reason: impl Into<String>, fix: impl Into<String>) -> Error {
-        Error::StepCount { at: self.boxed(), reason: reason.into(), fix: fix.into() }
-    }
-}
 
 /// An error reported by a backend's own library.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
@@ -94,6 +9,15 @@ pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 /// An error of funcify.
 ///
 /// The message names the op, the component at fault, the requirement, the value found, the fix, and the user's line.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Error, Graph};
+///
+/// let error = Graph::build("sum", |g| g.input("x", "f32[2]") + g.input("y", "f32[3]")).unwrap_err();
+/// assert!(matches!(error, Error::Type { .. }));
+/// assert_eq!((error.kind(), error.place().op.as_str()), ("Type", "add"));
+/// ```
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -450,6 +374,7 @@ impl Error {
 
     /// Replaces a site inside a library by the line of the library's user, `site`. `sources` is the path prefix of the
     /// library's sources, as in `file!()`. Errors of ops keep the lines of the graph's author.
+    #[doc(hidden)]
     pub fn attribute_to_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
         let is_own = match place.site {
@@ -475,6 +400,7 @@ impl Error {
     /// Returns the error of the loop at `loop_at` for an error inside its step `steps`. A cancellation within
     /// straight-line code is attributed to the loop; a cancellation of an inner loop additionally records the step of
     /// this one.
+    #[doc(hidden)]
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {
             Error::Cancelled { progress: Progress::Ops(_), within, reason, .. } => {
@@ -490,6 +416,7 @@ impl Error {
 
     /// Attributes the error to the program read from `file`, for commands that run programs: the error names the file
     /// instead of a line of the command's own source.
+    #[doc(hidden)]
     #[must_use]
     pub fn in_program(mut self, file: &std::path::Path) -> Self {
         let is_of_another_file = matches!(self, Error::File { .. });

@@ -1,6 +1,16 @@
 //! Identifies values in a finished graph and in a trace, and represents the result of a failed op.
 
 /// Identifies a value of one graph: an input, or one result of a node.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+///
+/// let graph = Graph::build("same", |g| g.input("x", "f32[3]"))?;
+/// let x = graph.outputs()[0].value;
+/// assert_eq!((x, graph.value_name(x)), (graph.inputs()[0].value, Some("x")));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ValueId(u32);
 
@@ -19,6 +29,20 @@ impl ValueId {
 ///
 /// Ops in a closure do not fail immediately. The trace records the first error with the caller's line, and
 /// [`Graph::build`](crate::Graph::build) returns it. Ops on the result of a failed op are ignored.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, HostTensor, evaluate};
+///
+/// let graph = Graph::build("line", |g| {
+///     let [x, slope] = [g.input("x", "f32[T]"), g.input("slope", "f32[]")];
+///     assert_eq!((slope * x).ty().to_string(), "f32[T]");
+///     slope * x + 1.0
+/// })?;
+/// let inputs = [HostTensor::from([1f32, 2.0]), HostTensor::scalar(3f32)];
+/// assert_eq!(evaluate(&graph, &inputs)?, [HostTensor::from([4f32, 7.0])]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     home: u64,
@@ -51,6 +75,20 @@ impl From<Failed> for Value {
 ///
 /// A rule that cannot continue returns it. The `?` operator converts an [`Error`](crate::Error) to it after recording
 /// the error in the trace.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::graph::Failed;
+/// use funcify::{Error, Graph, Value};
+///
+/// /// A part of a program that only takes matrices.
+/// fn transposed(x: Value) -> Result<Value, Failed> {
+///     Ok(x.matmul(x).checked()?.t())
+/// }
+///
+/// let error = Graph::build("f", |g| transposed(g.input("x", "f32[2,3]")).unwrap_or_else(Value::from));
+/// assert!(matches!(error, Err(Error::Type { .. })));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed(());
 

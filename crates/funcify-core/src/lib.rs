@@ -27,6 +27,7 @@ mod handle;
 mod host;
 pub mod memory;
 pub mod ops;
+mod place;
 mod progress;
 pub mod random;
 mod straight;

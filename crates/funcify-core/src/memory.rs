@@ -26,6 +26,13 @@ static BUDGET: AtomicU64 = AtomicU64::new(0);
 ///
 /// This is the value passed to [`set_memory_budget`], else `FUNCIFY_MEMORY_BUDGET`, else three quarters of the memory
 /// of the machine or of the process's control group, else 16 GiB.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::memory::memory_budget;
+///
+/// assert!(memory_budget() > 0);
+/// ```
 pub fn memory_budget() -> u64 {
     match BUDGET.load(Ordering::Relaxed) {
         0 => {
@@ -40,6 +47,14 @@ pub fn memory_budget() -> u64 {
 }
 
 /// Sets the budget of the process, in bytes; at least 1.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::memory::{memory_budget, set_memory_budget};
+///
+/// set_memory_budget(4 << 30);
+/// assert_eq!(memory_budget(), 4 << 30);
+/// ```
 pub fn set_memory_budget(bytes: u64) {
     BUDGET.store(bytes.max(1), Ordering::Relaxed);
 }
@@ -72,6 +87,7 @@ fn machine_bytes() -> Option<u64> {
 
 /// Returns the bytes of a tensor of type `ty` with `element` bytes per element, saturating. Returns `None` if a size
 /// is unbound or negative.
+#[doc(hidden)]
 pub fn bytes_of(ty: &TensorType, sizes: &Sizes, element: usize) -> Option<u64> {
     let size = |dim: &Dim| u64::try_from(dim.value(sizes).ok()?).ok();
     let dims = ty.shape.dims().iter();
@@ -79,6 +95,7 @@ pub fn bytes_of(ty: &TensorType, sizes: &Sizes, element: usize) -> Option<u64> {
 }
 
 /// Creates the error for tensors that exceed the budget. `held` is the number of bytes already in use.
+#[doc(hidden)]
 pub fn over_budget(at: &Place, what: String, needed: u64, held: u64, budget: u64) -> Error {
     Error::OverBudget { at: at.boxed(), what, needed, held, budget }
 }
@@ -124,6 +141,7 @@ impl Drop for MemoryReservation {
 }
 
 /// Returns the bytes per element while the reference evaluator creates a tensor.
+#[doc(hidden)]
 pub fn bytes_during_creation(dtype: DType) -> usize {
     dtype.size() + size_of::<crate::host::Scalar>()
 }

@@ -3,6 +3,14 @@
 use std::fmt;
 
 /// The progress of a call at the time it was stopped.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::error::Progress;
+///
+/// assert_eq!(Progress::Steps(3).to_string(), "3 steps");
+/// assert_eq!(Progress::Uncounted.count(), 0);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// The number of completed steps of a loop.

@@ -43,13 +43,48 @@ use crate::handle::{Failed, Value};
 /// ```
 pub trait Tree: Sized {
     /// Calls `visit` with the path and the value of each leaf, in a fixed order.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::tree::Path;
+    /// use funcify::{Graph, Tree};
+    ///
+    /// let mut names = Vec::new();
+    /// Graph::build("pair", |g| {
+    ///     let pair = (g.input("x", "f32[]"), [g.input("y", "f32[]")]);
+    ///     pair.visit(&Path::Root, &mut |path, _| names.push(path.name("pair")));
+    ///     pair
+    /// })?;
+    /// assert_eq!(names, ["pair_0", "pair_1_0"]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value));
 
     /// Rebuilds the structure with other leaves, taken in the order of [`visit`](Tree::visit).
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Tree, evaluate};
+    ///
+    /// let graph = Graph::build("same", |g| {
+    ///     let pair = (g.input("x", "f32[]"), g.input("y", "f32[]"));
+    ///     pair.rebuild(&mut || pair.0)
+    /// })?;
+    /// assert_eq!(evaluate(&graph, &[1f32.into(), 2f32.into()])?, [1f32.into(), 1f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self;
 }
 
 /// The path from the root of a tree to a leaf.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::tree::Path;
+///
+/// let weight = Path::Root.key("layers").index(0).key("weight").name("model");
+/// assert_eq!(weight, "model_layers_0_weight");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'a> {
     /// The whole tree.
@@ -211,6 +246,16 @@ macro_rules! tuple_trees {
 for_tuples!(tuple_trees);
 
 /// Outputs with their names, in order.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+/// use funcify::tree::Named;
+///
+/// let graph = Graph::build("named", |g| Named(vec![("double".into(), g.input("x", "f32[]") * 2.0)]))?;
+/// assert_eq!(graph.outputs()[0].name, "double");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub struct Named(pub Vec<(String, Value)>);
 
 impl Tree for Named {

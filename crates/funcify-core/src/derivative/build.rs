@@ -9,6 +9,20 @@ use crate::value::constant;
 use crate::vmap::vmap;
 
 /// The treatment of inputs that the result does not depend on.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Disconnected, Error, GradOptions, Graph, evaluate};
+///
+/// let square = Graph::build("square", |g| {
+///     g.input("unused", "f64[]");
+///     g.input("x", "f64[]").square()
+/// })?;
+/// assert!(matches!(square.grad(.., GradOptions::new()), Err(Error::Disconnected { .. })));
+/// let gradients = square.grad(.., GradOptions::new().disconnected(Disconnected::Zeros))?;
+/// assert_eq!(evaluate(&gradients, &[1f64.into(), 3f64.into()])?, [0f64.into(), 6f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Disconnected {
     /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because such a request is usually a mistake.
@@ -19,6 +33,19 @@ pub enum Disconnected {
 }
 
 /// Options of gradients.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{CheckpointPolicy, GradOptions, Graph, evaluate};
+///
+/// let both = Graph::build("both", |g| {
+///     let x = g.input("x", "f64[]");
+///     (x.square(), x.exp())
+/// })?;
+/// let gradient = both.grad("x", GradOptions::new().of("out_0").policy(CheckpointPolicy::SaveAll))?;
+/// assert_eq!(evaluate(&gradient, &[3f64.into()])?, [6f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GradOptions {
     pub(super) disconnected: Disconnected,
@@ -82,12 +109,33 @@ pub fn grad<X: Tree>(xs: X, loss: impl FnOnce(X) -> Value) -> X {
 }
 
 /// Like [`grad`], with options.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Disconnected, GradOptions, Graph, evaluate, grad_with};
+///
+/// let gradients = Graph::build("gradients", |g| {
+///     let options = GradOptions::new().disconnected(Disconnected::Zeros);
+///     grad_with(options, (g.input("x", "f64[]"), g.input("unused", "f64[]")), |(x, _)| x.square())
+/// })?;
+/// assert_eq!(evaluate(&gradients, &[3f64.into(), 1f64.into()])?, [6f64.into(), 0f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn grad_with<X: Tree>(options: GradOptions, xs: X, loss: impl FnOnce(X) -> Value) -> X {
     gradient(&Place::new("grad", Site::caller()), &options, xs, loss).1
 }
 
 /// Computes the loss and its gradient. See [`grad`].
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, value_and_grad};
+///
+/// let both = Graph::build("both", |g| value_and_grad(g.input("x", "f64[]"), |x| x.square()))?;
+/// assert_eq!(evaluate(&both, &[3f64.into()])?, [9f64.into(), 6f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn value_and_grad<X: Tree>(xs: X, loss: impl FnOnce(X) -> Value) -> (Value, X) {
     gradient(&Place::new("value_and_grad", Site::caller()), &GradOptions::new(), xs, loss)
@@ -135,6 +183,18 @@ pub fn vjp<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y, cotangents: impl FnO
 }
 
 /// Like [`vjp`], with options.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{CheckpointPolicy, GradOptions, Graph, evaluate, vjp_with};
+///
+/// let both = Graph::build("both", |g| {
+///     let options = GradOptions::new().policy(CheckpointPolicy::SaveAll);
+///     vjp_with(options, g.input("x", "f64[2]"), |x| x.square(), |y| y.ones_like())
+/// })?;
+/// assert_eq!(evaluate(&both, &[[3f64, 4.0].into()])?, [[9f64, 16.0].into(), [6f64, 8.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn vjp_with<X: Tree, Y: Tree>(
     options: GradOptions,
@@ -303,6 +363,18 @@ fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result
 
 /// Computes the Hessian-vector product: the derivative of the gradient of `loss` along `vs`. The Hessian is not
 /// formed.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, hvp};
+///
+/// let product = Graph::build("product", |g| {
+///     hvp(g.input("x", "f64[2]"), g.input("v", "f64[2]"), |x| (x * x * x).sum(..))
+/// })?;
+/// let results = evaluate(&product, &[[1f64, 2.0].into(), [10f64, 1.0].into()])?;
+/// assert_eq!(results, [[60f64, 12.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn hvp<X: Tree>(xs: X, vs: X, loss: impl FnOnce(X) -> Value) -> X {
     let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
@@ -311,6 +383,15 @@ pub fn hvp<X: Tree>(xs: X, vs: X, loss: impl FnOnce(X) -> Value) -> X {
 
 /// Computes the Jacobian of `f`, whose shape is that of the result followed by that of `x`. Uses forward mode along
 /// all axes at once.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, jacobian};
+///
+/// let squares = Graph::build("squares", |g| jacobian(g.input("x", "f64[2]"), |x| x.square()))?;
+/// assert_eq!(evaluate(&squares, &[[3f64, 4.0].into()])?, [[[6f64, 0.0], [0.0, 8.0]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
     check_float(&Place::new("jacobian", Site::caller()), "x", x);
@@ -334,6 +415,15 @@ pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
 
 /// Computes the Hessian of `loss`, a float scalar: the second derivatives with respect to each pair of elements of
 /// `x`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, hessian};
+///
+/// let cubes = Graph::build("cubes", |g| hessian(g.input("x", "f64[2]"), |x| (x * x * x).sum(..)))?;
+/// assert_eq!(evaluate(&cubes, &[[1f64, 2.0].into()])?, [[[6f64, 0.0], [0.0, 12.0]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
     let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
@@ -344,6 +434,15 @@ pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
 /// intermediate values.
 ///
 /// The results are any [`Tree`]; the closure captures its inputs.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, checkpoint, evaluate, grad};
+///
+/// let slope = Graph::build("slope", |g| grad(g.input("x", "f64[]"), |x| checkpoint(|| x.exp().exp())))?;
+/// assert_eq!(evaluate(&slope, &[0f64.into()])?, [1f64.exp().into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
     // A switch with a single branch: its reverse rule recomputes the branch.

@@ -10,6 +10,17 @@ use crate::graph::fresh_symbol;
 use crate::tree::Named;
 
 /// The inputs being differentiated: names, or `..` for all inputs of a float type.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{GradOptions, Graph};
+///
+/// let product = Graph::build("product", |g| g.input("x", "f64[]") * g.input("y", "f64[]"))?;
+/// assert_eq!(product.grad("x", GradOptions::new())?.outputs().len(), 1);
+/// assert_eq!(product.grad(["x", "y"], GradOptions::new())?.outputs().len(), 2);
+/// assert_eq!(product.grad(.., GradOptions::new())?.outputs().len(), 2);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Wrt {
     /// All inputs of a float type.
@@ -61,6 +72,16 @@ impl Graph {
     }
 
     /// Like [`grad`](Graph::grad), with the graph's outputs before the gradients.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{GradOptions, Graph, evaluate};
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f64[]").square())?;
+    /// let both = square.value_and_grad("x", GradOptions::new())?;
+    /// assert_eq!(evaluate(&both, &[3f64.into()])?, [9f64.into(), 6f64.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn value_and_grad(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         self.gradient(&Place::new("value_and_grad", Site::caller()), &wrt.into(), &options, true)
@@ -95,6 +116,17 @@ impl Graph {
     ///
     /// If the number of rows of `y` is known only after a loop has run, the axis of `ct_y` has its own symbol and
     /// must have at least as many rows; the rows beyond are ignored.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{GradOptions, Graph, evaluate};
+    ///
+    /// let squares = Graph::build("squares", |g| g.input("x", "f64[2]").square())?;
+    /// let pulled = squares.vjp("x", GradOptions::new())?;
+    /// let results = evaluate(&pulled, &[[3f64, 4.0].into(), [1f64, 10.0].into()])?;
+    /// assert_eq!(results, [[9f64, 16.0].into(), [6f64, 80.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn vjp(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         let at = Place::new("vjp", Site::caller());
@@ -118,6 +150,17 @@ impl Graph {
     /// Returns the graph of the Jacobian-vector product: it has an additional input `tan_x` for each input `x` in
     /// `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output that does not depend on
     /// these inputs has a tangent of zeros.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let squares = Graph::build("squares", |g| g.input("x", "f64[2]").square())?;
+    /// let pushed = squares.jvp("x")?;
+    /// let results = evaluate(&pushed, &[[3f64, 4.0].into(), [1f64, 10.0].into()])?;
+    /// assert_eq!(results, [[9f64, 16.0].into(), [6f64, 80.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn jvp(&self, wrt: impl Into<Wrt>) -> Result<Graph> {
         self.push(&Place::new("jvp", Site::caller()), &wrt.into())
@@ -218,6 +261,17 @@ impl Graph {
     /// Returns the graph of the Hessian of the loss: it has an output `hess_x_w` for each pair of inputs `x` and `w`
     /// in `wrt`, whose shape is that of `x` followed by that of `w`. The loss is as in [`grad`](Graph::grad); inputs
     /// that it does not depend on have zeros.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{GradOptions, Graph, evaluate};
+    ///
+    /// let product = Graph::build("product", |g| g.input("x", "f64[]").square() * g.input("y", "f64[]"))?;
+    /// let hessian = product.hessian(["x", "y"], GradOptions::new())?;
+    /// assert_eq!(hessian.outputs()[1].name, "hess_x_y");
+    /// assert_eq!(evaluate(&hessian, &[3f64.into(), 5f64.into()])?[1], 6f64.into());
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn hessian(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         let at = Place::new("hessian", Site::caller());
@@ -229,6 +283,19 @@ impl Graph {
     }
 
     /// Returns the graph reduced to the outputs with these names and the nodes they need. It has the same inputs.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// let both = Graph::build("both", |g| {
+    ///     let x = g.input("x", "f64[]");
+    ///     (x.sin(), x.cos())
+    /// })?;
+    /// let cosine = both.with_only_outputs(&["out_1"])?;
+    /// assert_eq!((cosine.nodes().len(), cosine.outputs().len()), (1, 1));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn with_only_outputs(&self, outputs: &[&str]) -> Result<Graph> {
         let at = Place::new("with_only_outputs", Site::caller());

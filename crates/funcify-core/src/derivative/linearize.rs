@@ -219,6 +219,19 @@ pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearM
 }
 
 /// Like [`linearize`], with options. Only the checkpoint policy and the choice of reverse rules have an effect.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{CheckpointPolicy, GradOptions, Graph, evaluate, linearize_with};
+///
+/// let pushed = Graph::build("pushed", |g| {
+///     let options = GradOptions::new().policy(CheckpointPolicy::Recompute);
+///     let (_, derivative) = linearize_with(options, g.input("x", "f64[]"), |x| x.square());
+///     derivative.apply(g.input("tangent", "f64[]"))
+/// })?;
+/// assert_eq!(evaluate(&pushed, &[3f64.into(), 10f64.into()])?, [60f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
     linearize_at(Place::new("linearize", Site::caller()), &options.vjp_options, xs, f)

@@ -51,6 +51,16 @@ use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, full, iota, or_failed};
 
 /// A value with its tangent, if it depends on an input that has one.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::derivative::Dual;
+/// use funcify::{Graph, evaluate};
+///
+/// let graph = Graph::build("zeros", |g| Dual::constant(g.input("x", "f64[2]")).tangent_or_zeros())?;
+/// assert_eq!(evaluate(&graph, &[[1f64, 2.0].into()])?, [[0f64, 0.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Dual {
     /// The value.
@@ -104,6 +114,45 @@ impl Dual {
 pub type Cotangents = Vec<Option<Value>>;
 
 /// The data of the forward pass that a reverse rule receives.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::derivative::{Cotangents, VjpContext};
+/// # use funcify::error::{Place, Result};
+/// # use funcify::ops::{Attributes, Custom, EvalContext, batch_elementwise};
+/// # use funcify::{Dim, GradOptions, Graph, HostTensor, Scalar, TensorType, custom_op, evaluate, vmap::Batched};
+/// use funcify::Value;
+/// use funcify::ops::{CustomOp, Failed};
+///
+/// #[derive(Clone, Copy, Debug)]
+/// struct Cube;
+/// # custom_op!(Cube, "cube", |_attributes| Ok(Cube));
+///
+/// impl CustomOp for Cube {
+///     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
+///         let (x, cotangent) = (context.operands[0], cotangents[0]);
+///         Ok(Some(context.cotangents([&|| Some(cotangent? * 3.0 * x.square())])))
+///     }
+///     // The other methods are as in the example of `CustomOp::composition`.
+/// #     fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+/// #         Ok(inputs.to_vec())
+/// #     }
+/// #     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+/// #         let x = &inputs[0];
+/// #         Ok(vec![HostTensor::from_fn(x.dtype(), x.shape(), |at| Scalar::Float(x.at(at).as_f64().powi(3)))])
+/// #     }
+/// #     fn attributes(&self) -> Attributes {
+/// #         Attributes::new()
+/// #     }
+/// #     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+/// #         batch_elementwise(Custom::new(*self), size, operands)
+/// #     }
+/// }
+/// # let cube = Graph::build("cube", |g| funcify::apply(Custom::new(Cube), &[g.input("x", "f64[]")])[0])?;
+/// # let slope = cube.grad("x", GradOptions::new())?;
+/// # assert_eq!(evaluate(&slope, &[2f64.into()])?, [12f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct VjpContext<'a> {
     /// The operands.
@@ -131,11 +180,39 @@ impl VjpContext<'_> {
 }
 
 /// Applies the forward rule of an op that passes no derivative.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::derivative::{Dual, jvp_none};
+/// use funcify::ops::Unary;
+/// use funcify::{Graph, evaluate};
+///
+/// let graph = Graph::build("floor", |g| {
+///     let x = Dual { primal: g.input("x", "f64[]"), tangent: Some(g.input("tangent", "f64[]")) };
+///     jvp_none(Unary::Floor, &[x]).map(|results| results[0].tangent_or_zeros()).ok()
+/// })?;
+/// assert_eq!(evaluate(&graph, &[2.5f64.into(), 1f64.into()])?, [0f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     jvp_with(op, operands, |_, results| vec![None; results.len()])
 }
 
 /// Applies the forward rule of an op that is jointly linear in its float operands: the op itself, on their tangents.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::derivative::{Dual, jvp_linear};
+/// use funcify::ops::Unary;
+/// use funcify::{Graph, evaluate};
+///
+/// let graph = Graph::build("negated", |g| {
+///     let x = Dual { primal: g.input("x", "f64[]"), tangent: Some(g.input("tangent", "f64[]")) };
+///     jvp_linear(Unary::Neg, &[x]).map(|results| results[0].tangent).ok()
+/// })?;
+/// assert_eq!(evaluate(&graph, &[2f64.into(), 5f64.into()])?, [(-5f64).into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let op = op.into();
     let results = emit(op.clone(), &primals(operands))?;
@@ -152,6 +229,21 @@ pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Fai
 
 /// Applies a forward rule: adds the op, and the tangents that `tangents` computes from the operands' values and the
 /// results.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::derivative::{Dual, jvp_with};
+/// use funcify::ops::Unary;
+/// use funcify::{Graph, evaluate};
+///
+/// let graph = Graph::build("exponential", |g| {
+///     let x = Dual { primal: g.input("x", "f64[]"), tangent: Some(g.input("tangent", "f64[]")) };
+///     let results = jvp_with(Unary::Exp, &[x], |_, results| vec![x.tangent.map(|tangent| tangent * results[0])]);
+///     results.map(|results| results[0].tangent).ok()
+/// })?;
+/// assert_eq!(evaluate(&graph, &[0f64.into(), 5f64.into()])?, [5f64.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn jvp_with(
     op: impl Into<Op>,
     operands: &[Dual],
@@ -169,6 +261,18 @@ pub(crate) fn primals(operands: &[Dual]) -> Vec<Value> {
 }
 
 /// Records the error that an op has no derivative.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::derivative::no_derivative;
+/// use funcify::{Error, Graph, Value};
+///
+/// let refused = Graph::build("f", |g| {
+///     let x = g.input("x", "f64[]");
+///     Value::from(no_derivative("my_op", &[x], "the operand", "it is a table", "use `stop_gradient`"))
+/// });
+/// assert!(matches!(refused, Err(Error::NoDerivative { .. })));
+/// ```
 pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str, fix: &str) -> Failed {
     fail(op, Site::Unknown, operands, |at| Error::NoDerivative {
         at: at.boxed(),

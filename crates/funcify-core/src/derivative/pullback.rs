@@ -75,6 +75,7 @@ impl Pullback {
     /// Returns the same two programs with other layouts for the residuals: `innermost` names, for each output of the
     /// forward pass, the axis that becomes its last one, if any. The graph's own outputs, the first `outputs`, keep
     /// their layout.
+    #[doc(hidden)]
     pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
             let rank = self.forward.ty(output.value).rank();

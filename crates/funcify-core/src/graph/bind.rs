@@ -5,6 +5,19 @@ use super::*;
 /// Binds each symbol in the input types to a size of the call's arguments, and checks that all sizes agree.
 ///
 /// A symbol is determined by a dimension that is linear in it once the others are known: `T` alone, `T+1`, `2*T`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::error::{Place, Site};
+/// use funcify::graph::bind_sizes;
+/// use funcify::{DType, Graph, Symbol, TensorType};
+///
+/// let graph = Graph::build("sums", |g| g.input("x", "f32[T,3]").sum(1))?;
+/// let argument = TensorType::new(DType::F32, [5, 3]);
+/// let sizes = bind_sizes(&Place::new("call", Site::caller()), &graph, &[argument])?;
+/// assert_eq!(sizes.get(&Symbol::new("T")), Some(5));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result<Sizes> {
     let inputs = graph.inputs().len();
     if arguments.len() != inputs {

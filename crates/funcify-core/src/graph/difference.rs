@@ -12,6 +12,16 @@ impl Graph {
     /// Describes the first difference between two graphs as programs, or returns `None` if they are equal. Ignores
     /// everything that the text form does not contain: the indices of values, the names of values other than the
     /// program's inputs and outputs, and the sites of ops.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Value};
+    ///
+    /// let apply = |f: fn(Value) -> Value| Graph::build("f", |g| f(g.input("x", "f32[]")));
+    /// assert!(apply(Value::exp)?.difference(&apply(Value::exp)?).is_none());
+    /// assert!(apply(Value::exp)?.difference(&apply(Value::log)?).is_some());
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn difference(&self, other: &Graph) -> Option<String> {
         same_graph(self, other, false).err()
     }

@@ -17,6 +17,7 @@ mod replay;
 mod resize;
 pub(crate) mod rules;
 mod sizes;
+#[doc(hidden)]
 pub mod tracer;
 #[doc(hidden)]
 pub mod work;
@@ -26,16 +27,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use crate::handle::{Failed, ValueId};
-pub use bind::{bind_sizes, call_error};
+pub use bind::bind_sizes;
+#[doc(hidden)]
+pub use bind::call_error;
+#[doc(hidden)]
 pub use certain::{KnownSizes, cannot_fail};
+#[doc(hidden)]
 pub use copy::{GraphCopy, ValueMap};
 pub use identity::GraphId;
+#[doc(hidden)]
 pub use inline::inline;
+#[doc(hidden)]
 pub use live::uses_any;
 pub(crate) use prune::{Keep, Need, PrunedOp};
+#[doc(hidden)]
 pub use replay::Replay;
-pub(crate) use tracer::{BodyTrace, trace_body};
-pub use tracer::{at_site, emit, emit_at, emit_value, fail, fail_value, fresh_symbol};
+pub use tracer::at_site;
+pub(crate) use tracer::{BodyTrace, emit_at, fail_value, trace_body};
+#[doc(hidden)]
+pub use tracer::{emit, emit_value, fail, fresh_symbol};
 
 use identity::Identity;
 
@@ -46,6 +56,17 @@ use crate::types::{Dim, Sizes, Symbol, TensorType};
 use crate::value::{Builder, Value, or_failed};
 
 /// Identifies a node of one graph.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+/// use funcify::graph::Source;
+///
+/// let graph = Graph::build("exponential", |g| g.input("x", "f32[]").exp())?;
+/// let Source::Node(id, _) = graph.source(graph.outputs()[0].value) else { unreachable!() };
+/// assert_eq!((id.index(), graph.node(id).place().op.as_str()), (0, "exp"));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct NodeId(u32);
 
@@ -57,6 +78,16 @@ impl NodeId {
 }
 
 /// The definition of a value.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+/// use funcify::graph::Source;
+///
+/// let graph = Graph::build("same", |g| g.input("x", "f32[]"))?;
+/// assert_eq!(graph.source(graph.outputs()[0].value), Source::Input(0));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The input with this index.
@@ -73,6 +104,19 @@ struct ValueInfo {
 }
 
 /// An op applied to values.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+/// use funcify::ops::OpRules;
+///
+/// let graph = Graph::build("exponential", |g| g.input("x", "f32[]").exp())?;
+/// let node = &graph.nodes()[0];
+/// assert_eq!(node.op.name(), "exp");
+/// assert_eq!(node.inputs[0], graph.inputs()[0].value);
+/// assert_eq!(node.outputs[0], graph.outputs()[0].value);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The op with its attributes.
@@ -93,6 +137,15 @@ impl Node {
 }
 
 /// An input of a graph.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph};
+///
+/// let graph = Graph::build("steps", |g| g.static_input("steps", DType::I64))?;
+/// assert!(graph.inputs()[0].is_static);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Its value.
@@ -102,6 +155,16 @@ pub struct Input {
 }
 
 /// An output of a graph.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+///
+/// let graph = Graph::build("pair", |g| (g.input("x", "f32[]"), g.input("y", "f32[2]")))?;
+/// assert_eq!(graph.outputs()[1].name, "out_1");
+/// assert_eq!(graph.ty(graph.outputs()[1].value).to_string(), "f32[2]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Output {
     /// Its name: the path of the leaf in the tree that the closure returned.
@@ -114,6 +177,19 @@ pub struct Output {
 ///
 /// A graph is closed: its nodes use only its own values. A value that a loop's body captures is an operand of the
 /// loop and an input of the body.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+///
+/// let graph = Graph::build("exponential", |g| g.input("x", "f32[T]").exp())?;
+/// assert_eq!((graph.name(), graph.input_name(0)), ("exponential", "x"));
+/// assert_eq!((graph.inputs().len(), graph.nodes().len(), graph.outputs().len()), (1, 1, 1));
+/// assert_eq!(graph.output_type(0).to_string(), "f32[T]");
+/// assert_eq!(graph.node_of(graph.outputs()[0].value).map(|node| node.place().op).as_deref(), Some("exp"));
+/// println!("{graph}");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Graph {
     id: Identity,
@@ -153,11 +229,21 @@ impl Graph {
     }
 
     /// Creates a graph without inputs, nodes or outputs.
+    #[doc(hidden)]
     pub fn new(name: impl Into<String>) -> Graph {
         Graph { name: name.into(), ..Graph::default() }
     }
 
     /// Returns the unique id of the graph. A clone has another one; graphs are not modified after they are built.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// let graph = Graph::build("same", |g| g.input("x", "f32[]"))?;
+    /// assert_ne!(graph.id(), graph.clone().id());
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn id(&self) -> GraphId {
         self.id.0
     }
@@ -183,6 +269,7 @@ impl Graph {
     }
 
     /// Returns the id of the node that was added last.
+    #[doc(hidden)]
     pub fn last_node(&self) -> Option<NodeId> {
         self.nodes.len().checked_sub(1).map(|index| NodeId(index as u32))
     }
@@ -236,22 +323,26 @@ impl Graph {
     }
 
     /// Pairs these values, one per output, with the names of the outputs.
+    #[doc(hidden)]
     pub fn named_outputs(&self, values: impl IntoIterator<Item = Value>) -> Vec<(String, Value)> {
         self.outputs.iter().map(|output| output.name.clone()).zip(values).collect()
     }
 
     /// Returns the types of several values.
+    #[doc(hidden)]
     pub fn types(&self, values: &[ValueId]) -> Vec<TensorType> {
         values.iter().map(|value| self.ty(*value).clone()).collect()
     }
 
     /// Returns, by index, which values the outputs depend on.
+    #[doc(hidden)]
     pub fn live_values(&self) -> Vec<bool> {
         live::Live::of(self).values
     }
 
     /// Returns, by index, which nodes the outputs depend on: through their results, or through a size that a loop
     /// binds.
+    #[doc(hidden)]
     pub fn live_nodes(&self) -> Vec<bool> {
         live::Live::of(self).nodes
     }
@@ -263,11 +354,25 @@ impl Graph {
     }
 
     /// Iterates over the nodes that the outputs depend on.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// let graph = Graph::build("dead", |g| {
+    ///     let x = g.input("x", "f32[]");
+    ///     x.exp();
+    ///     x.log()
+    /// })?;
+    /// assert_eq!((graph.nodes().len(), graph.live().count()), (2, 1));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn live(&self) -> impl DoubleEndedIterator<Item = &Node> {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
     /// Calls `visit` with every symbol in the types of values, in numbers of steps, and in the bodies of ops.
+    #[doc(hidden)]
     pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
         for info in &self.values {
             info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
@@ -287,6 +392,15 @@ impl Graph {
     }
 
     /// Verifies every invariant of the graph and of its bodies, and returns all violations.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// let graph = Graph::build("exponential", |g| g.input("x", "f32[]").exp())?;
+    /// assert!(graph.check().is_ok());
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn check(&self) -> Result<(), Vec<Error>> {
         let errors = check::check(self);
         if errors.is_empty() { Ok(()) } else { Err(errors) }
@@ -298,6 +412,14 @@ impl Graph {
     }
 
     /// Like [`check`](Graph::check), but returns only the first violation.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// Graph::build("exponential", |g| g.input("x", "f32[]").exp())?.checked()?;
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn checked(&self) -> Result<()> {
         check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
@@ -321,6 +443,7 @@ impl Graph {
     }
 
     /// Adds the lines of the graph around the failed op to a compile-time or run-time error.
+    #[doc(hidden)]
     pub fn explain(&self, error: Error) -> Error {
         let place = error.place().clone();
         error.with_excerpt(|| self.excerpt_of(&place))
@@ -344,6 +467,7 @@ impl Graph {
     }
 
     /// Adds an input.
+    #[doc(hidden)]
     pub fn push_input(&mut self, name: &str, ty: TensorType, is_static: bool) -> ValueId {
         let source = Source::Input(self.inputs.len());
         let value = self.push_value(ty, Some(name.to_string()), source);
@@ -352,6 +476,7 @@ impl Graph {
     }
 
     /// Adds a node. Fails if its type rule rejects the operands.
+    #[doc(hidden)]
     pub fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
         let place = Place::new(op.name(), site);
         sizes::check_attributes(&op, &place)?;
@@ -362,6 +487,7 @@ impl Graph {
 
     /// Adds a node whose result types are already known, for example from another graph with operands of the same
     /// types.
+    #[doc(hidden)]
     pub fn push_typed(
         &mut self,
         op: Op,
@@ -384,6 +510,7 @@ impl Graph {
     }
 
     /// Adds an output.
+    #[doc(hidden)]
     pub fn push_output(&mut self, name: &str, value: ValueId) {
         self.outputs.push(Output { name: name.to_string(), value });
     }
@@ -396,6 +523,7 @@ impl Graph {
 
     /// Builds the graph of one op on inputs of these types. `names` are the name of the graph, and the prefixes of
     /// the names of its inputs and outputs, which are followed by an index.
+    #[doc(hidden)]
     pub fn of_typed_op(names: [&str; 3], op: Op, types: Vec<TensorType>, site: Site) -> Result<Graph> {
         let [name, input, output] = names;
         let mut graph = Graph::new(name);
@@ -407,6 +535,7 @@ impl Graph {
     }
 
     /// Returns the same graph with other outputs.
+    #[doc(hidden)]
     pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }
     }
@@ -417,6 +546,7 @@ impl Graph {
     }
 
     /// Names values like the results of a node in another graph, unless they already have names.
+    #[doc(hidden)]
     pub fn keep_names(&mut self, from: &Graph, node: &Node, values: &[ValueId]) {
         for (output, value) in node.outputs.iter().zip(values) {
             if let Some(name) = from.value_name(*output).filter(|_| self.value_name(*value).is_none()) {

@@ -12,6 +12,7 @@ use super::*;
 
 impl Graph {
     /// Returns the graph with the same inputs and outputs, without dead code.
+    #[doc(hidden)]
     pub fn pruned(&self) -> Graph {
         self.pruned_without(0..0).unwrap_or_else(|| self.clone())
     }
@@ -19,6 +20,7 @@ impl Graph {
     /// Like [`pruned`](Graph::pruned), but keeps loops and switches that may fail at run time unchanged, together
     /// with their operands, so that a program that fails also fails after pruning. Returns `None` if nothing can be
     /// removed.
+    #[doc(hidden)]
     pub fn pruned_strict(&self) -> Option<Graph> {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
         let mut need = Need::of(self, true);

@@ -79,6 +79,7 @@ impl<'g, V: Clone> Replay<'g, V> {
 
 impl Graph {
     /// Creates the error for a value that no node or input defines (graph-c3).
+    #[doc(hidden)]
     pub fn undefined_value_error(&self, component: String) -> Error {
         Error::Invalid {
             at: Place::new(self.name(), Site::Unknown).boxed(),

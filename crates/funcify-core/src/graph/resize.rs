@@ -21,6 +21,7 @@ impl Graph {
 
     /// Returns the graph with every symbol that a loop binds replaced by a fresh one, so that it can be inserted
     /// among nodes whose own symbols are not known yet.
+    #[doc(hidden)]
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())
     }
@@ -34,6 +35,7 @@ impl Graph {
     }
 
     /// Returns whether a loop binds a symbol, including loops in bodies.
+    #[doc(hidden)]
     pub fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.op.binds().next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
@@ -53,6 +55,7 @@ impl Graph {
 
     /// Returns the same nodes and values with symbols replaced. A symbol that a loop binds may only be replaced by
     /// another symbol.
+    #[doc(hidden)]
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();
         for info in &mut graph.values {
@@ -66,6 +69,7 @@ impl Graph {
 impl Op {
     /// Returns the op with these symbols replaced by their sizes, and with fresh symbols for those that loops in its
     /// bodies bind.
+    #[doc(hidden)]
     pub fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();
         for symbol in self.bodies().into_iter().flat_map(|body| body.bound_symbols()) {

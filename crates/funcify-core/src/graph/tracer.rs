@@ -427,6 +427,21 @@ pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
 
 /// Runs `f` with `site` as the site of all ops that it adds. An importer of another library's programs uses it to
 /// record the line of its user instead of its own.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+/// use funcify::error::Site;
+/// use funcify::graph::at_site;
+///
+/// let line = Site::Text { line: 7, column: 1 };
+/// let imported = Graph::build("imported", |g| {
+///     let x = g.input("x", "f32[]");
+///     at_site(line, || x.exp())
+/// })?;
+/// assert_eq!(imported.nodes()[0].site, line);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
     let outer = set_site(Some(site));
     let result = f();

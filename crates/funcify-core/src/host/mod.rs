@@ -11,6 +11,14 @@ pub(crate) use elements::print_elements;
 use crate::types::{DType, Shape, TensorType, nearest_bf16, nearest_f16, round_integer_to_odd};
 
 /// One element in the type used for computation: integers as `i64`, floats as `f64`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Scalar;
+///
+/// assert_eq!((Scalar::Float(2.7).as_i64(), Scalar::Bool(true).as_f64()), (2, 1.0));
+/// assert!(Scalar::Int(-1).as_bool());
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scalar {
     /// A boolean.
@@ -70,6 +78,14 @@ impl Scalar {
 }
 
 /// A Rust type that is the element type of a tensor.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Element};
+///
+/// assert_eq!(f32::DTYPE, DType::F32);
+/// assert_eq!(f32::from_storage(&f32::into_storage(vec![1.0, 2.0])), Some([1.0, 2.0].as_slice()));
+/// ```
 pub trait Element: Copy + 'static {
     /// The element type.
     const DTYPE: DType;
@@ -82,6 +98,16 @@ pub trait Element: Copy + 'static {
 macro_rules! storage {
     ($($variant:ident, $element:ty, $dtype:ident, |$from:ident| $read:expr, |$to:ident| $write:expr;)*) => {
         /// The elements of a tensor, row-major.
+        ///
+        /// ```
+        /// # extern crate funcify_core as funcify;
+        /// use funcify::{DType, Scalar, Storage};
+        ///
+        /// let storage = Storage::from_scalars(DType::U8, [Scalar::Int(1), Scalar::Int(257)]);
+        /// assert_eq!(storage, Storage::U8(vec![1, 1]));
+        /// assert_eq!(Storage::from_le_bytes(DType::U8, &storage.to_le_bytes()), storage);
+        /// assert_eq!((storage.dtype(), storage.len(), storage.get(0)), (DType::U8, 2, Scalar::Int(1)));
+        /// ```
         #[derive(Clone, PartialEq, Debug)]
         pub enum Storage {
             $(#[doc = concat!("Elements of type `", stringify!($element), "`.")] $variant(Vec<$element>),)*
@@ -189,6 +215,17 @@ impl Bytes for bool {
 }
 
 /// A dense tensor in host memory, row-major.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{HostTensor, Scalar};
+///
+/// let x = HostTensor::from([[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// assert_eq!((x.ty().to_string().as_str(), x.shape(), x.len()), ("f32[2,3]", [2, 3].as_slice(), 6));
+/// assert_eq!((x.at(&[1, 0]), x.get(3)), (Scalar::Float(4.0), Scalar::Float(4.0)));
+/// assert_eq!(x.row(1).to_f64_vec(), [4.0, 5.0, 6.0]);
+/// assert_eq!(x.reshaped([6]).unwrap().as_slice::<f32>().unwrap()[5], 6.0);
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct HostTensor {
     shape: Vec<usize>,
@@ -217,11 +254,27 @@ impl HostTensor {
     }
 
     /// Creates a scalar.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::HostTensor;
+    ///
+    /// assert_eq!(HostTensor::scalar(2f32).shape(), [0; 0]);
+    /// assert_eq!(HostTensor::scalar(2f32), 2f32.into());
+    /// ```
     pub fn scalar<E: Element>(element: E) -> Self {
         HostTensor { shape: Vec::new(), storage: E::into_storage(vec![element]) }
     }
 
     /// Creates a tensor by calling `f` with each multi-index. Integers wrap to `dtype`, floats round.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{DType, HostTensor, Scalar};
+    ///
+    /// let sums = HostTensor::from_fn(DType::I64, &[2, 2], |index| Scalar::Int((index[0] + index[1]) as i64));
+    /// assert_eq!(sums, [[0i64, 1], [1, 2]].into());
+    /// ```
     pub fn from_fn(dtype: DType, shape: &[usize], mut f: impl FnMut(&[usize]) -> Scalar) -> Self {
         let mut elements = Vec::with_capacity(element_count(shape).unwrap_or(0));
         for_each_index(shape, |index| elements.push(f(index)));
@@ -229,6 +282,13 @@ impl HostTensor {
     }
 
     /// Creates a tensor of zeros (`false` for booleans).
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{DType, HostTensor};
+    ///
+    /// assert_eq!(HostTensor::zeros(DType::F32, &[2]), [0f32, 0.0].into());
+    /// ```
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
         HostTensor::from_fn(dtype, shape, |_| Scalar::Int(0))
     }
@@ -294,6 +354,13 @@ impl HostTensor {
     }
 
     /// Converts the elements to `dtype` by the rule of [`cast`](crate::ops::Cast).
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{DType, HostTensor};
+    ///
+    /// assert_eq!(HostTensor::from([1.7f32, -300.0]).cast(DType::U8), [1u8, 0].into());
+    /// ```
     pub fn cast(&self, dtype: DType) -> Self {
         let scalars = self.scalars().map(|scalar| scalar.cast(dtype));
         HostTensor { shape: self.shape.clone(), storage: Storage::from_scalars(dtype, scalars) }
@@ -350,6 +417,13 @@ impl fmt::Debug for HostTensor {
 }
 
 /// Returns the number of elements of a shape, or `None` if it or a stride exceeds the address space.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::element_count;
+///
+/// assert_eq!((element_count(&[2, 3]), element_count(&[usize::MAX, 2])), (Some(6), None));
+/// ```
 pub fn element_count(shape: &[usize]) -> Option<usize> {
     let product = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)))?;
     isize::try_from(product).ok()?;

@@ -44,6 +44,19 @@ use crate::vmap::{Batched, lanes_type};
 /// A rule that adds to the open trace receives only values that have not failed, and its caller checks whether any of
 /// its results has failed. A rule can therefore use the operators of [`Value`] directly. It uses `?` where it adds an
 /// op, or where it looks at an intermediate type with [`Value::checked`].
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::error::{Place, Site};
+/// use funcify::ops::{OpRules, Reduce, ReduceKind};
+/// use funcify::{DType, TensorType};
+///
+/// let sum = Reduce { kind: ReduceKind::Sum, axes: vec![0] };
+/// let operand = TensorType::new(DType::F32, ["T", "B"]);
+/// let results = sum.infer(&Place::new(sum.name(), Site::caller()), &[operand])?;
+/// assert_eq!(results[0].to_string(), "f32[B]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[enum_dispatch]
 pub trait OpRules: OpText {
     /// Returns the name in the text form. Backends register their conversions under the same name.
@@ -81,6 +94,16 @@ pub trait OpRules: OpText {
 }
 
 /// An op with its attributes.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+/// use funcify::ops::{Op, Unary};
+///
+/// let graph = Graph::build("exponential", |g| g.input("x", "f32[]").exp())?;
+/// assert!(matches!(graph.nodes()[0].op, Op::Unary(Unary::Exp)));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[enum_dispatch(OpRules, OpText)]
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each variant is documented at the type that it holds")]
@@ -129,12 +152,14 @@ pub enum Op {
 impl Op {
     /// Returns whether rewrites leave the op unchanged: a function with a derivative rule of its own, or an op of
     /// another crate.
+    #[doc(hidden)]
     pub fn is_opaque(&self) -> bool {
         matches!(self, Op::Call(_) | Op::Custom(_))
     }
 
     /// Returns whether the op only moves or creates elements, so that skipping it saves no work and it rounds
     /// nothing.
+    #[doc(hidden)]
     pub fn is_movement(&self) -> bool {
         match self.class() {
             OpClass::Movement(_) | OpClass::Creation(_) => true,
@@ -147,6 +172,15 @@ impl Op {
 /// A type that identifies one op: the struct with its attributes, or the marker type of a table's row.
 ///
 /// [`funcify!`](crate::funcify) registers conversions for it.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::ops::{Exp, Op, OpKey, Unary};
+///
+/// assert_eq!(Exp::NAME, "exp");
+/// assert!(Exp::of(&Op::from(Unary::Exp)).is_some());
+/// assert!(Exp::of(&Op::from(Unary::Log)).is_none());
+/// ```
 pub trait OpKey: Sized + 'static {
     /// The op's name.
     const NAME: &'static str;
@@ -188,6 +222,11 @@ struct_ops! {
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// Returns the names of all ops that this crate defines, sorted.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// assert!(funcify::ops::all_names().contains(&"matmul"));
+/// ```
 pub fn all_names() -> Vec<&'static str> {
     let tables = [UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, BITS_NAMES, PREDICATE_NAMES].concat();
     let mut names = [STRUCT_OPS, &tables, &["constant", "scan"], CONTROL_FLOW].concat();
@@ -196,6 +235,7 @@ pub fn all_names() -> Vec<&'static str> {
 }
 
 /// Returns the error for a dimension that has no size in a call.
+#[doc(hidden)]
 pub fn no_size(at: &Place, error: SizeError) -> Error {
     let fix = "call with sizes for which it is 0 or more";
     match error {
@@ -265,6 +305,20 @@ pub(crate) fn fail_mismatch(
 }
 
 /// Applies the batching rule of an op that works element by element: the op itself, on operands that all have lanes.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::ops::{Unary, batch_elementwise};
+/// use funcify::vmap::Batched;
+/// use funcify::{Dim, Graph};
+///
+/// let graph = Graph::build("lanes", |g| {
+///     let x = Batched::mapped(g.input("x", "f32[2,3]"));
+///     batch_elementwise(Unary::Exp, &Dim::from(2), &[x]).map(|results| results[0].value).ok()
+/// })?;
+/// assert_eq!(graph.output_type(0).to_string(), "f32[2,3]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let values: Vec<Value> = operands.iter().map(|operand| operand.materialized(size)).collect();
     emit_lanes(op, &values)

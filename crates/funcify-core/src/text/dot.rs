@@ -10,6 +10,15 @@ const ELEMENTS_WIDTH: usize = 40;
 
 /// Returns the graph in the language of Graphviz: a node for each input, op and output, labelled with the op and its
 /// attributes; an edge for each use, labelled with the type; a cluster for each body.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, to_dot};
+///
+/// let graph = Graph::build("exponential", |g| g.input("x", "f32[T]").exp())?;
+/// assert!(to_dot(&graph).starts_with("digraph \"exponential\" {"));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn to_dot(graph: &Graph) -> String {
     let mut dot = Dot { lines: vec![format!("digraph {} {{", quoted(graph.name()))] };
     dot.lines.push("  node [shape=box];".into());

@@ -138,11 +138,32 @@ use crate::graph::Graph;
 
 impl Graph {
     /// Parses a graph from its text form.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// let graph = Graph::build("double", |g| g.input("x", "f32[T]") * 2.0)?;
+    /// let parsed = Graph::parse(&graph.to_string())?;
+    /// assert!(parsed.difference(&graph).is_none());
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Graph> {
         parse::parse(text)
     }
 
     /// Reads a graph from a file in the text form. Errors name the file.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// let graph = Graph::build("double", |g| g.input("x", "f32[T]") * 2.0)?;
+    /// let path = std::env::temp_dir().join("funcify_read_example.fir");
+    /// std::fs::write(&path, graph.to_string()).unwrap();
+    /// assert!(Graph::read(&path)?.difference(&graph).is_none());
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn read(path: impl AsRef<std::path::Path>) -> Result<Graph> {
         let (path, site) = (path.as_ref(), Site::caller());

@@ -16,6 +16,13 @@ use std::sync::Arc;
 use super::{SizeError, Sizes};
 
 /// Identifies a size that is bound when a program is called.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Dim, Symbol};
+///
+/// assert_eq!(Dim::from("T").as_symbol(), Some(&Symbol::new("T")));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(Arc<str>);
 
@@ -44,6 +51,18 @@ type Monomial = Vec<Symbol>;
 const MAX_TERMS: usize = 1 << 16;
 
 /// One dimension: an integer polynomial over symbols.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Dim, Sizes, Symbol};
+///
+/// let dim = Dim::from("T") * 2 + 1;
+/// assert_eq!((dim.to_string().as_str(), dim.constant()), ("2*T+1", None));
+/// assert_eq!(dim.is_at_least(&Dim::from("T")), Some(true));
+/// let mut sizes = Sizes::new();
+/// sizes.set(&Symbol::new("T"), 5);
+/// assert_eq!(dim.value(&sizes), Ok(11));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Dim {
     /// The terms, sorted by degree, then by name; no coefficient is zero.
@@ -53,6 +72,7 @@ pub struct Dim {
 }
 
 /// A map from symbols to the dimensions that replace them.
+#[doc(hidden)]
 pub type Replacements = std::collections::BTreeMap<Symbol, Dim>;
 
 impl Dim {
@@ -80,6 +100,7 @@ impl Dim {
     }
 
     /// Returns whether this cannot be a size for any values of its symbols: it is negative or beyond range.
+    #[doc(hidden)]
     pub fn is_unusable(&self) -> bool {
         let has_negative_constant = || self.terms.last().is_some_and(|(monomial, c)| monomial.is_empty() && *c < 0);
         self.beyond_range || (has_negative_constant() && self.terms.iter().all(|(_, c)| *c <= 0))
@@ -178,6 +199,7 @@ impl Dim {
     }
 
     /// Replaces symbols by dimensions, all at once.
+    #[doc(hidden)]
     pub fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));
         if self.beyond_range || !self.terms.iter().any(concerned) {
@@ -190,6 +212,7 @@ impl Dim {
     }
 
     /// Returns the polynomial whose product with `divisor` is this one, if it exists.
+    #[doc(hidden)]
     pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
         let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;
         let mut steps = 0;
@@ -215,6 +238,7 @@ impl Dim {
     }
 
     /// Solves `self == value` for its only symbol, if it is linear in that symbol: `k+1 == 8` yields `(k, 7)`.
+    #[doc(hidden)]
     pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
         let mut constant = 0;
         let mut unknown = None;

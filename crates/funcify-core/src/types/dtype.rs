@@ -3,6 +3,15 @@
 use std::fmt;
 
 /// The type of a tensor's elements.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::DType;
+///
+/// assert_eq!((DType::BF16.name(), DType::BF16.size()), ("bf16", 2));
+/// assert_eq!(DType::from_name("u8"), Some(DType::U8));
+/// assert!(DType::BF16.is_float() && DType::U8.is_unsigned());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum DType {
     /// `true` or `false`.

@@ -29,6 +29,7 @@ pub fn nearest_bf16(number: f64) -> bf16 {
 
 /// Converts an integer to an f64 that [`nearest_f16`] and [`nearest_bf16`] round in the same way as the integer
 /// itself.
+#[doc(hidden)]
 pub fn round_integer_to_odd(integer: i64) -> f64 {
     let nearest = integer as f64;
     let toward_zero = match (nearest as i128).unsigned_abs().cmp(&i128::from(integer).unsigned_abs()) {

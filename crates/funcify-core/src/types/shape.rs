@@ -7,6 +7,16 @@ use std::sync::Arc;
 use super::{DType, Dim, SizeError, Sizes};
 
 /// A list of dimensions, outermost first. Cloning is cheap: clones share the list.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Dim, Shape};
+///
+/// let shape = Shape::from([Dim::from("T"), Dim::from(3)]);
+/// assert_eq!((shape.rank(), shape.elements().to_string().as_str()), (2, "3*T"));
+/// assert_eq!(shape.with_leading("B").without(1).to_string(), "[B,3]");
+/// assert_eq!((shape.constant(), Shape::new([2, 3]).constant()), (None, Some(vec![2, 3])));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape(Arc<[Dim]>);
 
@@ -47,6 +57,7 @@ impl Shape {
 
     /// Returns the first dimension that cannot be a size for any values of its symbols: one that is negative or
     /// beyond range.
+    #[doc(hidden)]
     pub fn first_unusable_dim(&self) -> Option<&Dim> {
         self.0.iter().find(|dim| dim.is_unusable())
     }
@@ -127,6 +138,16 @@ impl fmt::Display for Shape {
 }
 
 /// The type of a value: its element type and its shape.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, TensorType};
+///
+/// let ty = TensorType::new(DType::F32, ["T", "B"]);
+/// assert_eq!(TensorType::parse("f32[T,B]"), Ok(ty.clone()));
+/// assert_eq!(ty.row().map(|row| row.to_string()).as_deref(), Some("f32[B]"));
+/// assert_eq!(ty.stacked(3).with_dtype(DType::I64).to_string(), "i64[3,T,B]");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
     /// The element type.

@@ -5,6 +5,16 @@ use std::fmt;
 use super::{Dim, Symbol};
 
 /// A map from symbols to their sizes in a call.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Shape, Sizes, Symbol};
+///
+/// let mut sizes = Sizes::new();
+/// sizes.set(&Symbol::new("T"), 5);
+/// assert_eq!(Shape::from(["T", "B"]).substitute(&sizes).to_string(), "[5,B]");
+/// assert_eq!((sizes.get(&Symbol::new("T")), sizes.get(&Symbol::new("B"))), (Some(5), None));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Sizes {
     /// Sorted by symbol, so that equal bindings are equal values.
@@ -43,6 +53,14 @@ impl Sizes {
 }
 
 /// The reason why a dimension has no size in a call.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::types::SizeError;
+/// use funcify::{Dim, Sizes, Symbol};
+///
+/// assert_eq!(Dim::from("T").value(&Sizes::new()), Err(SizeError::Unbound(Symbol::new("T"))));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SizeError {
     /// No input's shape determines the symbol.

@@ -4,6 +4,15 @@ use super::*;
 
 impl Value {
     /// Computes `min(max(x, low), high)` elementwise. The bounds are numbers or values. NaN stays NaN.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").clamp(0.0, 1.0))?;
+    /// assert_eq!(evaluate(&graph, &[[-1f32, 0.5, 2.0].into()])?, [[0f32, 0.5, 1.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp(self, low: impl Into<Operand>, high: impl Into<Operand>) -> Value {
         self.maximum(low).minimum(high)
@@ -11,24 +20,60 @@ impl Value {
 
     /// Computes the larger of x and 0. Its derivative at 0 is 0, as in JAX, whereas that of
     /// [`maximum`](Value::maximum) is 1/2.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").relu())?;
+    /// assert_eq!(evaluate(&graph, &[[-1f32, 2.0].into()])?, [[0f32, 2.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn relu(self) -> Value {
         select(self.le(0), 0, self)
     }
 
     /// Computes x times the probability that a standard normal variable is below x: x * (1 + erf(x / sqrt(2))) / 2.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").gelu())?;
+    /// assert_eq!(evaluate(&graph, &[[0f32, 100.0].into()])?, [[0f32, 100.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn gelu(self) -> Value {
         0.5 * self * (1.0 + (self * std::f64::consts::FRAC_1_SQRT_2).erf())
     }
 
     /// Computes x * sigmoid(x), also called swish; NaN at -inf.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").silu())?;
+    /// assert_eq!(evaluate(&graph, &[[0f32, 100.0].into()])?, [[0f32, 100.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn silu(self) -> Value {
         self * self.sigmoid()
     }
 
     /// Computes log(1 + exp(x)) without overflow.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").softplus())?;
+    /// assert_eq!(evaluate(&graph, &[[-1000f32, 1000.0].into()])?, [[0f32, 1000.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn softplus(self) -> Value {
         // Each choice is the whole function, not one side of a kink, so that derivatives of every order are correct
@@ -38,12 +83,30 @@ impl Value {
     }
 
     /// Computes log(sigmoid(x)) without overflow.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").log_sigmoid())?;
+    /// assert_eq!(evaluate(&graph, &[[-1000f32, 1000.0].into()])?, [[-1000f32, 0.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn log_sigmoid(self) -> Value {
         -(-self).softplus()
     }
 
     /// Computes log(exp(x) + exp(y)) elementwise without overflow; NaN if either is NaN.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").logaddexp(0.0))?;
+    /// assert_eq!(evaluate(&graph, &[[-1000f32, 1000.0].into()])?, [[0f32, 1000.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn logaddexp(self, right: impl Into<Operand>) -> Value {
         let (x, y) = Operand::pair("logaddexp", self.into(), right.into());
@@ -57,6 +120,15 @@ impl Value {
 
     /// Computes sqrt(x * x + y * y) without overflow of the squares; NaN if either is NaN. Its derivatives at (0, 0)
     /// are 0.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[]").hypot(g.input("y", "f32[]")))?;
+    /// assert_eq!(evaluate(&graph, &[3e30f32.into(), 4e30f32.into()])?, [5e30f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn hypot(self, right: Value) -> Value {
         // The length cancels, so derivatives can treat it as a constant.

@@ -8,6 +8,17 @@ use crate::graph::{emit_at, fresh_symbol};
 use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 
 /// The argument of the closure of [`Graph::build`](crate::Graph::build), which declares the inputs.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph};
+///
+/// let graph = Graph::build("steps", |g| {
+///     (g.input("xs", "f32[T,3]"), g.static_input("steps", DType::I64))
+/// })?;
+/// assert_eq!((graph.input_name(0), graph.input_type(1).to_string().as_str()), ("xs", "i64[]"));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub struct Builder {
     /// The home of the graph that is being traced.
     pub(crate) home: u64,
@@ -61,6 +72,17 @@ fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
 }
 
 /// A type or text that can declare the type of an input.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, TensorType};
+///
+/// let graph = Graph::build("pair", |g| {
+///     (g.input("x", "f32[T]"), g.input("y", TensorType::new(DType::F32, ["T"])))
+/// })?;
+/// assert_eq!(graph.input_type(0), graph.input_type(1));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait IntoType {
     /// Returns the type, or a description of the expected text.
     fn into_type(self) -> Result<TensorType, String>;
@@ -96,6 +118,15 @@ impl IntoType for &str {
 }
 
 /// Adds a constant tensor to the program.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, constant, evaluate};
+///
+/// let graph = Graph::build("shifted", |g| g.input("x", "f32[2]") + constant([10f32, 20.0]))?;
+/// assert_eq!(evaluate(&graph, &[[1f32, 2.0].into()])?, [[11f32, 22.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn constant(value: impl Into<HostTensor>) -> Value {
     let value = Arc::new(value.into());
@@ -103,6 +134,15 @@ pub fn constant(value: impl Into<HostTensor>) -> Value {
 }
 
 /// Creates a tensor filled with one value: `full([3], DType::F32, 0.0)`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, full};
+///
+/// let graph = Graph::build("halves", |_| full([2], DType::F32, 0.5))?;
+/// assert_eq!(evaluate(&graph, &[])?, [[0.5f32, 0.5].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
     if !super::operand::is_in_range(value, dtype) {
@@ -115,12 +155,33 @@ pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
 }
 
 /// Creates the vector 0, 1, .. with `size` elements.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, iota};
+///
+/// let graph = Graph::build("positions", |_| iota(3, DType::I64))?;
+/// assert_eq!(evaluate(&graph, &[])?, [[0i64, 1, 2].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn iota(size: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Iota { size: size.into(), dtype }, &[], Site::caller())
 }
 
 /// Returns a dimension as a scalar that the program can compute with.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, size};
+///
+/// let mean = Graph::build("mean", |g| {
+///     let x = g.input("x", "f32[T]");
+///     x.sum(0) / size("T", DType::F32)
+/// })?;
+/// assert_eq!(evaluate(&mean, &[[1f32, 2.0, 6.0].into()])?, [3f32.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Size { dim: dim.into(), dtype }, &[], Site::caller())
@@ -164,6 +225,18 @@ pub fn bind_size(number: Value) -> Dim {
 
 /// Selects elementwise: `left` where `predicate` is `true`, else `right`. Shapes are broadcast to a common one. One
 /// of the two may be a number.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, select};
+///
+/// let graph = Graph::build("positive", |g| {
+///     let x = g.input("x", "f32[2]");
+///     select(x.gt(0.0), x, 0.0)
+/// })?;
+/// assert_eq!(evaluate(&graph, &[[-1f32, 2.0].into()])?, [[0f32, 2.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Operand>) -> Value {
     let (left, right) = Operand::pair("select", left.into(), right.into());
@@ -178,6 +251,15 @@ pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Opera
 }
 
 /// Concatenates tensors along an axis, which may be negative to count from the end.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, concat, evaluate};
+///
+/// let graph = Graph::build("both", |g| concat(&[g.input("x", "f32[S]"), g.input("y", "f32[T]")], 0))?;
+/// assert_eq!(evaluate(&graph, &[[1f32].into(), [2f32, 3.0].into()])?, [[1f32, 2.0, 3.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn concat(parts: &[Value], axis: i64) -> Value {
     let rank = parts.first().map_or(0, |part| part.rank());
@@ -187,7 +269,17 @@ pub fn concat(parts: &[Value], axis: i64) -> Value {
     emit_value(Concat { axis }, parts, Site::caller())
 }
 
-/// Stacks tensors of the same type along a new axis.
+/// Stacks tensors of one type along a new axis.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, stack};
+///
+/// let graph = Graph::build("rows", |g| stack(&[g.input("x", "f32[2]"), g.input("y", "f32[2]")], 0))?;
+/// let results = evaluate(&graph, &[[1f32, 2.0].into(), [3f32, 4.0].into()])?;
+/// assert_eq!(results, [[[1f32, 2.0], [3.0, 4.0]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn stack(parts: &[Value], axis: i64) -> Value {
     let mut rows = Vec::with_capacity(parts.len());
@@ -198,6 +290,16 @@ pub fn stack(parts: &[Value], axis: i64) -> Value {
 }
 
 /// Adds an op with explicit operands, such as an op from another crate.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::ops::Reverse;
+/// use funcify::{Graph, apply, evaluate};
+///
+/// let graph = Graph::build("reversed", |g| apply(Reverse { axis: 0 }, &[g.input("x", "f32[2]")])[0])?;
+/// assert_eq!(evaluate(&graph, &[[1f32, 2.0].into()])?, [[2f32, 1.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn apply(op: impl Into<Op>, operands: &[Value]) -> Vec<Value> {
     or_failed(emit_at(op, operands, Site::caller()), 1)

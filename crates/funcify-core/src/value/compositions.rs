@@ -4,6 +4,15 @@ use super::*;
 
 /// Creates a boolean matrix that is `true` on and below a diagonal: at row `i` and column `j` where `j <= i +
 /// diagonal`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, tri_mask};
+///
+/// let graph = Graph::build("causal", |_| tri_mask(2, 3, 0))?;
+/// assert_eq!(evaluate(&graph, &[])?, [[[true, false, false], [true, true, false]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn tri_mask(rows: impl Into<Dim>, columns: impl Into<Dim>, diagonal: i64) -> Value {
     let rows = iota(rows, DType::I64).unsqueeze(1) + diagonal;
@@ -11,6 +20,15 @@ pub fn tri_mask(rows: impl Into<Dim>, columns: impl Into<Dim>, diagonal: i64) ->
 }
 
 /// Creates the identity matrix.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, eye};
+///
+/// let graph = Graph::build("identity", |_| eye(2, DType::F32))?;
+/// assert_eq!(evaluate(&graph, &[])?, [[[1f32, 0.0], [0.0, 1.0]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn eye(size: impl Into<Dim>, dtype: DType) -> Value {
     let positions = iota(size, DType::I64);
@@ -20,6 +38,15 @@ pub fn eye(size: impl Into<Dim>, dtype: DType) -> Value {
 impl Value {
     /// Computes log(sum(exp(x))) along an axis, which is removed, without overflow. As in JAX, the result is -inf
     /// where all elements are -inf, inf where some are inf, and NaN where some are NaN.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").logsumexp(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1000f32, 0.0].into()])?, [1000f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn logsumexp(self, axis: i64) -> Value {
         let largest = self.max(axis).stop_gradient();
@@ -31,6 +58,15 @@ impl Value {
 
     /// Computes exp(x) / sum(exp(x)) along an axis without overflow. As in JAX, a row of only -inf yields NaN, and so
     /// does a row with inf.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").softmax(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1000f32, 1000.0].into()])?, [[0.5f32, 0.5].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmax(self, axis: i64) -> Value {
         let weights = (self - self.max(axis).stop_gradient().unsqueeze(axis)).exp();
@@ -39,6 +75,15 @@ impl Value {
 
     /// Computes log(softmax(x)) along an axis without overflow, accurate even if all elements are large. As in JAX, a
     /// row of only -inf yields NaN, and so does a row with inf.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").log_softmax(0))?;
+    /// assert_eq!(evaluate(&graph, &[[0f32, 1000.0].into()])?, [[-1000f32, 0.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn log_softmax(self, axis: i64) -> Value {
         let shifted = self - self.max(axis).stop_gradient().unsqueeze(axis);
@@ -46,6 +91,15 @@ impl Value {
     }
 
     /// Computes the Euclidean norm, sqrt(sum(x^2)), along some axes, which are removed.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").norm(..))?;
+    /// assert_eq!(evaluate(&graph, &[[3f32, 4.0].into()])?, [5f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn norm(self, axes: impl Into<Axes>) -> Value {
         self.square().sum(axes).sqrt()
@@ -53,6 +107,15 @@ impl Value {
 
     /// Computes the variance along some axes, which are removed: the mean squared distance from the mean (NumPy's,
     /// with `ddof` 0). The variance of no elements is NaN.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").var(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 3.0].into()])?, [1f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn var(self, axes: impl Into<Axes>) -> Value {
         let axes = axes.into();
@@ -67,6 +130,15 @@ impl Value {
     }
 
     /// Computes the standard deviation along some axes, which are removed: the square root of [`var`](Value::var).
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").std(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 5.0].into()])?, [2f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn std(self, axes: impl Into<Axes>) -> Value {
         self.var(axes).sqrt()
@@ -74,6 +146,15 @@ impl Value {
 
     /// Sets the elements above a diagonal to zero, in the matrices of the last two axes (0 is the main diagonal, 1
     /// the next above).
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2,2]").tril(0))?;
+    /// assert_eq!(evaluate(&graph, &[[[1f32, 2.0], [3.0, 4.0]].into()])?, [[[1f32, 0.0], [3.0, 4.0]].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn tril(self, diagonal: i64) -> Value {
         match self.matrix("tril") {
@@ -84,6 +165,15 @@ impl Value {
 
     /// Sets the elements below a diagonal to zero, in the matrices of the last two axes (0 is the main diagonal, 1
     /// the next above).
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2,2]").triu(0))?;
+    /// assert_eq!(evaluate(&graph, &[[[1f32, 2.0], [3.0, 4.0]].into()])?, [[[1f32, 2.0], [0.0, 4.0]].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn triu(self, diagonal: i64) -> Value {
         match self.matrix("triu") {
@@ -93,6 +183,15 @@ impl Value {
     }
 
     /// Extracts the diagonals of the square matrices of the last two axes: `[.., n, n]` becomes `[.., n]`.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2,2]").diagonal())?;
+    /// assert_eq!(evaluate(&graph, &[[[1f32, 2.0], [3.0, 4.0]].into()])?, [[1f32, 4.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagonal(self) -> Value {
         let Some([rows, columns]) = self.matrix("diagonal") else {

@@ -9,6 +9,16 @@ use crate::ops::{Binary, Polygamma, Unary};
 impl Value {
     /// Computes the derivative of `digamma` of order `order`, up to 100: order 1 is the trigamma function, order 0
     /// digamma itself.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let trigamma = Graph::build("trigamma", |g| g.input("x", "f64[]").polygamma(1))?;
+    /// let expected = std::f64::consts::PI.powi(2) / 6.0;
+    /// assert!((evaluate(&trigamma, &[1f64.into()])?[0].to_f64_vec()[0] - expected).abs() < 1e-12);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn polygamma(self, order: usize) -> Value {
         if order == 0 { self.digamma() } else { self.emit(Polygamma { order }) }
@@ -27,16 +37,70 @@ macro_rules! reduce_methods {
 
 reduce_methods! {
     /// Sums along some axes, which are removed: `x.sum(0)`, `x.sum([0, -1])`, `x.sum(..)`.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2,2]").sum(1))?;
+    /// assert_eq!(evaluate(&graph, &[[[1f32, 2.0], [3.0, 4.0]].into()])?, [[3f32, 7.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     sum => Sum;
     /// Multiplies along some axes, which are removed.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").prod(..))?;
+    /// assert_eq!(evaluate(&graph, &[[2f32, 3.0, 4.0].into()])?, [24f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     prod => Prod;
     /// Returns the largest elements along some axes, which are removed. NaN propagates.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").max(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 3.0, 2.0].into()])?, [3f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     max => Max;
     /// Returns the smallest elements along some axes, which are removed. NaN propagates.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").min(0))?;
+    /// assert_eq!(evaluate(&graph, &[[2f32, 1.0, 3.0].into()])?, [1f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     min => Min;
     /// Returns whether any boolean is `true` along some axes, which are removed.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "bool[2]").any(0))?;
+    /// assert_eq!(evaluate(&graph, &[[false, true].into()])?, [true.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     any => Any;
     /// Returns whether all booleans are `true` along some axes, which are removed.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "bool[2]").all(0))?;
+    /// assert_eq!(evaluate(&graph, &[[false, true].into()])?, [false.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     all => All;
 }
 

@@ -28,6 +28,15 @@ impl Value {
     /// Returns whether the sign bit is set, as booleans of the same shape; this includes -0 and negative NaN. Numbers
     /// of every type are accepted; integers are negative below 0. No derivative passes through it. Corresponds to
     /// JAX's `jnp.signbit`.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").signbit())?;
+    /// assert_eq!(evaluate(&graph, &[[-1f32, -0.0, 2.0].into()])?, [[true, true, false].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn signbit(self) -> Value {
         if !self.dtype().is_float() || self.is_failed() {
@@ -42,6 +51,15 @@ impl Value {
     /// Corresponds to JAX's `jnp.nextafter`; as there, it has no derivative and reports
     /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define one with [`custom_jvp`](crate::custom_jvp), or
     /// exclude it with [`stop_gradient`](Value::stop_gradient).
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[]").nextafter(2.0))?;
+    /// assert_eq!(evaluate(&graph, &[1f32.into()])?, [(1.0 + f32::EPSILON).into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn nextafter(self, right: impl Into<Operand>) -> Value {
         Operand::elementwise(NextAfter, self.into(), right.into())
@@ -87,6 +105,15 @@ impl Value {
     /// large. `x` must be floats; the exponent is an integer, or integers of any type whose shape broadcasts with
     /// that of x. Linear in x; no derivative passes through the exponents. Corresponds to C's `ldexp` and to JAX's
     /// `jnp.ldexp`, whose power of 2 may itself overflow.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").ldexp(3))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, -0.5].into()])?, [[8f32, -4.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn ldexp(self, exponent: impl Into<Operand>) -> Value {
         let dtype = self.dtype();

@@ -88,6 +88,15 @@ impl Value {
     }
 
     /// Names the value. The text form shows the name.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::Graph;
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[]").exp().named("rate"))?;
+    /// assert!(graph.to_string().contains("%rate"));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn named(self, name: &str) -> Self {
         tracer::set_name(self, name, Site::caller());
@@ -95,12 +104,30 @@ impl Value {
     }
 
     /// Adds an op with one operand and one result, with the caller's line as its site.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, ops::Reverse, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").emit(Reverse { axis: 0 }))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0].into()])?, [[2f32, 1.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn emit(self, op: impl Into<Op>) -> Value {
         emit_value(op, &[self], Site::caller())
     }
 
     /// Converts elementwise to another dtype; returns the value itself if it already has that dtype.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{DType, Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").cast(DType::I64))?;
+    /// assert_eq!(evaluate(&graph, &[[1.7f32, -1.7].into()])?, [[1i64, -1].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn cast(self, dtype: DType) -> Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Cast { dtype }) }
@@ -119,14 +146,33 @@ impl Value {
     }
 
     /// Returns a tensor of its type filled with `number`, converted to its dtype.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").full_like(0.5))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0].into()])?, [[0.5f32, 0.5].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn full_like(self, number: f64) -> Value {
         full(self.shape(), self.dtype(), number)
     }
 
     /// Multiplies matrices like NumPy's `@`: batched over leading axes, which are broadcast. A vector on the left is
-    /// treated as a row, on the right as a column, and that axis is removed from the result. Both have the same
-    /// dtype; integers wrap.
+    /// treated as a row, on the right as a column, and that axis is removed from the result. Both have one dtype;
+    /// integers wrap.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("product", |g| g.input("w", "f32[2,2]").matmul(g.input("x", "f32[2]")))?;
+    /// let results = evaluate(&graph, &[[[1f32, 2.0], [3.0, 4.0]].into(), [1f32, 10.0].into()])?;
+    /// assert_eq!(results, [[21f32, 43.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn matmul(self, right: Value) -> Value {
         if self.is_failed() || right.is_failed() {
@@ -155,6 +201,15 @@ impl Value {
     }
 
     /// Computes the mean along some axes, which are removed. The mean of no elements is NaN.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").mean(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 6.0].into()])?, [3f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn mean(self, axes: impl Into<Axes>) -> Value {
         let axes = axes.into();
@@ -167,12 +222,30 @@ impl Value {
     }
 
     /// Returns the position (i64) of the largest element along an axis, which is removed.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").argmax(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 3.0, 2.0].into()])?, [1i64.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn argmax(self, axis: i64) -> Value {
         self.with_axis("argmax", axis, |axis| ArgMax { axis })
     }
 
     /// Broadcasts to a larger shape by NumPy's rule; returns the value itself if it already has that shape.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[2]").broadcast_to([2, 2]))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0].into()])?, [[[1f32, 2.0], [1.0, 2.0]].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn broadcast_to(self, shape: impl Into<Shape>) -> Value {
         let shape = shape.into();
@@ -180,18 +253,41 @@ impl Value {
     }
 
     /// Returns the same elements with another shape.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[4]").reshape([2, 2]))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0, 4.0].into()])?, [[[1f32, 2.0], [3.0, 4.0]].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn reshape(self, shape: impl Into<Shape>) -> Value {
         self.emit(Reshape { shape: shape.into() })
     }
 
     /// Permutes the axes: axis `i` of the result is axis `axes[i]`.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// let graph = funcify::Graph::build("f", |g| g.input("x", "f32[A,B,C]").transpose([2, 0, 1]))?;
+    /// assert_eq!(graph.output_type(0).to_string(), "f32[C,A,B]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn transpose(self, axes: impl Into<Vec<usize>>) -> Value {
         self.emit(Transpose { axes: axes.into() })
     }
 
     /// Exchanges the last two axes.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// let graph = funcify::Graph::build("f", |g| g.input("x", "f32[A,B,C]").t())?;
+    /// assert_eq!(graph.output_type(0).to_string(), "f32[A,C,B]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn t(self) -> Value {
         let rank = self.rank();
@@ -203,6 +299,13 @@ impl Value {
     }
 
     /// Moves one axis to another position; the other axes keep their order.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// let graph = funcify::Graph::build("f", |g| g.input("x", "f32[A,B,C]").move_axis(0, -1))?;
+    /// assert_eq!(graph.output_type(0).to_string(), "f32[B,C,A]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn move_axis(self, from: i64, to: i64) -> Value {
         let rank = self.rank();
@@ -219,6 +322,13 @@ impl Value {
     }
 
     /// Inserts a new axis of size one.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// let graph = funcify::Graph::build("f", |g| g.input("x", "f32[A]").unsqueeze(0))?;
+    /// assert_eq!(graph.output_type(0).to_string(), "f32[1,A]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn unsqueeze(self, axis: i64) -> Value {
         let shape = self.shape();
@@ -229,6 +339,13 @@ impl Value {
     }
 
     /// Removes an axis of size one.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// let graph = funcify::Graph::build("f", |g| g.input("x", "f32[A,1]").squeeze(-1))?;
+    /// assert_eq!(graph.output_type(0).to_string(), "f32[A]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn squeeze(self, axis: i64) -> Value {
         self.with_axis("squeeze", axis, |axis| Reshape { shape: self.shape().without(axis) })
@@ -236,12 +353,30 @@ impl Value {
 
     /// Returns a range of an axis: `x.slice(0, 1..)`, `x.slice(-1, ..3)`, `x.slice(0, 2..x.dim(0) - 1)`. Negative
     /// numbers count from the end.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").slice(0, 1..))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [[2f32, 3.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn slice(self, axis: i64, range: impl SliceRange) -> Value {
         self.slice_step(axis, range, 1)
     }
 
     /// Returns every `step`-th element of a range of an axis.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").slice_step(0, .., 2))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [[1f32, 3.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn slice_step(self, axis: i64, range: impl SliceRange, step: usize) -> Value {
         self.with_axis("slice", axis, |axis| {
@@ -251,6 +386,18 @@ impl Value {
     }
 
     /// Splits an axis into its slices; the axis must have size `N`.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("difference", |g| {
+    ///     let [x, y] = g.input("pair", "f32[2]").unstack(0);
+    ///     x - y
+    /// })?;
+    /// assert_eq!(evaluate(&graph, &[[5f32, 2.0].into()])?, [3f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn unstack<const N: usize>(self, axis: i64) -> [Value; N] {
         let size = self.dim(axis);
@@ -268,6 +415,15 @@ impl Value {
     }
 
     /// Returns the slice of an axis at a fixed position, negative to count from the end; the axis is removed.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").index(0, -1))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [3f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn index(self, axis: i64, position: i64) -> Value {
         let slice = self.with_axis("index", axis, |axis| {
@@ -278,12 +434,30 @@ impl Value {
     }
 
     /// Reverses an axis.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").reverse(0))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [[3f32, 2.0, 1.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn reverse(self, axis: i64) -> Value {
         self.with_axis("reverse", axis, |axis| Reverse { axis })
     }
 
     /// Pads an axis with `number`, before and after its elements.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").pad(0, 1, 2, 0.0))?;
+    /// assert_eq!(evaluate(&graph, &[[5f32].into()])?, [[0f32, 5.0, 0.0, 0.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn pad(self, axis: i64, low: impl Into<Dim>, high: impl Into<Dim>, number: f64) -> Value {
         let value = constant(HostTensor::scalar(number).cast(self.dtype()));
@@ -292,6 +466,15 @@ impl Value {
     }
 
     /// Returns `size` elements of an axis from a computed start, which is clamped to the axis.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").dynamic_slice(0, g.input("at", "i64[]"), 2))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into(), 1i64.into()])?, [[2f32, 3.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn dynamic_slice(self, axis: i64, start: Value, size: impl Into<Dim>) -> Value {
         let size = size.into();
@@ -299,12 +482,32 @@ impl Value {
     }
 
     /// Returns the slice of an axis at a computed position, which is clamped to the axis; the axis is removed.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").dynamic_index(0, g.input("at", "i64[]")))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into(), 1i64.into()])?, [2f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn dynamic_index(self, axis: i64, position: Value) -> Value {
         self.dynamic_slice(axis, position, 1).squeeze(axis)
     }
 
     /// Replaces a part of an axis from a computed start, which is clamped to the axis.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, constant, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| {
+    ///     g.input("x", "f32[3]").dynamic_update(0, constant([9f32]), g.input("at", "i64[]"))
+    /// })?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into(), 1i64.into()])?, [[1f32, 9.0, 3.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn dynamic_update(self, axis: i64, part: Value, start: Value) -> Value {
         self.with_axis_and("dynamic_update", axis, &[part, start], |axis| DynamicUpdate { axis })
@@ -312,12 +515,30 @@ impl Value {
 
     /// Takes whole slices of an axis at integer indices, which are clamped to the axis; the axes of the indices
     /// replace the axis.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").take(0, g.input("at", "i64[N]")))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into(), [2i64, 0].into()])?, [[3f32, 1.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn take(self, axis: i64, indices: Value) -> Value {
         self.with_axis_and("take", axis, &[indices], |axis| Take { axis })
     }
 
     /// Gathers one element per index along an axis; the indices have the shape of the value except along that axis.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[T]").gather(0, g.input("at", "i64[T]")))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into(), [2i64, 0, 0].into()])?, [[3f32, 1.0, 1.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn gather(self, axis: i64, indices: Value) -> Value {
         self.with_axis_and("gather", axis, &[indices], |axis| Gather { axis })
@@ -325,6 +546,18 @@ impl Value {
 
     /// Scatters updates along an axis: each replaces one element or is combined with it. Indices out of range are
     /// skipped.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, constant, evaluate, ops::ScatterMode};
+    ///
+    /// let graph = Graph::build("counts", |g| {
+    ///     let x = g.input("x", "i64[3]");
+    ///     x.scatter(0, constant([2i64, 0, 2]), x.ones_like(), ScatterMode::Add)
+    /// })?;
+    /// assert_eq!(evaluate(&graph, &[[0i64; 3].into()])?, [[1i64, 0, 2].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter(self, axis: i64, indices: Value, updates: Value, mode: ScatterMode) -> Value {
         self.with_axis_and("scatter", axis, &[indices, updates], |axis| Scatter { axis, mode })

@@ -6,6 +6,19 @@ use super::*;
 use crate::ops::OpRules;
 
 /// A range of positions along an axis; negative numbers count from the end.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate};
+///
+/// let graph = Graph::build("parts", |g| {
+///     let x = g.input("x", "f32[T]");
+///     (x.slice(0, 1..3), x.slice(0, ..-1), x.slice(0, x.dim(0) - 1..))
+/// })?;
+/// let parts = evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?;
+/// assert_eq!(parts, [[2f32, 3.0].into(), [1f32, 2.0].into(), [3f32].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait SliceRange {
     /// Returns the start and the end of the range, for an axis of this size.
     fn bounds(self, size: &Dim) -> (Dim, Dim);
@@ -41,6 +54,19 @@ impl SliceRange for RangeFull {
 }
 
 /// The axes of a reduction: one, several, or all (`..`). Negative axes count from the end.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+///
+/// let graph = Graph::build("sums", |g| {
+///     let x = g.input("x", "f32[A,B,C]");
+///     (x.sum(-1), x.sum([0, 2]), x.sum(..))
+/// })?;
+/// let types = [0, 1, 2].map(|output| graph.output_type(output).to_string());
+/// assert_eq!(types, ["f32[A,B]", "f32[B]", "f32[]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Axes {
     /// All axes.
@@ -89,6 +115,18 @@ impl<const N: usize> From<[i64; N]> for Axes {
 }
 
 /// An operand of an elementwise op: a value, or a number that takes the dtype of the other operand.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate};
+///
+/// let graph = Graph::build("f", |g| {
+///     let x = g.input("x", "f32[2]");
+///     x.maximum(x * 2).maximum(0.5)
+/// })?;
+/// assert_eq!(evaluate(&graph, &[[-1f32, 2.0].into()])?, [[0.5f32, 4.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Operand {
     /// A value.

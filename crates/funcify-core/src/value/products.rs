@@ -93,8 +93,18 @@ impl Arranged {
 /// Computes a sum of products written with one letter per axis, like NumPy's `einsum("bij,bjk->bik", &[x, y])`.
 ///
 /// The operands are multiplied from left to right; each product is summed over the letters that neither later
-/// operands nor the result contain. All have the same dtype; integers wrap. A letter occurs at most once in an
-/// operand, its sizes must be equal (1 is not broadcast), and the result must be explicit.
+/// operands nor the result contain. All have one dtype; integers wrap. A letter occurs at most once in an operand,
+/// its sizes must be equal (1 is not broadcast), and the result must be explicit.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, einsum, evaluate};
+///
+/// let graph = Graph::build("outer", |g| einsum("i,j->ij", &[g.input("x", "f32[2]"), g.input("y", "f32[2]")]))?;
+/// let results = evaluate(&graph, &[[1f32, 2.0].into(), [3f32, 4.0].into()])?;
+/// assert_eq!(results, [[[3f32, 4.0], [6.0, 8.0]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if operands.iter().any(|operand| operand.is_failed()) {

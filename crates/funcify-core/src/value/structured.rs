@@ -7,18 +7,46 @@ use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 impl Value {
     /// Computes the running reduction along an axis: element `i` combines those up to and including `i`, or, in
     /// reverse, those from `i` on.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::ops::ReduceKind;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").cumulative(ReduceKind::Sum, 0, false))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [[1f32, 3.0, 6.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumulative(self, kind: ReduceKind, axis: i64, reverse: bool) -> Value {
         self.with_axis("cumulative", axis, |axis| Cumulative { kind, axis, reverse })
     }
 
     /// Computes the running sum along an axis; integers wrap. `reverse` starts from the end.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").cumsum(0, true))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [[6f32, 5.0, 3.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumsum(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Sum, axis, reverse)
     }
 
     /// Computes the running product along an axis; integers wrap. `reverse` starts from the end.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").cumprod(0, false))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 2.0, 3.0].into()])?, [[1f32, 2.0, 6.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumprod(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Prod, axis, reverse)
@@ -26,6 +54,15 @@ impl Value {
 
     /// Computes the running maximum along an axis. NaN propagates to all later elements. `reverse` starts from the
     /// end.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").cummax(0, false))?;
+    /// assert_eq!(evaluate(&graph, &[[1f32, 3.0, 2.0].into()])?, [[1f32, 3.0, 3.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummax(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Max, axis, reverse)
@@ -33,6 +70,15 @@ impl Value {
 
     /// Computes the running minimum along an axis. NaN propagates to all later elements. `reverse` starts from the
     /// end.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").cummin(0, false))?;
+    /// assert_eq!(evaluate(&graph, &[[2f32, 1.0, 3.0].into()])?, [[2f32, 1.0, 1.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummin(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Min, axis, reverse)
@@ -40,6 +86,15 @@ impl Value {
 
     /// Sorts along an axis, and returns the sorted elements and their original positions (i64). Stable; NaN sorts as
     /// the greatest number.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").sort(0, false))?;
+    /// assert_eq!(evaluate(&graph, &[[2f32, 3.0, 1.0].into()])?, [[1f32, 2.0, 3.0].into(), [2i64, 0, 1].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn sort(self, axis: i64, descending: bool) -> (Value, Value) {
         match normal_axis("sort", axis, self.rank(), &[self]) {
@@ -53,6 +108,15 @@ impl Value {
 
     /// Returns the positions (i64) that sort an axis: `x.take_along(axis, x.argsort(axis, false))` is sorted. The
     /// positions can also put other values in the order of `x`. Stable; NaN sorts as the greatest number.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").argsort(0, true))?;
+    /// assert_eq!(evaluate(&graph, &[[2f32, 3.0, 1.0].into()])?, [[1i64, 0, 2].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn argsort(self, axis: i64, descending: bool) -> Value {
         self.sort(axis, descending).1
@@ -60,6 +124,15 @@ impl Value {
 
     /// Returns the `k` greatest elements along an axis, in descending order, and their positions (i64). NaN is the
     /// greatest number; equal elements keep their order.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").top_k(0, 2))?;
+    /// assert_eq!(evaluate(&graph, &[[2f32, 3.0, 1.0].into()])?, [[3f32, 2.0].into(), [1i64, 0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn top_k(self, axis: i64, k: impl Into<Dim>) -> (Value, Value) {
         let (sorted, positions) = self.sort(axis, true);
@@ -72,6 +145,19 @@ impl Value {
 
     /// Takes one element per index along an axis, like [`gather`](Value::gather). Applies the result of
     /// [`argsort`](Value::argsort) to any value of the same shape.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("by_key", |g| {
+    ///     let [x, key] = [g.input("x", "f32[3]"), g.input("key", "f32[3]")];
+    ///     x.take_along(0, key.argsort(0, false))
+    /// })?;
+    /// let results = evaluate(&graph, &[[1f32, 2.0, 3.0].into(), [20f32, 30.0, 10.0].into()])?;
+    /// assert_eq!(results, [[3f32, 1.0, 2.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn take_along(self, axis: i64, positions: Value) -> Value {
         self.gather(axis, positions)
@@ -79,6 +165,15 @@ impl Value {
 
     /// Returns the position (i64) of the smallest element along an axis, which is removed: the first of equal
     /// elements, or the first NaN if there is one.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "f32[3]").argmin(0))?;
+    /// assert_eq!(evaluate(&graph, &[[2f32, 1.0, 3.0].into()])?, [1i64.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn argmin(self, axis: i64) -> Value {
         // Bitwise not reverses the order of all integers of a type; negation would overflow for the smallest one.
@@ -106,6 +201,16 @@ impl Value {
 
     /// Looks up rows of this table by integer indices: a table `[V, ..]` and indices `[N, T]` yield `[N, T, ..]`.
     /// Indices are clamped.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, evaluate};
+    ///
+    /// let graph = Graph::build("lookup", |g| g.input("table", "f32[V,2]").embedding(g.input("tokens", "i64[T]")))?;
+    /// let results = evaluate(&graph, &[[[1f32, 2.0], [3.0, 4.0]].into(), [1i64, 0, 1].into()])?;
+    /// assert_eq!(results, [[[3f32, 4.0], [1.0, 2.0], [3.0, 4.0]].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn embedding(self, indices: Value) -> Value {
         self.take(0, indices)
@@ -113,6 +218,15 @@ impl Value {
 
     /// Encodes each integer along a new last axis of size `size`: 1 at the integer's position, 0 elsewhere. An
     /// integer out of range becomes all zeros.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{DType, Graph, evaluate};
+    ///
+    /// let graph = Graph::build("f", |g| g.input("x", "i64[2]").one_hot(3, DType::F32))?;
+    /// assert_eq!(evaluate(&graph, &[[2i64, 7].into()])?, [[[0f32, 0.0, 1.0], [0.0; 3]].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn one_hot(self, size: impl Into<Dim>, dtype: DType) -> Value {
         if !self.is_failed() && !self.dtype().is_int() {

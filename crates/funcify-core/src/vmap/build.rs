@@ -10,6 +10,17 @@ use crate::types::{Dim, TensorType};
 use crate::value::Value;
 
 /// Options that select the batch axes of [`vmap_with`] and [`Graph::vmap`].
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, VmapOptions};
+///
+/// let one = Graph::build("one", |g| g.input("x", "f32[3]") * g.input("scale", "f32[]"))?;
+/// let all = one.vmap("B", VmapOptions::new().in_axes([Some(1), None]).out_axis(-1))?;
+/// assert_eq!(all.input_type(0).to_string(), "f32[3,B]");
+/// assert_eq!(all.output_type(0).to_string(), "f32[3,B]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct VmapOptions {
     in_axes: InAxes,
@@ -17,6 +28,15 @@ pub struct VmapOptions {
 }
 
 /// The batch axes of a program's inputs.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::vmap::InAxes;
+///
+/// assert!(matches!(InAxes::from(1), InAxes::All(1)));
+/// assert!(matches!(InAxes::from([Some(0), None]), InAxes::Each(_)));
+/// assert!(matches!(InAxes::from([("x", 0)]), InAxes::Named(_)));
+/// ```
 #[derive(Clone, Debug)]
 pub enum InAxes {
     /// The same axis for all leaves.

@@ -19,6 +19,20 @@ use crate::types::{Dim, TensorType};
 use crate::value::Value;
 
 /// A value of a batched program: one slice per lane along axis 0, or shared by all lanes.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::vmap::Batched;
+/// use funcify::{Dim, Graph};
+///
+/// let graph = Graph::build("lanes", |g| {
+///     let shared = Batched::unmapped(g.input("x", "f32[3]"));
+///     assert_eq!(shared.lane_rank(), 1);
+///     shared.materialized(&Dim::from(2))
+/// })?;
+/// assert_eq!(graph.output_type(0).to_string(), "f32[2,3]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Batched {
     /// The value.
@@ -85,6 +99,7 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
 
 /// Adds the nodes of `graph` to the open trace for `size` lanes, and returns the outputs. Nodes whose operands are
 /// all shared are added unchanged; nodes that no output needs are left out.
+#[doc(hidden)]
 pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {

@@ -88,6 +88,7 @@ impl OpRules for Cumulative {
 impl Cumulative {
     /// Adds the op to the open trace as a loop with one combination per step. At least one element is required. Sums
     /// and products of f16 and bf16 are computed in f32 and rounded once, as in the op.
+    #[doc(hidden)]
     pub fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
         let is_half = matches!(x.dtype(), DType::F16 | DType::BF16);
         let wide = if is_half { x.cast(DType::F32).checked()? } else { x };

@@ -18,6 +18,16 @@ pub enum Attribute {
 }
 
 /// The attributes of an op, in the order in which they are printed.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::ops::Attributes;
+///
+/// let mut attributes = Attributes::new().with("axis", 1).with_list("sizes", [2, 3]);
+/// assert_eq!(attributes.take_usize("axis"), Ok(1));
+/// assert_eq!(attributes.take_axes("sizes"), Ok(vec![2, 3]));
+/// assert!(attributes.is_empty());
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Attributes(Vec<(String, Attribute)>);
 

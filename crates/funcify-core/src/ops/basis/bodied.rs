@@ -71,6 +71,18 @@ pub(crate) struct OwnSizes<'a> {
 }
 
 /// The number of steps that a loop runs.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::ops::StepCount;
+/// use funcify::{Dim, Graph, scan};
+///
+/// let graph = Graph::build("sums", |g| scan(g.input("x", "f32[]"), g.input("xs", "f32[8]"), |s, x| (s + x, s)))?;
+/// let node = &graph.nodes()[0];
+/// let types = graph.nodes()[0].inputs.iter().map(|input| graph.ty(*input)).collect::<Vec<_>>();
+/// assert!(matches!(node.op.steps(&types), Some(StepCount::Exactly(steps)) if steps == Dim::from(8)));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub enum StepCount {
     /// Exactly this number.
     Exactly(Dim),
@@ -95,6 +107,15 @@ impl Op {
 
     /// Returns the graphs that the op runs: the body of a loop, the branches of a switch, the condition and the body
     /// of a while loop, the combination of an associative scan, or a function with the graphs of its derivative rule.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, scan};
+    ///
+    /// let sums = Graph::build("sums", |g| scan(g.input("x", "f32[]"), g.input("xs", "f32[T]"), |s, x| (s + x, s)))?;
+    /// assert_eq!(sums.nodes()[0].op.bodies()[0].nodes().len(), 1);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         self.bodied().map_or(Vec::new(), Bodied::bodies)
     }
@@ -107,6 +128,7 @@ impl Op {
     }
 
     /// Returns the op with these bodies, in the order of [`bodies`](Op::bodies).
+    #[doc(hidden)]
     pub fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
         self.bodied().map_or_else(|| self.clone(), |op| op.with_bodies(bodies))
     }
@@ -120,6 +142,7 @@ impl Op {
     }
 
     /// Returns the symbols whose sizes the op binds.
+    #[doc(hidden)]
     pub fn binds(&self) -> impl Iterator<Item = &Symbol> {
         let sizes = self.sizes();
         sizes.bound_before.into_iter().chain(sizes.bound_after)

@@ -35,6 +35,16 @@ macro_rules! classes {
 }
 
 /// The class of an op, with the op.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::Graph;
+/// use funcify::ops::{Movement, OpClass};
+///
+/// let graph = Graph::build("reversed", |g| g.input("x", "f32[T]").reverse(0))?;
+/// assert!(matches!(graph.nodes()[0].op.class(), OpClass::Movement(Movement::Reverse(_))));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum OpClass<'a> {
     /// Each element of the result depends only on the operands' elements at the same position.
@@ -82,6 +92,7 @@ pub type Lanes = SmallVec<[Option<usize>; 4]>;
 
 /// The operands in which an op is linear: the result for a sum of two tensors is the sum of the results, and constant
 /// factors pass through.
+#[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
     /// The op is not linear in any operand.
@@ -97,6 +108,7 @@ pub enum Linearity {
 }
 
 /// The cost of computing one element of a result.
+#[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Nothing: the element already exists, at the same position or another one.
@@ -113,6 +125,16 @@ impl Op {
     /// Returns the axes of the operands that hold the lanes of an axis of the results, or `None` if the results are
     /// not computed lane by lane along it, or are not known to be. For control flow the answer depends on the bodies,
     /// which this method does not inspect.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::ops::{Op, Reverse};
+    /// use funcify::{DType, TensorType};
+    ///
+    /// let (op, ty) = (Op::from(Reverse { axis: 0 }), TensorType::new(DType::F32, ["T", "B"]));
+    /// assert_eq!(op.lanes_along(1, &[&ty], &[&ty]).as_deref(), Some([Some(1)].as_slice()));
+    /// assert!(op.lanes_along(0, &[&ty], &[&ty]).is_none());
+    /// ```
     pub fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let all = || Some(smallvec![Some(axis); operands.len()]);
         let beside = |own: usize, lanes: &[Option<usize>]| (axis != own).then(|| lanes.into());
@@ -143,6 +165,7 @@ impl Op {
     }
 
     /// Returns the operands in which the op is linear, as an op on real numbers.
+    #[doc(hidden)]
     pub fn linearity(&self) -> Linearity {
         match self.class() {
             OpClass::Elementwise(Elementwise::Unary(op)) => op.linearity(),
@@ -174,6 +197,7 @@ impl Op {
     }
 
     /// Returns the cost of computing one element of a result.
+    #[doc(hidden)]
     pub fn work(&self) -> Work {
         match self.class() {
             OpClass::Movement(_) | OpClass::Creation(Creation::Constant(_)) => Work::Nothing,
@@ -190,6 +214,7 @@ impl Op {
 
     /// Returns whether the op is certain to terminate and all elements that it reads are certain to exist, for
     /// operands of these types. Its bodies may still fail.
+    #[doc(hidden)]
     pub fn is_certain_to_succeed(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         match self.class() {
             OpClass::Movement(Movement::Slice(Slice { axis, start, limit, .. })) => {
@@ -228,6 +253,7 @@ impl Op {
 
     /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
     /// more than one rounding.
+    #[doc(hidden)]
     pub fn loses_precision_in_half(&self) -> bool {
         match self.class() {
             OpClass::Elementwise(Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Polygamma(_)) => true,

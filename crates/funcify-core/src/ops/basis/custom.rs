@@ -185,6 +185,7 @@ impl Custom {
 
     /// Returns the op's [composition](CustomOp::composition) as a closed graph, for operands and results of these
     /// types. Returns an error if the composition's types differ from those of the type rule.
+    #[doc(hidden)]
     pub fn composition(&self, at: &Place, inputs: &[TensorType], outputs: &[TensorType]) -> Result<Option<Graph>> {
         let mut is_composed = true;
         let mut operands = Graph::new(self.name);
@@ -218,6 +219,7 @@ impl Custom {
 }
 
 /// A registry entry that tells the parser how to read an op of another crate.
+#[doc(hidden)]
 pub struct CustomOpEntry {
     /// The op's name.
     pub name: &'static str,
@@ -228,6 +230,7 @@ pub struct CustomOpEntry {
 inventory::collect!(CustomOpEntry);
 
 /// Returns a name that two crates register, or that a crate registers although this crate defines an op of that name.
+#[doc(hidden)]
 pub fn duplicate_op_name() -> Option<&'static str> {
     let mut names: Vec<&'static str> = inventory::iter::<CustomOpEntry>().map(|entry| entry.name).collect();
     names.extend(crate::ops::all_names());
@@ -236,6 +239,7 @@ pub fn duplicate_op_name() -> Option<&'static str> {
 }
 
 /// Returns the names of the ops that other crates registered.
+#[doc(hidden)]
 pub fn custom_names() -> impl Iterator<Item = &'static str> {
     inventory::iter::<CustomOpEntry>().map(|entry| entry.name)
 }

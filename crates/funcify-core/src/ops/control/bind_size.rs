@@ -26,6 +26,7 @@ op_text!("bind_size" => BindSize { size });
 
 impl BindSize {
     /// Returns a number as a size, or an error if it is negative (bind-c2).
+    #[doc(hidden)]
     pub fn checked(&self, at: &Place, number: i64) -> Result<usize> {
         usize::try_from(number).map_err(|_| {
             let fix = "give a number that is 0 or more, such as `n.maximum(0)`";

@@ -80,6 +80,7 @@ impl OpRules for Threefry {
 
 /// Computes the bits for each key, `size` elements per key, for the kernels of all backends. Keys and counters
 /// are pairs of words, high word first; there are as many counters as keys.
+#[doc(hidden)]
 pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) -> Vec<u32> {
     let (keys, _) = keys.as_chunks::<2>();
     let (counters, _) = counters.as_chunks::<2>();
@@ -94,6 +95,7 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
 const BLOCKS: usize = 8;
 
 /// Returns the words of `blocks` blocks of one key, starting at a counter.
+#[doc(hidden)]
 pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Words) -> impl Iterator<Item = u32> {
     let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
     (0..blocks).step_by(BLOCKS).flat_map(move |index| {

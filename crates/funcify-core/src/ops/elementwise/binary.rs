@@ -122,6 +122,7 @@ pub(in crate::ops) fn check_same(at: &Place, left: &TensorType, right: &TensorTy
 
 /// Computes an integer power modulo 2^64, by squaring. A negative power is 0 unless the base is 1 or -1. Backends
 /// share this function.
+#[doc(hidden)]
 pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
     let (base, exponent): (i64, i64) = (base.into(), exponent.into());
     if exponent < 0 {

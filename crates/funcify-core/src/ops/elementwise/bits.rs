@@ -67,11 +67,13 @@ impl OpRules for Bits {
 
 /// Shifts `value`, an element of `bits` bits, to the left. The caller discards the bits above them. Backends share
 /// this function.
+#[doc(hidden)]
 pub fn shift_left(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     shift_amount(amount.into(), bits).map_or(0, |amount| value.into() << amount)
 }
 
 /// Shifts `value`, an element of `bits` bits, to the right and repeats its highest bit. Backends share this function.
+#[doc(hidden)]
 pub fn shift_right_arithmetic(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     let unused = i64::BITS - bits;
     let signed = (value.into() << unused) >> unused;
@@ -79,16 +81,19 @@ pub fn shift_right_arithmetic(value: impl Into<i64>, amount: impl Into<i64>, bit
 }
 
 /// Shifts `value`, an element of `bits` bits, to the right and fills in zeros. Backends share this function.
+#[doc(hidden)]
 pub fn shift_right_logical(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     shift_amount(amount.into(), bits).map_or(0, |amount| (unsigned(value.into(), bits) >> amount) as i64)
 }
 
 /// Returns the number of the `bits` bits of an element that are 1. Backends share this function.
+#[doc(hidden)]
 pub fn popcount(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).count_ones())
 }
 
 /// Returns the number of the `bits` bits of an element that are 0 before the highest 1. Backends share this function.
+#[doc(hidden)]
 pub fn count_leading_zeros(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).leading_zeros() - (u64::BITS - bits))
 }

@@ -10,6 +10,7 @@ pub(in crate::ops) mod partials;
 pub(in crate::ops) mod polygamma;
 pub(in crate::ops) mod predicate;
 pub(in crate::ops) mod select;
+#[doc(hidden)]
 pub mod special;
 pub(in crate::ops) mod table;
 pub(in crate::ops) mod unary;

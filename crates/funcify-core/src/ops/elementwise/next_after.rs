@@ -50,6 +50,7 @@ impl OpRules for NextAfter {
 
 /// Returns the neighbour of `x`, which is a float of `dtype`, in the direction of `toward`. Backends share this
 /// function.
+#[doc(hidden)]
 pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     if x.is_nan() || toward.is_nan() {
         return f64::NAN;

@@ -98,8 +98,9 @@ impl OpRules for MatMul {
     }
 }
 
-/// Computes the wrapping products of two stacks of integer matrices, `rows x inner` by `inner x columns`. No size may
-/// be 0. Backends share this function.
+/// Computes the products of two stacks of integer matrices, which wrap: `rows x inner` by `inner x columns`, none of
+/// them 0. Backends share this function.
+#[doc(hidden)]
 pub fn integer_products<E>(left: &[E], right: &[E], [rows, inner, columns]: [usize; 3]) -> Vec<E>
 where
     E: Copy + Default,

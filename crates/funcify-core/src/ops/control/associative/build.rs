@@ -6,6 +6,18 @@ use crate::graph::at_site;
 use crate::tree;
 
 /// The options of [`associative_scan_with`]: the direction and the axis.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{AssociativeScanOptions, Graph, associative_scan_with, evaluate};
+///
+/// let sums = Graph::build("sums", |g| {
+///     let options = AssociativeScanOptions::new().reverse().axis(1);
+///     associative_scan_with(options, g.input("x", "f32[1,T]"), |a, b| a + b)
+/// })?;
+/// assert_eq!(evaluate(&sums, &[[[1f32, 2.0, 3.0]].into()])?, [[[6f32, 5.0, 3.0]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AssociativeScanOptions {
     reverse: bool,
@@ -63,6 +75,17 @@ pub fn associative_scan<X: Tree>(xs: X, combine: impl FnOnce(X, X) -> X) -> X {
 }
 
 /// Like [`associative_scan`], with options.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{AssociativeScanOptions, Graph, associative_scan_with, evaluate};
+///
+/// let largest = Graph::build("largest", |g| {
+///     associative_scan_with(AssociativeScanOptions::new().reverse(), g.input("x", "f32[T]"), |a, b| a.maximum(b))
+/// })?;
+/// assert_eq!(evaluate(&largest, &[[1f32, 3.0, 2.0].into()])?, [[3f32, 3.0, 2.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, combine: impl FnOnce(X, X) -> X) -> X {
     let at = Place::new("associative_scan", Site::caller());

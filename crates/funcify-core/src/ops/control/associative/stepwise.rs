@@ -10,6 +10,7 @@ impl AssociativeScan {
     /// required.
     ///
     /// The first row of each result is the first element, and each step reads the row written by the previous step.
+    #[doc(hidden)]
     pub fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (leaves, combine) = (self.leaves, &self.combine);
         let (xs, captured) = operands.split_at(leaves);

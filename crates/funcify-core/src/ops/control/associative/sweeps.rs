@@ -11,6 +11,7 @@ use crate::value::concat;
 use crate::vmap::inline;
 
 /// The programs of an associative scan on pairs of neighbours.
+#[doc(hidden)]
 pub struct Sweeps {
     /// The symbol for the number of pairs.
     pub pairs: Symbol,
@@ -26,6 +27,7 @@ pub struct Sweeps {
 
 impl AssociativeScan {
     /// Builds the sweeps for operands of these types, given which results are used.
+    #[doc(hidden)]
     pub fn sweeps(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Sweeps> {
         let needed = self.needed(used);
         let pairs = self.unused_symbol(inputs);

@@ -8,6 +8,7 @@ use crate::graph::{Replay, tracer};
 impl Graph {
     /// Returns the graph with calls of functions with derivative rules inlined, bodies included. Nodes that only the
     /// rules use are removed, unless they may fail at run time. Returns `None` if the graph contains no such call.
+    #[doc(hidden)]
     pub fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
             return Ok(None);

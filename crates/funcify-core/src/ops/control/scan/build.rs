@@ -7,6 +7,19 @@ use super::*;
 use crate::tree;
 
 /// The options of [`scan_with`] and of its derivative.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, ScanOptions, evaluate, scan_with};
+///
+/// let graph = Graph::build("from_the_end", |g| {
+///     let options = ScanOptions::new().reverse().axis(1);
+///     scan_with(options, g.input("init", "f32[1]"), g.input("xs", "f32[1,T]"), |sum, x| (sum + x, sum + x)).1
+/// })?;
+/// let results = evaluate(&graph, &[[0f32].into(), [[1f32, 2.0, 3.0]].into()])?;
+/// assert_eq!(results, [[[6f32], [5.0], [3.0]].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
     length: Option<Dim>,
@@ -111,6 +124,17 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C, X) -
 }
 
 /// Like [`scan()`], with options.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, ScanOptions, evaluate, scan_with};
+///
+/// let powers = Graph::build("powers", |g| {
+///     scan_with(ScanOptions::new().length(3), g.input("x", "f32[]"), (), |x, ()| (x * 2.0, x))
+/// })?;
+/// assert_eq!(evaluate(&powers, &[1f32.into()])?, [8f32.into(), [1f32, 2.0, 4.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     options: ScanOptions,

@@ -5,12 +5,14 @@ use crate::graph::KnownSizes;
 
 impl Scan {
     /// Like [`has_all_rows_given`](Scan::has_all_rows_given), for sizes about which nothing is known.
+    #[doc(hidden)]
     pub fn has_all_rows(&self, operands: &[&TensorType]) -> bool {
         self.has_all_rows_given(operands, &KnownSizes(&Sizes::new()))
     }
 
     /// Returns whether all rows that the loop reads and returns are certain to exist and its number of steps is
     /// certain not to be negative: scan-c3, scan-c6 and scan-c7. Its body may still fail.
+    #[doc(hidden)]
     pub fn has_all_rows_given(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         let places = self.operands();
         let reach_is_there = |operand: usize, reach: usize| {

@@ -16,6 +16,20 @@ use std::fmt;
 /// A `cond` or `switch` keeps the values of the executed branch that [`SaveDots`](CheckpointPolicy::SaveDots) and
 /// [`SaveAll`](CheckpointPolicy::SaveAll) select; `SaveCostly` acts like `SaveAll` there. The other policies run the
 /// branch again.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{CheckpointPolicy, GradOptions, Graph, HostTensor, evaluate, scan};
+///
+/// let product = Graph::build("product", |g| {
+///     scan(g.input("x", "f64[]"), g.input("xs", "f64[T]"), |product, x| (product * x, ())).0
+/// })?;
+/// let options = GradOptions::new().policy(CheckpointPolicy::Segments(2));
+/// let gradient = product.grad("xs", options)?;
+/// let inputs = [HostTensor::scalar(1f64), HostTensor::from([2f64, 3.0, 5.0])];
+/// assert_eq!(evaluate(&gradient, &inputs)?, [[15f64, 10.0, 6.0].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum CheckpointPolicy {
     /// Keeps the state before each step, from which the step is recomputed.

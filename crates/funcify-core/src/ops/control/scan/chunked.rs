@@ -7,6 +7,17 @@ use crate::tree;
 use crate::vmap::{inline, trace_lane};
 
 /// The options of [`map_with`]: the number of rows processed at once, and the axis of the rows.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, MapOptions, map_with};
+///
+/// let sums = Graph::build("sums", |g| {
+///     map_with(MapOptions::new().axis(1).chunk(4), g.input("x", "f32[3,T]"), |column| column.sum(..))
+/// })?;
+/// assert_eq!(sums.output_type(0).to_string(), "f32[T]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MapOptions {
     chunk: Option<usize>,

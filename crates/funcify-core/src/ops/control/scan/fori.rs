@@ -4,6 +4,19 @@ use super::build::repeat;
 use super::*;
 
 /// A bound of a [`fori_loop`]: a number, a dimension, or an integer scalar that the program computes.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, fori_loop};
+///
+/// let powers = Graph::build("powers", |g| {
+///     let [x, n] = [g.input("x", "f32[3]"), g.input("n", "i64[]")];
+///     (fori_loop(0, x.dim(0), x, |_, x| x * 2.0), fori_loop(0, n, x, |_, x| x * 2.0))
+/// })?;
+/// let results = evaluate(&powers, &[[1f32; 3].into(), 2i64.into()])?;
+/// assert_eq!(results, [[8f32; 3].into(), [4f32; 3].into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Bound {
     /// A bound that the sizes of a call determine.

@@ -32,6 +32,18 @@ pub fn scan_until<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C
 ///
 /// With [`reverse`](ScanOptions::reverse), the steps begin at the last row of `xs`. The ys stay in the order of the
 /// rows and are those of the last rows.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, ScanOptions, evaluate, scan_until_with};
+///
+/// let doubled = Graph::build("doubled", |g| {
+///     let options = ScanOptions::new().length(100);
+///     scan_until_with(options, g.input("x", "f32[]"), (), |x, ()| (x * 2.0, (), x.gt(4.0))).0
+/// })?;
+/// assert_eq!(evaluate(&doubled, &[3f32.into()])?, [12f32.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn scan_until_with<C: Tree, X: Tree, Y: Tree>(
     options: ScanOptions,

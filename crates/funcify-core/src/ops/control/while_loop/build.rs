@@ -31,6 +31,18 @@ pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: im
 
 /// Like [`while_loop()`], but ends after at most `bound` steps, even if the condition still holds. A program compiled
 /// with `LoopStrategy::Unroll` accepts it if the sizes of a call determine the bound.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, while_loop_bounded};
+///
+/// let doubled = Graph::build("doubled", |g| {
+///     while_loop_bounded(3, g.input("x", "f32[]"), |x| x.lt(100.0), |x| x * 2.0)
+/// })?;
+/// assert_eq!(evaluate(&doubled, &[1f32.into()])?, [8f32.into()]);
+/// assert_eq!(evaluate(&doubled, &[80f32.into()])?, [160f32.into()]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn while_loop_bounded<C: Tree>(
     bound: impl Into<Dim>,

@@ -9,6 +9,7 @@ use crate::ops::rules::*;
 
 impl Conv {
     /// Computes the cotangent of the operand, whose shape is `x`, from the cotangent of the result.
+    #[doc(hidden)]
     pub fn input_transpose(&self, x: &Shape, kernel: Value, cotangent: Value) -> Value {
         let window = kernel.shape();
         let mut op = Conv {
@@ -34,6 +35,7 @@ impl Conv {
     }
 
     /// Computes the cotangent of the kernel, whose shape is `kernel`, from the cotangent of the result.
+    #[doc(hidden)]
     pub fn kernel_transpose(&self, kernel: &Shape, x: Value, cotangent: Value) -> Value {
         let mut op =
             Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };

@@ -7,7 +7,8 @@ use crate::error::{Place, Result};
 use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
-/// The part of a dilated axis that is kept, and the number of zeros around it.
+/// The part of a spread axis that is kept, and the number of zeros around it.
+#[doc(hidden)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Padding {
     /// The range of the dilated axis that is kept.
@@ -44,6 +45,7 @@ impl Conv {
     }
 
     /// Returns the sizes of the result in a call, or an error if the window does not fit.
+    #[doc(hidden)]
     pub fn result_shape(&self, at: &Place, shape: &Shape, sizes: &Sizes) -> Result<Vec<usize>> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
         let numbers = shape.dims().iter().map(value).collect::<Result<Vec<i64>>>()?;
@@ -56,6 +58,7 @@ impl Conv {
     }
 
     /// Returns the padding of a spatial axis of `size` elements.
+    #[doc(hidden)]
     pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
         // 128 bits are needed, because low and high may be at opposite ends of the 64-bit range.

@@ -109,12 +109,42 @@ impl Recurrence {
     }
 
     /// Sets the number of steps to an integer scalar that the program computes, or that is an input.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Recurrence, evaluate};
+    ///
+    /// let powers = Graph::build("powers", |g| {
+    ///     let mut loop_ = Recurrence::new();
+    ///     let x = loop_.carry(g.input("x", "f32[]"));
+    ///     let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
+    ///         let old = step.read(&x);
+    ///         step.write(&x, old * 2.0);
+    ///     });
+    ///     done.last(&x)
+    /// })?;
+    /// assert_eq!(evaluate(&powers, &[1f32.into(), 5i64.into()])?, [32f32.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn steps_value(&mut self, steps: Value) -> &mut Self {
         self.steps = Some(Steps::Value(steps));
         self
     }
 
     /// Reads the sequences from the last step to the first. The traces are in the order of the steps.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Recurrence, evaluate};
+    ///
+    /// let reversed = Graph::build("reversed", |g| {
+    ///     let mut loop_ = Recurrence::new();
+    ///     let xs = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+    ///     loop_.backwards().run(|step| step.read(&xs)).ys
+    /// })?;
+    /// assert_eq!(evaluate(&reversed, &[[1f32, 2.0, 3.0].into()])?, [[3f32, 2.0, 1.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn backwards(&mut self) -> &mut Self {
         self.backwards = true;
         self
@@ -137,6 +167,23 @@ impl Recurrence {
 
     /// Adds a sequence. With `low` and `high` the smallest and largest of its taps and 0, tap `k` at step `t` is row
     /// `t + k - low`, and `n` rows allow `n - (high - low)` steps.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Recurrence, evaluate};
+    ///
+    /// let differences = Graph::build("differences", |g| {
+    ///     let mut loop_ = Recurrence::new();
+    ///     let xs = loop_.sequence(g.input("xs", "f32[T]"), [0, 1]);
+    ///     let done = loop_.run(|step| {
+    ///         let [this, next] = step.read(&xs);
+    ///         next - this
+    ///     });
+    ///     done.ys
+    /// })?;
+    /// assert_eq!(evaluate(&differences, &[[1f32, 4.0, 9.0].into()])?, [[3f32, 5.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn sequence<const N: usize>(&mut self, xs: Value, taps: [i64; N]) -> Sequence<N> {
         let name = format!("sequence {}", self.sequences.len());
@@ -146,6 +193,24 @@ impl Recurrence {
     }
 
     /// Adds a state that starts from `init`. Each step reads its previous value.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Recurrence, evaluate};
+    ///
+    /// let powers = Graph::build("powers", |g| {
+    ///     let mut loop_ = Recurrence::new();
+    ///     let x = loop_.sit_sot(g.input("start", "f32[]"));
+    ///     let done = loop_.steps(3).run(|step| {
+    ///         let [old] = step.read(&x);
+    ///         step.write(&x, old * 2.0);
+    ///     });
+    ///     (done.trace(&x), done.trace_with_init(&x))
+    /// })?;
+    /// let results = evaluate(&powers, &[1f32.into()])?;
+    /// assert_eq!(results, [[2f32, 4.0, 8.0].into(), [1f32, 2.0, 4.0, 8.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn sit_sot(&mut self, init: Value) -> State<1> {
         let init = init.unsqueeze(0);
@@ -184,6 +249,24 @@ impl Recurrence {
 
     /// Adds a full buffer whose rows are read and written. With `low` the smallest of all its taps, tap `k` at step
     /// `t` is row `t + k - low`. All reads of a step come before its writes.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Recurrence, evaluate};
+    ///
+    /// // Adds each row to the next one, in place.
+    /// let sums = Graph::build("sums", |g| {
+    ///     let mut loop_ = Recurrence::new();
+    ///     let rows = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1]);
+    ///     let done = loop_.run(|step| {
+    ///         let [this, next] = step.read(&rows);
+    ///         step.write(&rows, [this + next]);
+    ///     });
+    ///     done.buffer(&rows)
+    /// })?;
+    /// assert_eq!(evaluate(&sums, &[[1f32, 2.0, 3.0].into()])?, [[1f32, 3.0, 6.0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn mit_mot<const R: usize, const W: usize>(
         &mut self,
@@ -200,6 +283,23 @@ impl Recurrence {
     }
 
     /// Adds a tree of states without traces; only their last values are kept.
+    ///
+    /// ```
+    /// # extern crate funcify_core as funcify;
+    /// use funcify::{Graph, Recurrence, evaluate};
+    ///
+    /// let fibonacci = Graph::build("fibonacci", |g| {
+    ///     let mut loop_ = Recurrence::new();
+    ///     let pair = loop_.carry((g.input("a", "i64[]"), g.input("b", "i64[]")));
+    ///     let done = loop_.steps(5).run(|step| {
+    ///         let (a, b) = step.read(&pair);
+    ///         step.write(&pair, (b, a + b));
+    ///     });
+    ///     done.last(&pair).1
+    /// })?;
+    /// assert_eq!(evaluate(&fibonacci, &[1i64.into(), 1i64.into()])?, [13i64.into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn carry<T: Tree>(&mut self, init: T) -> Carry<T> {
         let index = self.carries.len();
         self.carries.extend(tree::leaves(&init, &format!("carry{index}")));

@@ -82,7 +82,7 @@ impl Mamba2 {
         let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
         let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
         let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
-        // Decays between 1 and 16, spread evenly.
+        // Decays between 1 and 16, evenly spaced.
         let decay = |head: usize| 1.0 + 15.0 * (head as f64 + 0.5) / self.heads as f64;
         let a_log = Init::from_fn(&[self.heads], |index| decay(index[0]).ln());
         let a = -inputs.parameter("A_log", &[self.heads], a_log).exp().reshape([groups, by_group]);

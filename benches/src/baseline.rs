@@ -1,6 +1,7 @@
 //! The ratios of an earlier run, as the baseline for a change.
 //!
-//! Times of two runs are not comparable: the machine may differ, or be busy. Ratios within one run are, up to noise.
+//! Times of two runs are not comparable: the machine may differ, or be busy. Ratios within one run are comparable, up
+//! to noise.
 
 use std::path::{Path, PathBuf};
 

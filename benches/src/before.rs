@@ -11,8 +11,8 @@ use crate::subjects::{EarlierBuild, Kind, Subject};
 /// The tolerated ratio of a row's time to that of the earlier build.
 const ALLOWED: f64 = 1.05;
 
-/// Pairs each subject with the same subject in an earlier build. The new subjects are leaked, because all subjects are
-/// static.
+/// Pairs each subject with the same subject in an earlier build. Leaks the new subjects, because subjects must be
+/// `'static`.
 pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {
     let earlier = |subject: &'static Subject| -> &'static Subject {
         let earlier: &'static EarlierBuild =
@@ -26,8 +26,8 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
 /// The suffix of the names of an earlier build's subjects.
 const EARLIER_SUFFIX: &str = ", before";
 
-/// Prints each row that differs by more than [`ALLOWED`], and the number of those that do not. Returns `false` if a
-/// row is slower by that much. Skips `make` rows, which are measured only once.
+/// Prints each row that differs by more than [`ALLOWED`], and the number of rows that do not. Returns `false` if a row
+/// is slower by that much. Skips `make` rows, which are measured only once.
 pub(crate) fn print(rows: &[Measurement]) -> bool {
     println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
     println!("|---|---|---|--:|--:|--:|--:|");

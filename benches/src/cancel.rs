@@ -1,8 +1,8 @@
 //! Measures how long a cancelled call takes to return: `cargo xtask bench --cancel [--quick]`.
 //!
-//! Another thread cancels each program after several delays, which end in different parts of it. A call must return
-//! within 100 ms plus one instruction. In a loop that runs op by op, one instruction is a step, which the table times
-//! separately.
+//! A second thread cancels each program after several delays, so that the cancellations hit different parts of the
+//! program. A call must return within 100 ms plus one instruction. In a loop that runs op by op, one instruction is a
+//! step, which the table times separately.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -119,7 +119,7 @@ impl Table<'_> {
         let step = if has_steps { duration(make)? } else { Duration::ZERO };
         let (mut cancelled, mut longest) = (0, Duration::ZERO);
         for after in self.after {
-            // Meanwhile, the memory of the previous call is freed.
+            // Wait until the memory of the previous call is freed.
             std::thread::sleep(Duration::from_millis(300));
             if let Some(delay) = delay_after_cancellation(make(Size::Large)?, Duration::from_millis(*after))? {
                 cancelled += 1;
@@ -152,7 +152,7 @@ fn duration(make: Make<'_>) -> Result<Duration> {
     Ok(best)
 }
 
-/// Returns how long a call goes on after its cancellation, or `None` if it ended before.
+/// Returns the time from a call's cancellation to its return, or `None` if it ended before the cancellation.
 fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Duration>> {
     let handle = Cancellation::new();
     let (ended, has_ended) = mpsc::channel::<()>();
@@ -268,7 +268,7 @@ fn scalar_loop(steps: usize) -> Result<Graph> {
     })?)
 }
 
-/// Builds a program without loops, of `ops` ops that all differ.
+/// Builds a program without loops that has `ops` ops, no two of them equal.
 fn program_without_loops(ops: usize) -> Result<Graph> {
     Ok(Graph::build("straight", |g| {
         let x = g.input("x", "f32[16]");

@@ -1,7 +1,7 @@
 //! Checks that all subjects compute the same values: a wrong program is not timed.
 //!
-//! The expected values are those of the reference evaluator if it is fast enough, else of JAX, else of the first
-//! handwritten loop that ran.
+//! The expected values come from the reference evaluator if it is fast enough, otherwise from JAX, and otherwise from
+//! the first handwritten loop that ran.
 
 use std::collections::BTreeMap;
 

@@ -88,7 +88,7 @@ struct RunningSubject {
 }
 
 impl Item<'_> {
-    /// 1. Workers build their programs and are checked. 2. They take turns. 3. They report their memory.
+    /// Builds and checks the programs of all workers, lets the workers take turns, and reads their memory.
     fn run(&mut self, measured: &mut Measured) -> Result<()> {
         let mut values = Values::default();
         let mut running = Vec::new();
@@ -184,7 +184,7 @@ impl Item<'_> {
                 Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
                 other => anyhow::bail!("unexpected answer: {other:?}"),
             }
-            // As many runs as fit into the rest of the turn, and at most twice as many as before.
+            // Run the program as often as fits into the rest of the turn, but at most twice as often as before.
             let left = self.plan.turn.saturating_sub(start.elapsed()).as_secs_f64();
             let low = each.samples.low().context("the program has not run")?.max(1e-7);
             count = ((left / low) as usize).clamp(1, 2 * each.samples.count());

@@ -50,7 +50,8 @@ impl BurnInputs {
         self.integers[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// Uploads the inputs. Those in `tracked` require gradients; if there are any, all are on a device with autodiff.
+    /// Uploads the inputs. The inputs in `tracked` require gradients. If there are any, all inputs are on a device with
+    /// autodiff.
     pub(crate) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
         let plain = burn.device().clone();
         let device = if tracked.is_empty() { plain } else { plain.autodiff() };

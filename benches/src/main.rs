@@ -1,9 +1,9 @@
 //! Benchmarks each backend and strategy: `cargo xtask bench [--only ..] [--quick] [--json FILE] [--peers]`.
 //!
 //! [`workloads`] and [`subjects`] are data. Each subject runs in its own process ([`worker`]) and takes turns with the
-//! others ([`harness`]), so that ratios within one run hold where times do not. Only programs whose values were
-//! checked are timed ([`compare`]). A separate program, `funcify-cancel`, measures how long cancelled calls take: the
-//! allocator here counts bytes and zeroes all memory that a loop asks for at once.
+//! others ([`harness`]), so that ratios within one run are reliable even if times are not. Only programs whose values
+//! were checked are timed ([`compare`]). A separate program, `funcify-cancel`, measures how long cancelled calls take:
+//! the allocator here counts bytes and zeroes all memory that a loop asks for at once.
 
 mod baseline;
 mod before;
@@ -202,8 +202,8 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     let only = &arguments.only;
     ensure!(only.is_empty() || of_workloads || of_subjects, "no workload or subject has {only:?} in its name");
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
-    // In software, wgpu takes most of the time of a run and shows little: quick runs and comparisons skip it unless
-    // asked.
+    // On a software device, wgpu takes most of the time of a run and shows little. Quick runs and comparisons skip it
+    // unless it is requested.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,

@@ -30,7 +30,7 @@ impl MemoryBaseline {
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident }
     }
 
-    /// Returns the peak of allocated bytes since then, beyond those held before.
+    /// Returns the peak of allocated bytes since the baseline, beyond those held at that moment.
     pub(crate) fn allocated(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }

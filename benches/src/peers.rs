@@ -20,8 +20,8 @@ impl Peers {
         Peers { python: absent(), rlx: absent() }
     }
 
-    /// Builds the environment and the program, or reuses earlier builds. Prints a message for each that failed to
-    /// build, and the run continues without it.
+    /// Builds the environment and the program, or reuses earlier builds. Prints a message if a build fails; the run
+    /// then continues without that peer.
     pub(crate) fn make(root: &Path) -> Peers {
         let folder = root.join("target/bench");
         let python = folder.join("peers/bin/python");

@@ -1,10 +1,10 @@
 //! Measures how planning time grows with the number of ops: `--planning`.
 //!
 //! Each kind of program grows by doubling. The measured time is that of a function's first call, which plans for its
-//! sizes, minus that of its second call. The cost per op is not constant: beyond the engine's maximum number of
-//! instructions a program is planned loop by loop, and beyond a routine's maximum without machine code. So an op of
-//! the largest program may cost [`ALLOWED`] times as much as one of the smallest. If planning took quadratic time, it
-//! would cost 64 times as much.
+//! sizes, minus that of its second call. The cost per op is not constant: a program with more instructions than the
+//! engine allows is planned loop by loop, and a routine that exceeds its own limit has no machine code. An op of the
+//! largest program may therefore cost [`ALLOWED`] times as much as an op of the smallest. If planning took quadratic
+//! time, it would cost 64 times as much.
 
 use std::time::{Duration, Instant};
 
@@ -96,7 +96,7 @@ pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     Ok(is_met)
 }
 
-/// Returns the microseconds per op, the lowest of `turns` measurements.
+/// Returns the time per op in microseconds, as the lowest of `turns` measurements.
 fn cost(make: Make, ops: usize, is_gradient: bool, turns: usize) -> Result<f64> {
     let mut graph = Graph::build("planned", |g| make(g.input("x", "f32[16]"), ops).sum(..))?;
     if is_gradient {

@@ -1,4 +1,4 @@
-//! Profiles calls of funcify's programs by op. The reasons of gaps are based on these profiles.
+//! Profiles calls of funcify's programs by op. The reasons given for gaps are based on these profiles.
 
 use anyhow::Result;
 use funcify::HostTensor;

@@ -30,6 +30,7 @@ pub(crate) enum Answer {
     Declined { declined: String },
     /// The subject supports the workload but failed to run it.
     Failed { failed: String },
-    /// The peak memory of a run beyond the memory held before it. Last, because it may have no fields.
+    /// The peak memory of a run beyond the memory held before it. It is the last variant, because all of its fields may
+    /// be absent.
     Memory { allocator_bytes: Option<u64>, system_bytes: Option<u64> },
 }

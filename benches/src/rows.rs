@@ -19,11 +19,11 @@ pub(crate) struct Measurement {
     pub(crate) cpu_s: f64,
     /// The interquartile range, relative to the median; `None` for a single run.
     pub(crate) spread: Option<f64>,
-    /// The peak memory of a run beyond inputs and program, as counted by the allocator, else by the system.
+    /// The peak memory of a run beyond inputs and program, as counted by the allocator, or otherwise by the system.
     pub(crate) peak_bytes: Option<u64>,
     /// The same peak as counted by the system.
     pub(crate) system_bytes: Option<u64>,
-    /// The ratio of its shortest run to that of the handwritten loop in the same library.
+    /// The ratio of its shortest run to the shortest run of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,
     /// The ratio of its shortest run to JAX's.
     pub(crate) ratio_to_jax: Option<f64>,
@@ -72,7 +72,7 @@ impl Samples {
     }
 }
 
-/// Returns the quantile of the numbers at `part`, between 0 and 1.
+/// Returns the quantile of the numbers at `part`, which is between 0 and 1.
 fn quantile(numbers: &[f64], part: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);

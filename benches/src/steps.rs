@@ -1,9 +1,9 @@
-//! Measures the cost of a single step in `Stepper` and in `OnSlices`, against the cost of a step inside the scan:
+//! Measures the cost of a single step in `Stepper` and in `OnSlices`, compared with the cost of a step inside the scan:
 //! `--steps`.
 //!
 //! The three take turns, and the lowest time of all turns counts. Their outputs are compared first. All run on one
-//! thread: a step of microseconds is too short for two threads, while a scan that batches work over all steps would
-//! use them.
+//! thread: a step takes microseconds, which is too short for two threads, but a scan that batches work over all steps
+//! would use them.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,8 +19,8 @@ use funcify_cpu::{Cpu, OnSlices};
 
 use crate::compare::largest_difference;
 
-/// The allowed difference between a step and the scan, relative to the scan's largest element. A product of one row
-/// sums in a different order from a strip of steps.
+/// The allowed difference between a step and the scan, relative to the scan's largest element. A product with one row
+/// sums in a different order than a product with the rows of several steps.
 const MAX_DIFFERENCE: f64 = 1e-5;
 
 /// The number of input and output features of a layer.

@@ -1,4 +1,4 @@
-//! Trains a model with funcify's loop, and compares it with the same model with the framework's own loop.
+//! Trains a model with funcify's loop, and compares it with the same model using the framework's own loop.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use crate::{MEMORY, Run};
 const COMPARED_LOSSES: usize = 20;
 /// The allowed difference of the losses.
 const TOLERANCE: f64 = 1e-3;
-/// The minimum number of measured steps of each loop, and their minimum duration: steps of a few microseconds vary.
+/// The minimum number of measured steps of each loop, and their minimum total duration, because the times of short
+/// steps vary.
 const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 
 /// The loop that a model runs.

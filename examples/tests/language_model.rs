@@ -33,7 +33,8 @@ fn assert_success(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Training half of the steps, saving a checkpoint, restarting and training the rest agrees bit for bit.
+/// Training half of the steps, saving a checkpoint, restarting and training the rest agrees with uninterrupted
+/// training, bit for bit.
 #[test]
 fn it_resumes_exactly() {
     for framework in ["candle", "burn"] {

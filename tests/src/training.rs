@@ -33,7 +33,7 @@ pub fn sequence(steps: usize) -> Vec<f32> {
     (0..steps * WIDTH).map(|index| (index as f32 * 0.37).sin()).collect()
 }
 
-/// Maps the weights to the loss and its gradient, by a framework's own `backward`.
+/// Maps the weights to the loss and its gradient, with a framework's own `backward`.
 pub type Step = Arc<dyn Fn(&[f32]) -> (f32, Vec<f32>) + Send + Sync>;
 
 /// Returns the training step over `steps` steps on each device, by name.

@@ -5,7 +5,7 @@ use funcify::{GradOptions, Graph, HostTensor, cond, evaluate};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-/// Returns whether a program was compiled as a whole, and so is one instruction.
+/// Returns whether a program was compiled as a whole, which makes it a single instruction.
 fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bool {
     let function = Function::compile(graph, backend).unwrap();
     let (found, expected) = (function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());
@@ -23,8 +23,8 @@ fn is_whole_on_backends(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
     [is_whole(graph, &Candle::cpu(), inputs), burn[0], burn[1]]
 }
 
-/// Computes the logarithm of a value that may overflow, or a clamped one in its place: an infinite slope of the other
-/// branch does not reach the gradient.
+/// Computes the logarithm of a value that may overflow, or a clamped value in its place. An infinite slope in the
+/// branch that does not run must not reach the gradient.
 #[test]
 fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     let graph = Graph::build("guarded", |g| {

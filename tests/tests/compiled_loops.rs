@@ -95,8 +95,8 @@ fn what_has_no_loop_is_compiled_once() {
     assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
-/// Builds greedy decoding: the first token is given, later ones are computed, each selects a row, and an end token
-/// ends the loop. Sizes are those of a call.
+/// Builds greedy decoding. The first token is an input and the others are computed; each token selects a row, and an
+/// end token ends the loop. The sizes are those of a call.
 fn decoding(most: usize) -> Graph {
     built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];
@@ -123,8 +123,8 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
         let function = Function::compile(&graph, backend).unwrap();
         for (v, h) in [(12, 5), (7, 4), (12, 5)] {
             let fixed = [noise(DType::F32, &[v, h]), noise(DType::F32, &[h, v]), noise(DType::F32, &[h])];
-            // The model eventually repeats one token for ever: tests an end token that ends the loop, and one that
-            // does not.
+            // The model eventually repeats one token for ever. Test an end token that ends the loop, and one that does
+            // not.
             for end in [v as i64 - 1, -1] {
                 let inputs = [&fixed[..], &[HostTensor::scalar(1i64), HostTensor::scalar(end)]].concat();
                 let expected = evaluate(&graph, &inputs).unwrap();

@@ -63,7 +63,7 @@ fn eight_threads_call_one_function() {
     }
 }
 
-/// A transposed sequence, and weights that are a row of it, are read in place and stay unchanged.
+/// A transposed sequence, and weights that are a row of the same tensor, are read in place and stay unchanged.
 #[test]
 fn inputs_may_share_their_memory_and_be_turned() {
     const STEPS: usize = 6;

@@ -30,7 +30,7 @@ enum Composition {
     OtherShape,
     TwoResults,
     OfItself,
-    /// A loop that binds its number of steps, and another custom op.
+    /// A loop that binds its number of steps, and a second custom op.
     Loop,
 }
 
@@ -79,7 +79,8 @@ impl CustomOp for Shift {
             TwoResults => Some(vec![x + 1.0, x]),
             OfItself => Some(vec![shift(x, OfItself)]),
             Loop => {
-                // Adds half of the rest of 1 until the rest is small, and then the rest too.
+                // Adds 1 in parts: each step adds half of the rest until the rest is small, which is then added as
+                // well.
                 let one = x.zeros_like().sum(0) + 1.0;
                 let ((sum, rest), ()) =
                     scan_until_with(ScanOptions::new().length(10), (x, one), (), |(sum, rest), ()| {
@@ -313,7 +314,7 @@ fn the_kernel_serves_op_by_op() {
         CALLS.load(Ordering::Relaxed) - before
     };
     assert_eq!((calls(LoopStrategy::Native), calls(LoopStrategy::Auto)), (3, 0));
-    // In a program that is not compiled, ops of many elements are compiled on their own, unless they have a kernel.
+    // In a program that is not compiled as a whole, ops on many elements are compiled alone, unless they have a kernel.
     let graph = built("beside", |g| {
         let x = shift(g.input("x", "f64[128]"), Bare);
         apply(Custom::new(Count), &[x])[0]

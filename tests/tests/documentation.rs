@@ -74,7 +74,7 @@ fn the_gradient_is_what_the_program_prints() {
     assert_eq!(blocks("docs/derivatives.md", "```text"), [gradient.to_string().trim_end()]);
 }
 
-/// Every line of a change occurs, in order, in the tested code before or after it.
+/// Every line of a change occurs, in order, in the tested code before or after the change.
 #[test]
 fn the_changes_of_existing_models_are_those_that_are_tested() {
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));

@@ -1,4 +1,5 @@
-//! Functions: when a graph is compiled, which calls share a program, the sources of step counts, valid arguments.
+//! Tests functions: the time of compilation, the calls that share a program, the sources of step counts, and valid
+//! arguments.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
 }
 
-/// Doubles `start` as often as an input says.
+/// Doubles `start`; an input determines how often.
 fn doubled(is_static: bool) -> Graph {
     built("doubled", |g| {
         let start = g.input("start", "f64[]");
@@ -136,7 +137,7 @@ fn a_static_input_is_compiled_in() {
     }
 }
 
-/// A cond on one static input, next to a loop that counts to another.
+/// A cond on one static input, next to a loop that counts to a second static input.
 #[test]
 fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     let graph = built("model", |g| {
@@ -154,8 +155,8 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     assert_eq!(function.counts(), CompileCounts { made: 2, reused: 3 });
 }
 
-/// A loop with static steps, one that ends early, and one over the rows of the former, on a backend that unrolls by
-/// default.
+/// A loop with a static number of steps, one that ends early, and one over the rows of the second, on a backend that
+/// unrolls by default.
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {
@@ -191,7 +192,7 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
         let declined: Vec<bool> = loops.iter().map(|each| each.declined.is_some()).collect();
         assert_eq!(declined, [is_declined; 3]);
         let inputs = [HostTensor::from([1f32]), HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
-        // The loop has a maximum number of steps, and unrolls that many.
+        // The loop has a maximum number of steps, and is unrolled to that number.
         let forced = compile(&graph, UNROLL).and_then(|forced| forced.call_host(&inputs));
         assert_eq!(forced.unwrap(), [HostTensor::scalar(1f32).cast(dtype)]);
     }
@@ -234,8 +235,7 @@ fn a_report_tells_what_became_of_a_graph() {
     native.call_host(&[numbers(100)]).unwrap();
     let report = native.report();
     assert_eq!(report.instructions, before.instructions);
-    // Two vectors of 100 doubles, the start and the 2; in a step, two sums in addition to the row, the old sum and the
-    // 2.
+    // The peak consists of two vectors of 100 doubles, the start and the constant 2. A step adds two scalars to these.
     assert_eq!(report.peak_bytes, Some(2 * 800 + 2 * 8 + 2 * 8), "{report}");
     assert_eq!(report.counts, CompileCounts { made: 1, reused: 1 });
     let text = report.to_string();

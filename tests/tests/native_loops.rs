@@ -1,5 +1,4 @@
-//! A step of a native loop allocates only what the library allocates for it: as often as a step of the handwritten
-//! loop.
+//! A step of a native loop makes only the library's own allocations: as many as a step of the handwritten loop.
 
 use allocation_counter::measure;
 use burn::backend::Dispatch;
@@ -164,7 +163,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     });
     assert_eq!(trace, traced + 100 * (row + write), "{}", library.name());
 
-    // The same holds for a row of its trace that no later step reads.
+    // The same holds for a row of a trace that no later step reads.
     let state = native_allocations(library, |[h, xs, a, _]| {
         let mut recurrence = Recurrence::new();
         let (xs, hs) = (recurrence.sequence(xs, [0]), recurrence.sit_sot(h));

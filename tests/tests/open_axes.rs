@@ -1,5 +1,5 @@
-//! Extends funcify along both axes: an op of another crate on this workspace's backends, and a backend of another
-//! crate under this workspace's ops.
+//! Extends funcify along both axes: runs an op of another crate on this workspace's backends, and this workspace's ops
+//! on a backend of another crate.
 
 use funcify::dispatch::{
     Backend, CompileOptions, Executor, Function, LoopStrategy, Reference, backend_names, lowered_ops, open_backend,

@@ -86,7 +86,7 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
     assert_eq!(status(step("sums", |c, x| c + x)), Status::Pass);
     assert_eq!(status(step("products", |c, x| c * x)), Status::Fail);
     assert_eq!(status(step("sines", |c, x| c + x.sin())), Status::Needs);
-    // The case needs a missing op and a wrong one: the wrong one shows only once nothing is missing.
+    // The case needs a missing op and a wrong one. The wrong op is noticed only when no op is missing.
     assert_eq!(status(step("both", |c, x| c * x.sin())), Status::Needs);
 }
 

@@ -31,7 +31,7 @@ fn numbers(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// `h <- tanh(x w + h u)` with a product before the loop, and a readout by `v`.
+/// `h <- tanh(x w + h u)` with a product before the loop, and with the readout weights `v`.
 fn network() -> Graph {
     built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
@@ -78,7 +78,7 @@ fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     types.zip(0..).map(|(ty, seed)| numbers(ty.dtype, &ty.shape.value(&sizes).unwrap(), seed)).collect()
 }
 
-/// Returns the largest difference of two tensors; relative to the larger element if that exceeds 1.
+/// Returns the largest difference of two tensors. Differences are relative to the expected element if it exceeds 1.
 fn largest_difference(found: &HostTensor, expected: &HostTensor) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
@@ -239,10 +239,11 @@ fn streams_come_and_go() {
     on_every_backend!(check);
 }
 
-/// The bytes that the libraries' tensors and lists of them need apart from the elements, for two results and a row.
+/// The bytes that two results and a row need in addition to their elements, for the libraries' tensors and lists of
+/// tensors.
 const TENSOR_OVERHEAD: usize = 3 << 10;
 
-/// A step holds its results and little else, each step the same amount, and frees the previous step's states.
+/// A step holds its results and little else, and frees the previous step's states. Every step holds the same amount.
 #[test]
 fn a_step_on_tensors_holds_its_results_and_little_else() {
     fn check<B: Backend>(backend: &B) {

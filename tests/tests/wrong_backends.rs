@@ -1,5 +1,5 @@
-//! Runs the conformance suite against faulty backends: it passes the one without a fault, and catches each of the
-//! others in the categories where the fault shows.
+//! Runs the conformance suite against faulty backends: the suite passes the backend without a fault, and catches each
+//! of the others in the categories where its fault has an effect.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

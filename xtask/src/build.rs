@@ -1,4 +1,4 @@
-//! Builds and runs programs of the workspace; `funcify` is built with the backends that a command needs.
+//! Builds and runs programs of the workspace. Builds `funcify` with the backends that a command needs.
 
 use std::process::Command;
 
@@ -33,11 +33,11 @@ pub(crate) fn program(name: &str, options: &[&str], arguments: &[String]) -> Out
     Ok(command.args(arguments).status().map_err(|error| format!("{}: {error}", program.display()))?.success())
 }
 
-/// Unless this is set, Candle reads `/proc/cpuinfo` in every matrix product.
+/// The variable that keeps Candle from reading `/proc/cpuinfo` in every matrix product.
 const THREADS: &str = "RAYON_NUM_THREADS";
 
-/// Returns the features to link: the backends named by `--backend`. Without it, all of them, or none if the command
-/// runs the reference backend.
+/// Returns the features to link: the backends named by `--backend`. Without `--backend`, returns all of them, or none
+/// if the command runs the reference backend.
 fn features(words: &[String]) -> Vec<&'static str> {
     let named: Vec<&str> = named_backends(words).collect();
     let all = || FEATURES.iter().map(|(feature, _)| *feature).collect();

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{Outcome, build, differences, root};
 
-/// Runs tidy, which takes a second, then tests, conformance and examples, and checks STATUS.md.
+/// Runs tidy, which takes a second, then the tests, the conformance suite and the examples, and checks STATUS.md.
 pub(crate) fn test() -> Outcome {
     Ok(tidy(&[])?
         && cargo(&[&["test", "--quiet"][..], &TIDY].concat())?
@@ -73,7 +73,7 @@ pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
     let limits = ["-timeout=60", "-rss_limit_mb=1024", "-max_len=20000"];
     let run = ["+nightly", "fuzz", "run", "text", "--", words];
     let arguments = run.into_iter().chain(limits).chain(arguments.iter().map(String::as_str));
-    // Only rustup's cargo understands `+nightly`, and `CARGO` is another one.
+    // Only rustup's cargo understands `+nightly`. The variable `CARGO` names a different cargo.
     let status = Command::new("cargo").args(arguments).current_dir(root()).status();
     Ok(status.map_err(|error| format!("cargo: {error}"))?.success())
 }

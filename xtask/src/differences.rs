@@ -1,4 +1,5 @@
-//! Writes the table of differences from the models of the tensor libraries, using the notes of their tests.
+//! Writes the table of differences from the models of the tensor libraries. The tests of these models note the
+//! differences.
 
 use std::fmt::Write;
 use std::fs;

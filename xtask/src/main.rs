@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// `true` if the command succeeded; the error is the reason why it did not run.
+/// The outcome of a command: `true` if it succeeded, or the reason why it did not run.
 type Outcome = Result<bool, Box<dyn Error>>;
 
 const HELP: &str = "Commands for contributors to funcify

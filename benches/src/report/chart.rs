@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The columns of the table in the chart, with their labels, colours and the radius of their dots.
+/// The columns of the table that the chart shows, with their labels, their colours and the radius of their dots.
 const CHART_COLUMNS: [(&str, &str, &str, u32); 6] = [
     ("funcify on Burn", "funcify on Burn", "#ffd43b", 3),
     ("funcify on Candle", "funcify on Candle", "#d9480f", 6),

@@ -12,7 +12,7 @@ use crate::rows::Measurement;
 struct Figure {
     title: &'static str,
     workload: &'static str,
-    /// The letter of the size on the horizontal axis.
+    /// The letter of the size that the horizontal axis shows.
     along: &'static str,
     phase: &'static str,
     measure: Measure,
@@ -73,7 +73,7 @@ pub(super) struct RenderedFigure {
     pub(super) summary: String,
 }
 
-/// Draws all figures that the run has two or more sizes for.
+/// Draws all figures for which the run has two or more sizes.
 pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     let mut drawn = Vec::new();
     for figure in FIGURES {
@@ -97,7 +97,8 @@ fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     Some((rest, size))
 }
 
-/// Returns the series of the family of sizes with the most members.
+/// Groups the workload's sizes into families that differ only in the size on the axis. Returns the series of the
+/// largest family.
 fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     let rows = run.rows.iter().filter(|row| row.phase == figure.phase);
     let placed = rows.filter_map(|row| {

@@ -15,7 +15,8 @@ pub(super) const ABOUT: &str = "For each workload and phase, the larger gap betw
      Candle or in Burn's flex and the fastest subject, if the median of that subject is below funcify's fastest run. \
      Workloads that are not listed are the fastest, or as fast within the noise.";
 
-/// The number of listed gaps: the larger one of each workload at each size in each phase.
+/// The maximum number of listed gaps. The list contains the larger gap of each workload, at each size and in each
+/// phase.
 const MAX_LISTED_GAPS: usize = 12;
 
 /// The reason why funcify is behind on the workloads whose titles start with `workload`.

@@ -1,4 +1,5 @@
-//! Writes reports from the rows: an HTML page with plots, the same in Markdown, and the table of `docs/benchmarks.md`.
+//! Writes reports from the rows: an HTML page with plots, the same report in Markdown, and the table of
+//! `docs/benchmarks.md`.
 
 mod chart;
 mod figures;

@@ -85,8 +85,8 @@ impl Subject {
         matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
     }
 
-    /// Returns whether the subject runs the sizes of the plots: one of each variant, without slow ones that show
-    /// nothing more.
+    /// Returns whether the subject runs the sizes of the plots. Variants that are slow or would show nothing new are
+    /// left out.
     pub(crate) fn is_in_plots(&self) -> bool {
         let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
         match self.kind {
@@ -109,7 +109,7 @@ impl Subject {
     }
 }
 
-/// The mechanism that a subject runs a workload with.
+/// The way in which a subject runs a workload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A compiled function on a backend's own tensors; its gradient is a graph.
@@ -122,7 +122,7 @@ pub(crate) enum Kind {
     Python,
     /// A worker in Rust on rlx (`peers/rlx`).
     Rlx,
-    /// Another subject, as an earlier build of this program runs it.
+    /// A subject of an earlier build of this program.
     EarlierBuild(&'static EarlierBuild),
 }
 

@@ -20,7 +20,7 @@ struct Outputs {
     tokens: Value,
 }
 
-/// The end token is the last of the vocabulary: an untrained network rarely emits it, so all steps run but for chance.
+/// The end token is the last of the vocabulary: an untrained network rarely emits it, so all steps usually run.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [v, h] = ["V", "H"].map(|letter| sizes.get(letter));
     let scale = (h as f64).sqrt().recip();

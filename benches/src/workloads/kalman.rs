@@ -1,4 +1,4 @@
-//! The likelihood of a local level model by a Kalman filter: a loop of scalars.
+//! The likelihood of a local level model, computed with a Kalman filter: a loop over scalars.
 
 use std::f64::consts::PI;
 

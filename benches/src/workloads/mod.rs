@@ -109,7 +109,8 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// Returns the position in the report of a workload with its sizes, `rnn T=1000 B=1 H=32`.
+/// Returns the position of a title, such as `rnn T=1000 B=1 H=32`, in the report: the index of the workload and of its
+/// sizes.
 pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     let (name, numbers) = title.split_once(' ')?;
     let workload = ALL.iter().position(|workload| workload.name == name)?;
@@ -117,7 +118,8 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
-/// Returns whether the sizes in a title, `rnn T=1000 B=1 H=32`, are among those that `own` returns for the workload.
+/// Returns whether the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among the sizes that `own` returns for the
+/// workload.
 pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> bool {
     let Some((name, numbers)) = title.split_once(' ') else { return false };
     let has = |workload: &Workload| own(workload).iter().any(|sizes| sizes.to_string() == numbers);

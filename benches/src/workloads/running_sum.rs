@@ -1,5 +1,5 @@
-//! A running sum as a general scan: the cost of a nearly empty step and, with one step over one number, the cost of a
-//! call.
+//! A running sum as a general scan: measures the cost of a nearly empty step and, with one step over one number, the
+//! cost of a call.
 
 use candle_core::Tensor;
 use funcify::{Graph, scan};

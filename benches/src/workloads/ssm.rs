@@ -1,4 +1,4 @@
-//! A selective state space model, the core of Mamba: decays and inputs that depend on the step.
+//! A selective state space model, the core of Mamba, whose decays and inputs depend on the step.
 
 use candle_core::{D, Tensor};
 use funcify::{DType, Graph, full, scan};

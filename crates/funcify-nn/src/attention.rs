@@ -15,9 +15,9 @@ pub struct GatedLinearAttention {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The number of features of all keys together.
+    /// The total number of features of the keys of all heads.
     pub key: usize,
-    /// The number of features of all values together.
+    /// The total number of features of the values of all heads.
     pub value: usize,
     /// The rank of the map to gates.
     pub rank: usize,
@@ -28,8 +28,8 @@ pub struct GatedLinearAttention {
 }
 
 impl GatedLinearAttention {
-    /// Creates a layer with the authors' sizes: keys of half the features, values of all, gates of rank 16, over
-    /// `[B,T,F]` of f32.
+    /// Creates a layer over `[B,T,F]` of f32 with the authors' sizes: the keys have half as many features as the input,
+    /// the values have as many, and the gates have rank 16.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value) = (features / 2, features);
         GatedLinearAttention { features, heads, key, value, rank: 16, batch_first: true, dtype: DType::F32 }

@@ -6,10 +6,10 @@ use super::*;
 /// `gated`, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
 /// Queries, keys and values are linear maps of x followed by short causal convolutions and `silu`; queries and keys
-/// have norm 1 in each head. With `β = sigmoid(x W_bᵀ)`, or twice that if `negative`, one number per head: `S' = α S +
-/// k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ +
-/// dt_bias))` if gated. The heads' outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)`
-/// if gated, and mapped back.
+/// have norm 1 in each head. With one number `β = sigmoid(x W_bᵀ)` per head, or twice that if `negative`: `S' = α S + k
+/// β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if
+/// gated. The heads' outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)` if gated, and
+/// mapped back.
 ///
 /// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1,
 /// ..]`, the inputs of the convolutions before the first step. Parameters have the names and shapes of the authors'
@@ -23,11 +23,11 @@ pub struct DeltaNet {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The number of features of all keys together.
+    /// The total number of features of the keys of all heads.
     pub key: usize,
-    /// The number of features of all values together.
+    /// The total number of features of the values of all heads.
     pub value: usize,
-    /// The number of steps that the convolutions see.
+    /// The number of steps that a convolution reads.
     pub width: usize,
     /// `true` if the memory decays, and the outputs have gates.
     pub gated: bool,
@@ -41,8 +41,8 @@ pub struct DeltaNet {
 }
 
 impl DeltaNet {
-    /// Creates a layer with keys and values of all features, convolutions of 4 steps, no gates, and β below 1, over
-    /// `[B,T,F]` of f32.
+    /// Creates a layer over `[B,T,F]` of f32. Keys and values have as many features as the input, convolutions read 4
+    /// steps, there are no gates, and β is below 1.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value, width, dtype) = (features, features, 4, DType::F32);
         DeltaNet { features, heads, key, value, width, gated: false, negative: false, batch_first: true, dtype }
@@ -114,7 +114,7 @@ impl DeltaNet {
         (ys, [vec![last], lasts].concat())
     }
 
-    /// Returns the number of features of all heads together, for `head` features per head.
+    /// Returns the total number of features of all heads, for `head` features per head.
     fn features_of(&self, head: usize) -> usize {
         head * self.heads
     }

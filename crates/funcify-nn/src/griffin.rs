@@ -14,9 +14,9 @@ use super::*;
 /// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`,
 /// likewise `linear_y`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`,
 /// `conv_1d.bias`, `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner / heads, inner /
-/// heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`,
-/// `rg_lru.input_gate_bias`. The gradient is that of `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is
-/// below 2.5e-7.
+/// heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`, `rg_lru.input_gate_bias`.
+/// The gradient is that of `sqrt(1 - a²)` itself, which the gradient in `transformers` bounds where `1 - a²` is below
+/// 2.5e-7.
 #[derive(Clone, Debug)]
 pub struct Griffin {
     /// The number of input and output features.
@@ -25,7 +25,7 @@ pub struct Griffin {
     pub inner: usize,
     /// The number of heads. The gates do not mix features of different heads.
     pub heads: usize,
-    /// The number of steps that the convolution sees.
+    /// The number of steps that the convolution reads.
     pub width: usize,
     /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
     pub associative: bool,
@@ -36,8 +36,8 @@ pub struct Griffin {
 }
 
 impl Griffin {
-    /// Creates a layer with as many inner features, a convolution of 4 steps and an associative scan over `[B,T,F]`
-    /// of f32.
+    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32, with as many inner features as input
+    /// features and a convolution of 4 steps.
     pub fn new(features: usize, heads: usize) -> Self {
         let (inner, width, dtype) = (features, 4, DType::F32);
         Griffin { features, inner, heads, width, associative: true, batch_first: true, dtype }
@@ -71,7 +71,7 @@ impl Griffin {
             input: ["rg_lru.input_gate_weight", "rg_lru.input_gate_bias"],
         };
         let (log_a, input) = gates(inputs, xs, inner, self.heads, &names);
-        // A flag for each step, 1 if there was an earlier step; the last row is the state after all steps.
+        // For each step, 1 if there was an earlier step, and 0 otherwise. The last row is the state after all steps.
         let steps = xs.dim(0);
         let rows = concat(&[started.unsqueeze(0), xs.index(2, 0).ones_like()], 0);
         let going_on = rows.slice(0, Dim::from(0)..steps).unsqueeze(2);
@@ -82,8 +82,8 @@ impl Griffin {
     }
 }
 
-/// Computes `x Φ(x)` with the normal distribution function by `tanh` (Hendrycks and Gimpel 2016), which is a logistic
-/// function of twice the argument.
+/// Computes `x Φ(x)`, where the normal distribution function Φ is approximated with `tanh` (Hendrycks and Gimpel 2016).
+/// The `tanh` is computed as a logistic function of twice the argument.
 fn gelu_by_tanh(x: Value) -> Value {
     let twice = (8.0 / std::f64::consts::PI).sqrt();
     x * ((x + x.square() * x * 0.044715) * twice).sigmoid()

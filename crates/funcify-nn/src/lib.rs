@@ -103,7 +103,7 @@ impl Parameter {
 /// The initial values of a parameter.
 #[derive(Clone, Debug)]
 pub enum Init {
-    /// Independent numbers, uniformly distributed between minus this number and this number.
+    /// Independent numbers with a uniform distribution between `-x` and `x`, where `x` is this number.
     Uniform(f64),
     /// Independent, normally distributed numbers of mean 0 and this standard deviation.
     Normal(f64),
@@ -114,7 +114,7 @@ pub enum Init {
 }
 
 impl Init {
-    /// Creates values from a function of the index.
+    /// Creates values from a function of an element's index.
     fn from_fn(shape: &[usize], number: impl Fn(&[usize]) -> f64) -> Init {
         Init::Values(HostTensor::from_fn(DType::F64, shape, |index| Scalar::Float(number(index))))
     }
@@ -148,7 +148,7 @@ impl Inputs<'_> {
         self.steps_first(self.builder.input("xs", TensorType::new(self.dtype, dims)))
     }
 
-    /// Exchanges axes 0 and 1 if the batch comes first for the user.
+    /// Moves the steps to axis 0 if the user's sequences are `[B,T,F]`, or back.
     fn steps_first(&self, sequence: Value) -> Value {
         if self.batch_first { sequence.move_axis(1, 0) } else { sequence }
     }
@@ -205,7 +205,7 @@ fn check_at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Res
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
-/// Checks that options of a layer are multiples of its number of heads, or of groups.
+/// Checks that options of a layer are multiples of its number of heads or groups.
 fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");
@@ -226,7 +226,7 @@ fn check_keys_and_values(
     check_divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
 }
 
-/// Maps the last axis by weights of `[to, from]`.
+/// Applies a linear map with weights of `[to, from]` to the last axis.
 fn linear(x: Value, weight: Value) -> Value {
     x.dot_general(weight, &[(-1, 1)], &[])
 }

@@ -8,10 +8,9 @@ use super::*;
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///
 /// With complex states x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i
-/// exp(theta_log))` has a magnitude below 1 whatever the parameters are. The states are two tensors, real and
-/// imaginary, each `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im
-/// [N,H]`, `C_re [H,N]`, `C_im [H,N]`, `D [H]`, as in the paper's appendix. The initial values of λ are spread evenly
-/// over a ring.
+/// exp(theta_log))` has a magnitude below 1 for all parameters. The states are two tensors, real and imaginary, each
+/// `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`,
+/// `C_im [H,N]`, `D [H]`, as in the paper's appendix. The initial values of λ are spread evenly over a ring.
 #[derive(Clone, Debug)]
 pub struct Lru {
     /// The number H of input and output features.
@@ -45,7 +44,7 @@ impl Lru {
         layer("lru", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
-    /// Returns the initial magnitude of λ for a state: its square is spread evenly.
+    /// Returns the initial magnitude of λ for a state. The squares of the magnitudes are evenly spaced.
     fn magnitude(&self, state: usize) -> f64 {
         let (low, high) = (self.ring.0.powi(2), self.ring.1.powi(2));
         (low + (high - low) * (state as f64 + 0.5) / self.states as f64).sqrt()

@@ -20,7 +20,7 @@ pub struct Mamba {
     pub states: usize,
     /// The rank of the map to step sizes.
     pub rank: usize,
-    /// The number of steps that the convolution sees.
+    /// The number of steps that the convolution reads.
     pub width: usize,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -29,8 +29,8 @@ pub struct Mamba {
 }
 
 impl Mamba {
-    /// Creates a layer with the authors' sizes: twice the features inside, 16 states, a rank of a sixteenth of the
-    /// features and a convolution of 4 steps, over `[B,T,F]` of f32.
+    /// Creates a layer over `[B,T,F]` of f32 with the authors' sizes: twice as many inner features as input features,
+    /// 16 states, a rank of a sixteenth of the features, and a convolution of 4 steps.
     pub fn new(features: usize) -> Self {
         let (inner, rank, dtype) = (2 * features, features.div_ceil(16), DType::F32);
         Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }

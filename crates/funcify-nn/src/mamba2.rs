@@ -27,9 +27,9 @@ pub struct Mamba2 {
     pub head: usize,
     /// The number of states per feature.
     pub states: usize,
-    /// The number of groups of heads that share an input map and an output map.
+    /// The number of groups of heads. The heads of a group share B and C.
     pub groups: usize,
-    /// The number of steps that the convolution sees.
+    /// The number of steps that the convolution reads.
     pub width: usize,
     /// The number of steps computed at once; `None` computes step by step.
     pub chunk: Option<usize>,
@@ -43,8 +43,9 @@ pub struct Mamba2 {
 type StepInputs = (Value, (Value, Value), Value);
 
 impl Mamba2 {
-    /// Creates a layer with twice the features inside, heads of 64 features (or of all, if there are fewer), 128
-    /// states, one group and a convolution of 4 steps, step by step over `[B,T,F]` of f32.
+    /// Creates a layer that runs step by step over `[B,T,F]` of f32. It has twice as many inner features as input
+    /// features, heads of 64 features (or a single head, if there are fewer), 128 states, one group, and a convolution
+    /// of 4 steps.
     pub fn new(features: usize) -> Self {
         let head = (2 * features).min(64);
         let heads = if head == 0 { 0 } else { (2 * features).div_ceil(head) };
@@ -81,7 +82,7 @@ impl Mamba2 {
         let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
         let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
         let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
-        // Decays between 1 and 16, spread evenly.
+        // Decays between 1 and 16, evenly spaced.
         let decay = |head: usize| 1.0 + 15.0 * (head as f64 + 0.5) / self.heads as f64;
         let a_log = Init::from_fn(&[self.heads], |index| decay(index[0]).ln());
         let a = -inputs.parameter("A_log", &[self.heads], a_log).exp().reshape([groups, by_group]);
@@ -129,15 +130,15 @@ fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     (next, (next * to_states(c)).sum(4))
 }
 
-/// Computes the state and the outputs after a chunk of steps, `[Q,B,..]`: steps of the chunk affect each other
-/// through one matrix of decays, and read and update the state.
+/// Computes the state and the outputs after a chunk of steps, `[Q,B,..]`: the steps affect each other through one
+/// matrix of decays, and they read and update the state.
 fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     // The logarithms of the decays from the start of the chunk to the end of each step.
     let logs = (delta * a).cumsum(0, false);
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // No decay applies where j is later than i, and its logarithm could exceed the range of the exponential.
+    // No decay applies if j is later than i, and the logarithm could then exceed the range of the exponential.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);
     let given = delta.unsqueeze(4) * x;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The computation of a step of a minimal recurrent layer, from the input x and the state h.
+/// The computation that a step of a minimal recurrent layer applies to the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MinimalCell {
     /// `z = sigmoid(x W_zᵀ + b)`, `h' = (1 - z) h + z (x W_hᵀ + c)`.
@@ -11,7 +11,8 @@ pub enum MinimalCell {
     Lstm,
 }
 
-/// minGRU and minLSTM (Feng et al. 2024, Were RNNs All We Needed?), without the logarithms of its appendix.
+/// minGRU and minLSTM (Feng et al. 2024, Were RNNs All We Needed?), without the logarithmic form of the paper's
+/// appendix.
 ///
 /// Because no gate reads the state, the loop is affine, and runs as an associative scan if `associative` is set. The
 /// state `h` is `[B, hidden]`. Parameters: `linear_z.weight [hidden, input]`, `linear_z.bias` and `linear_h` of

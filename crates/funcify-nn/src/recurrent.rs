@@ -5,7 +5,7 @@ use funcify_core::stack;
 
 use super::*;
 
-/// The computation of a step of a recurrent layer, from the input x and the state h.
+/// The computation that a step of a recurrent layer applies to the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cell {
     /// `h' = tanh(x Wᵀ + b + h Uᵀ + c)` (Elman 1990).
@@ -34,8 +34,8 @@ impl Cell {
 ///
 /// States are `[layers * directions, B, hidden]`: `h`, and `c` of an LSTM. Parameters have the names, shapes and gate
 /// order of PyTorch and of candle_nn: `weight_ih_l0 [gates * hidden, input]`, `weight_hh_l0`, `bias_ih_l0`,
-/// `bias_hh_l0`, with `_reverse` for the second direction. The products of inputs and weights are one product before
-/// the loop.
+/// `bias_hh_l0`, with `_reverse` for the second direction. The inputs of all steps are multiplied by the weights in one
+/// product before the loop.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -55,7 +55,8 @@ pub struct Recurrent {
     pub hidden: usize,
     /// The number of stacked layers.
     pub layers: usize,
-    /// `true` if each layer also runs backward over the sequence; its outputs follow the others along the features.
+    /// `true` if each layer also runs backward over the sequence. The features of the backward outputs follow those of
+    /// the forward outputs.
     pub bidirectional: bool,
     /// `true` if the layer has biases.
     pub bias: bool,

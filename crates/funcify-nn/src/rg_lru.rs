@@ -5,20 +5,20 @@ use super::*;
 /// The recurrence of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, then a gated linear
 /// recurrence of real numbers.
 ///
-/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then `a =
-/// exp(-8 r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, which is the output. The states are `h [B,
-/// features]` and `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and
-/// shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`,
-/// `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`,
-/// `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Their code also leaves out the factor of the input at the first
-/// position of a document, which is not part of the recurrence.
+/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then `a = exp(-8
+/// r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, and h' is the output. The states are `h [B, features]`
+/// and `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and shapes of the
+/// authors' code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads,
+/// features / heads, features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`, `rg_lru.input_gate.w`,
+/// `rg_lru.input_gate.b`. Their code also leaves out the factor of the input at the first position of a document, which
+/// is not part of the recurrence.
 #[derive(Clone, Debug)]
 pub struct RgLru {
     /// The number of features of the input, the state and the output.
     pub features: usize,
     /// The number of heads. The gates do not mix features of different heads.
     pub heads: usize,
-    /// The number of steps that the convolution sees.
+    /// The number of steps that the convolution reads.
     pub width: usize,
     /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
     pub associative: bool,
@@ -82,7 +82,7 @@ pub(super) fn gates(
     heads: usize,
     names: &GateNames,
 ) -> (Value, Value) {
-    // Magnitudes whose squares are spread evenly between 0.9² and 0.999², where the gate is fully open.
+    // The magnitudes with a fully open gate. Their squares are evenly spaced between 0.9² and 0.999².
     let squared = move |feature: usize| 0.81 + (0.998_001 - 0.81) * (feature as f64 + 0.5) / features as f64;
     let rates = Init::from_fn(&[features], move |index| ((-0.5 / 8.0 * squared(index[0]).ln()).exp_m1()).ln());
     let rate = inputs.parameter(names.rate, &[features], rates).softplus() * -8.0;

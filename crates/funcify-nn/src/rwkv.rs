@@ -5,9 +5,9 @@ use super::*;
 /// The version of the time mix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RwkvVersion {
-    /// Eagle, RWKV-5: decays and mixtures are parameters.
+    /// RWKV-5 (Eagle), whose decays and mixtures are parameters.
     Five,
-    /// Finch, RWKV-6: decays and mixtures depend on the input, by maps of these ranks.
+    /// RWKV-6 (Finch), whose decays and mixtures depend on the input, through maps of these ranks.
     Six {
         /// The rank of each of the five maps to mixtures.
         mix_rank: usize,
@@ -16,14 +16,14 @@ pub enum RwkvVersion {
     },
 }
 
-/// The time mix of RWKV (Peng et al. 2024, Eagle and Finch): attention whose memory is one matrix per head, over
-/// inputs that are mixed with those of the previous step.
+/// The time mix of RWKV (Peng et al. 2024, Eagle and Finch): attention whose memory is one matrix per head, over inputs
+/// that are mixed with the inputs of the previous step.
 ///
 /// Receptance, key, value and gate (and, in version 6, decay) each read a mixture of x and the previous x. For each
 /// head: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`, with decays w of each row, `exp(-exp(time_decay))`, to
-/// which version 6 adds `tanh(x W₁) W₂` in the inner exponential. Heads' outputs are normalised to mean 0 and
-/// variance 1 (`ln_x`), scaled, gated by `silu`, and mapped back. The states are `shift [B, features]`, the x before
-/// the first step, and `memory [B, heads, features / heads, features / heads]`.
+/// which version 6 adds `tanh(x W₁) W₂` in the inner exponential. Heads' outputs are normalised to mean 0 and variance
+/// 1 (`ln_x`), scaled, gated by `silu`, and mapped back. The states are `shift [B, features]`, which is x of the step
+/// before the first one, and `memory [B, heads, features / heads, features / heads]`.
 ///
 /// Parameters have the names of the authors' code, without axes of 1: `receptance.weight`, `key.weight`,
 /// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`,

@@ -7,9 +7,9 @@ use super::*;
 ///
 /// Receptance r, key k and value v each read a mixture of x and the previous x. With `w = exp(time_decay)`, the sums
 /// `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step returns `sigmoid(r) (num +
-/// exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are stored multiplied by
-/// `exp(-max)`, so that no exponential is out of range. The states are `shift [B, features]`, the x before the first
-/// step, and `num`, `den` and `max` of `[B, inner]`. They are zeros at the beginning of a sequence.
+/// exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are stored multiplied by `exp(-max)`,
+/// so that no exponential is out of range. The states are `shift [B, features]`, which is x of the step before the
+/// first one, and `num`, `den` and `max` of `[B, inner]`. They are zeros at the beginning of a sequence.
 ///
 /// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key
 /// [1, 1, features]`, the share of x, likewise `time_mix_value` and `time_mix_receptance`; `key.weight [inner,
@@ -27,7 +27,7 @@ pub struct Rwkv4 {
 }
 
 impl Rwkv4 {
-    /// Creates a layer with as many inner features, over `[B,T,F]` of f32.
+    /// Creates a layer over `[B,T,F]` of f32, with as many inner features as input features.
     pub fn new(features: usize) -> Self {
         Rwkv4 { features, inner: features, batch_first: true, dtype: DType::F32 }
     }

@@ -6,10 +6,10 @@ use super::*;
 /// 2023).
 ///
 /// With `[dt, b, c] = u W_xᵀ` and `Δ = softplus(dt W_dtᵀ + bias)`, for each channel of `features` and each of its
-/// `states`: `h' = exp(Δ A) h + Δ b u`, `y = c·h + D u`, where `A = -exp(A_log)`. The state is `[B, features,
-/// states]`. Parameters have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
+/// `states`: `h' = exp(Δ A) h + Δ b u`, `y = c·h + D u`, where `A = -exp(A_log)`. The state is `[B, features, states]`.
+/// Parameters have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
 /// `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. `exp(Δ A)` is
-/// computed step by step, and is never in memory for all steps.
+/// computed step by step, and never stored for all steps.
 #[derive(Clone, Debug)]
 pub struct SelectiveScan {
     /// The number of input and output features.

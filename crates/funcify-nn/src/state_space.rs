@@ -84,7 +84,7 @@ pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (C
     })
 }
 
-/// Computes the last state and all states by an associative scan, whose row 0 is the state before the first step.
+/// Computes the last state and all states with an associative scan. Its row 0 is the state before the first step.
 pub(super) fn scan_in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));

@@ -40,8 +40,8 @@ fn affine(weight: &HostTensor, x: &[f64], bias: &HostTensor) -> Vec<f64> {
     (0..rows).map(|row| bias[row] + (0..x.len()).map(|i| weight.at(&[row, i]).as_f64() * x[i]).sum::<f64>()).collect()
 }
 
-/// Runs one direction of a recurrent layer for one element of the batch. Returns the outputs in the order of the
-/// rows, and the last states.
+/// Runs one direction of a recurrent layer for one element of the batch. Returns the outputs in the order of the rows
+/// of `xs`, and the last states.
 fn recur(cell: Cell, xs: &[Vec<f64>], init: [Vec<f64>; 2], weights: &[HostTensor], reverse: bool) -> Run {
     let [mut h, mut c] = init;
     let size = h.len();

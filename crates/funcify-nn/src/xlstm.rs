@@ -30,7 +30,7 @@ pub struct Xlstm {
     pub cell: XlstmCell,
     /// The number of input features.
     pub input: usize,
-    /// The number of features of all heads together.
+    /// The total number of features of all heads.
     pub hidden: usize,
     /// The number of heads.
     pub heads: usize,

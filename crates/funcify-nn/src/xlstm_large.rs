@@ -5,9 +5,9 @@ use super::*;
 
 /// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
 ///
-/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q, and not k, is divided
-/// by `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator;
-/// the heads' outputs are normalised to mean 0 and variance 1 and scaled before the output gate; and a last map
+/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q instead of k is divided by
+/// `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator; the
+/// heads' outputs are normalised to mean 0 and variance 1 and scaled before the output gate; and a final linear map
 /// computes the output. States: `memory [B, heads, key / heads, value / heads]`, `n [B, heads, key / heads]`, `m [B,
 /// heads]`.
 ///
@@ -21,9 +21,9 @@ pub struct XlstmLarge {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The number of features of all keys together.
+    /// The total number of features of the keys of all heads.
     pub key: usize,
-    /// The number of features of all values together.
+    /// The total number of features of the values of all heads.
     pub value: usize,
     /// The bound on the preactivations of the gates.
     pub cap: f64,
@@ -36,8 +36,8 @@ pub struct XlstmLarge {
 }
 
 impl XlstmLarge {
-    /// Creates a layer with the authors' options: keys of half the features, values of all, gates below 15, over
-    /// `[B,T,F]` of f32.
+    /// Creates a layer over `[B,T,F]` of f32 with the authors' options: the keys have half as many features as the
+    /// input, the values have as many, and the gates' preactivations are bounded by 15.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value, cap, epsilon) = (features / 2, features, 15.0, 1e-6);
         XlstmLarge { features, heads, key, value, cap, epsilon, batch_first: true, dtype: DType::F32 }

@@ -53,7 +53,7 @@ mod tests {
     }
 
     /// If a later patch hides an error, the search names either the patch that causes it or the one that reveals it:
-    /// either changes the result.
+    /// both of them change the result.
     #[test]
     fn what_is_named_changes_the_answer() {
         let is_right = |count: usize| !(3..7).contains(&count) && count < 9;

@@ -2,8 +2,8 @@
 //! operands, in the same body, is computed once.
 //!
 //! Ops of the same name on the same operands, in any order where the op is commutative (`a + b` is `b + a`), are
-//! compared by their attributes and bodies. Ops of other crates, calls of functions with rules of their own, and
-//! loops that bind a size are never equal.
+//! compared by their attributes and bodies. Ops of other crates, calls of functions with derivative rules, and loops
+//! that bind a size are never merged.
 
 use funcify_core::graph::NodeId;
 use smallvec::SmallVec;
@@ -21,14 +21,15 @@ pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 /// The available expressions: the ops of a body so far.
 pub(super) struct Available(HashMap<Key, Placed>);
 
-/// The ops of a key: the only one so far, or all of them by their texts, which are computed once there are two.
+/// The ops with a key: a single op, or several ops keyed by their texts. An op's text is computed only once a second op
+/// has the same key.
 enum Placed {
     One(NodeId),
     More(HashMap<String, NodeId>),
 }
 
 impl Available {
-    /// Creates an empty table for a body of `ops` ops.
+    /// Creates an empty table with room for `ops` ops.
     pub(super) fn of(ops: usize) -> Self {
         Available(HashMap::with_capacity(ops))
     }
@@ -51,7 +52,7 @@ impl Available {
     }
 }
 
-/// Returns the key of an op; `None` if it never equals another.
+/// Returns the key of an op, or `None` if the op is never merged.
 pub(super) fn key(context: &RewriteContext<'_>) -> Option<Key> {
     if is_never_merged(context.op) {
         return None;
@@ -72,7 +73,7 @@ pub(super) fn text(op: &Op) -> String {
     }
 }
 
-/// Returns whether an op, or one in a body, must not be merged with another.
+/// Returns whether an op must not be merged, because of the op itself or of an op in its bodies.
 fn is_never_merged(op: &Op) -> bool {
     op.is_opaque()
         || op.binds().next().is_some()

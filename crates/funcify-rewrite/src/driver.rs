@@ -19,7 +19,7 @@ use super::*;
 /// The largest number of passes over a graph. The tests check that no program needs that many.
 pub(super) const MAX_PASSES: usize = 64;
 
-/// The depth of nested patches above which rewriting is left to the next pass.
+/// The maximum depth of nested patches. Deeper ones are left to the next pass.
 const MAX_PATCH_DEPTH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
@@ -59,7 +59,7 @@ struct Driver {
     left: usize,
     texts: bool,
     patches: Vec<Patched>,
-    /// The bodies in which nothing changes any more, by address.
+    /// The bodies that need no further rewriting, by address.
     finished: HashMap<*const Graph, Arc<Graph>>,
     /// The watch that may cancel rewriting. A graph that is only partly rebuilt is then discarded.
     watch: ActiveHandles,
@@ -76,7 +76,7 @@ impl Driver {
         self.patches.push(Patched { rule, site, before, after });
     }
 
-    /// Removes the nodes that no output needs. Returns `None` if there are none.
+    /// Removes the nodes that no output needs. Returns `None` if there is no such node.
     fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
         let pruned = self.is_enabled(DEAD_CODE).then(|| graph.pruned_strict())??;
         self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);

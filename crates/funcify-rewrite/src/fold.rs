@@ -1,24 +1,24 @@
 //! Folds ops on constants to constants (the constant folding of XLA and PyTensor), using the reference evaluator,
 //! which defines the results of an op.
 //!
-//! Only small results are folded, of no more elements than the largest operand has, or 16. Repeated elements stay
-//! repeated, because other rules look for the repeated number.
+//! Only small results are folded: those with at most as many elements as the largest operand, or at most 16. Broadcasts
+//! of constants are not folded, because other rules look for the repeated number.
 
 use funcify_core::ops::{Creation, EvalContext};
 
 use super::rule::{Patch, RewriteContext};
 use super::*;
 
-/// The largest number of elements in a result that has more elements than its operands.
+/// The maximum number of elements of a result that is larger than its operands.
 const MAX_GROWN_ELEMENTS: usize = 16;
 
-/// The largest number of elements in any result.
+/// The maximum number of elements of any result.
 const MAX_ELEMENTS: usize = 1 << 10;
 
 /// Folds an op whose operands are constants.
 pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op.class() {
-        // These are constants already, or repeat elements and numbers that other rules look for.
+        // These are already constants, or repeat a number that other rules look for.
         OpClass::Creation(Creation::Constant(_) | Creation::Iota(_)) | OpClass::Movement(Movement::Broadcast(_)) => {
             return None;
         }

@@ -1,13 +1,13 @@
 //! Merges two loops with the same steps (PyTensor's `scan_merge`; XLA's multi-output fusion of loops).
 //!
-//! - A loop that reads a trace of another row by row reads the value of the step directly, so the trace needs no
-//!   tensor, unless something else uses it.
+//! - If a loop reads a trace of another loop row by row, a step of the merged loop uses the value directly. The trace
+//!   then needs no tensor, unless something else uses it.
 //! - Independent loops that read the same sequence read its rows once.
 //!
-//! Precondition: both run all their steps, equally many in the same direction, and are certain, because their ops
-//! then run in a different order; neither is truncated, specifies what a forward pass keeps, or binds sizes; the
-//! second depends on the first only through rows of the same step. The rule is tried after all others: by then, work
-//! that leaves a loop, such as a product of all rows of the trace, has left it.
+//! Precondition: both run all their steps, the same number in the same direction, and are certain, because merging
+//! changes the order of their ops. Neither is truncated, specifies the values that a forward pass keeps, or binds
+//! sizes. The second depends on the first only through rows of the same step. The rule is tried after all others: by
+//! then, work that leaves a loop, such as a product of all rows of the trace, has left it.
 
 use std::collections::HashSet;
 
@@ -20,11 +20,12 @@ use super::*;
 struct Pair {
     first: usize,
     second: usize,
-    /// The nodes in between that depend on the first, which move after the merged loop.
+    /// The nodes between the two loops that depend on the first. They move after the merged loop.
     waiting: Vec<usize>,
 }
 
-/// Returns the graph with pairs of loops merged, and the line of the first; `None` if no two can be merged.
+/// Returns the graph with pairs of loops merged, and the line of the first merged loop. Returns `None` if no loops can
+/// be merged.
 pub(super) fn fuse_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let pairs = pairs(graph);
     let nodes = graph.nodes();
@@ -62,7 +63,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
         });
         let free = pairs.last().map_or(0, |pair| pair.second + 1);
         let candidates = before.chain(sequences().filter_map(|value| readers.get(&value).copied()));
-        // Several sequences may lead to the same loop, which is tried once.
+        // Several sequences may come from the same loop, which is tried once.
         let mut tried = HashSet::new();
         let mut partners = candidates.filter(|first| *first >= free && tried.insert(*first));
         pairs.extend(partners.find_map(|first| pair(graph, first, second)));
@@ -71,7 +72,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
     pairs
 }
 
-/// Returns the loop of a node, if it may be merged with another.
+/// Returns the loop of a node, if it may be merged with other loops.
 fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     let Op::Scan(scan) = &node.op else { return None };
     let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
@@ -109,7 +110,7 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
 /// writes to it.
 fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
-    // A trace has one row per step, so a step can read only its own.
+    // A trace has one row per step, so a step can only read the row of the same step.
     let written: HashMap<ValueId, ValueId> =
         traces(of).map(|(trace, written)| (first.outputs[trace], written)).collect();
     scan.operands().sequences.map(|operand| written.get(&second.inputs[operand]).copied()).collect()

@@ -2,8 +2,8 @@
 //! rewrites).
 //!
 //! Other simplifications would change values: `x*0` is NaN where `x` is infinite, `x+0` is 0 where `x` is -0, and the
-//! sum of a single number is the reference's `0 + x`. A number times 1 is that number in every type, as is a number
-//! minus 0 or plus -0.
+//! sum of a single number is the reference's `0 + x`. In every type, a number times 1 is that number. So is a number
+//! minus 0, and a number plus -0.
 
 use funcify_core::Scalar;
 use funcify_core::graph::{ValueId, inline};
@@ -54,8 +54,8 @@ fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
 }
 
 /// Replaces a switch with a constant index by its branch. A switch without an alternative stays: it is a checkpoint,
-/// which exists so that the backward pass computes it again. A switch whose branch binds a size also stays, because
-/// another branch may bind a size of the same name.
+/// which exists so that the backward pass computes it again. A switch whose branch binds a size also stays, because a
+/// different branch may bind a size of the same name.
 pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Switch(switch) = context.op else { return None };
     let index = context.constant(context.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();

@@ -1,21 +1,21 @@
-//! Rewrites: rearrange a program as an expert would, without changing its values.
+//! Rewrites programs as an expert would, without changing their values.
 //!
-//! A rewrite is a named rule, which looks at one op with its operands and returns a patch: existing values, or a
-//! small program that replaces the op. The driver rebuilds a graph op by op, and tries each rule at each op, bodies
-//! first, until no rule applies. The original graph is read in order and never changed in place: everything before an
-//! op is already rewritten, and a chain of ops takes one pass.
+//! A rewrite is a named rule, which looks at one op with its operands and returns a patch: existing values, or a small
+//! program that replaces the op. The driver rebuilds a graph op by op, and tries each rule at each op, bodies first,
+//! until no rule applies. The original graph is read in order and never changed in place: everything before an op is
+//! already rewritten, so one pass is enough for a chain of ops.
 //!
-//! - **rewrite-c1** Types, names of inputs and outputs, and the lines of ops stay.
+//! - **rewrite-c1** Types, names of inputs and outputs, and the lines of ops stay the same.
 //! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in a
-//!   different order than a loop does (marked in [`RULES`]) return sums within rounding. A rule that may do more is
-//!   tried only if it is requested by name, or if its effects are [tolerated](Tolerance) and the device prefers its
-//!   results.
-//! - **rewrite-c3** An error stays an error, and none is added: an op that may fail when it runs is neither left out
-//!   nor run where it would not have run.
+//!   different order than a loop does (marked in [`RULES`]) return sums within rounding. A rule that may change more
+//!   than that is tried only if it is requested by name, or if its effects are [tolerated](Tolerance) and the device
+//!   prefers its results.
+//! - **rewrite-c3** A program that fails still fails, and no program starts to fail: an op that may fail when it runs
+//!   is neither left out nor moved to a place where it runs although it did not run before.
 //! - **rewrite-c4** Rewriting terminates, and rewriting a result again changes nothing.
 //!
-//! Rewrites run after differentiation: work moved out of a loop would be outside of it for the derivative as well.
-//! Loops that say where their derivative ends (scan-c8) are left unchanged.
+//! Rewrites run after differentiation. Before it, work that is moved out of a loop would also be outside of the loop
+//! for the derivative. Loops with a truncated derivative (scan-c8) are left unchanged.
 
 mod bisect;
 mod common;
@@ -56,7 +56,7 @@ pub struct Patched {
     pub rule: &'static str,
     /// The line of the op that it replaced.
     pub site: Site,
-    /// The op before, as text; empty unless [`RewriteOptions::texts`] asks for it.
+    /// The op before the patch, as text. Empty unless [`RewriteOptions::texts`] is set.
     pub before: String,
     /// The replacement, as text.
     pub after: String,
@@ -99,7 +99,7 @@ pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'
 
 /// Rewrites graphs, as methods.
 pub trait Rewrite {
-    /// Returns the same program, rewritten by all [`rules`](RULES) that need no request.
+    /// Returns the program rewritten with all [`rules`](RULES) that need no request.
     ///
     /// ```
     /// use funcify::prelude::*;

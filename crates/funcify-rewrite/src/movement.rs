@@ -9,7 +9,7 @@ use funcify_core::types::{Dim, Shape, TensorType};
 
 use super::rule::{Patch, RewriteContext};
 
-/// Removes a move that does nothing, or merges it with the move before it.
+/// Removes an op that moves nothing, or merges an op that moves elements with the one before it.
 pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
     let source = *context.operands.first()?;
     if moves_nothing(context.op, context.ty(0)) || (context.operands.len() == 1 && matches!(context.op, Op::Concat(_)))

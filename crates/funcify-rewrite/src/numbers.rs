@@ -1,9 +1,9 @@
-//! Recognises values that are known numbers, from the ops that make them.
+//! Recognises values whose elements are known numbers, from the ops that compute them.
 
 use super::rule::RewriteContext;
 use super::*;
 
-/// The largest number of elements of a constant that are compared.
+/// The maximum number of elements of a constant to compare.
 const MAX_COMPARED_ELEMENTS: usize = 1 << 12;
 
 impl RewriteContext<'_> {
@@ -15,13 +15,13 @@ impl RewriteContext<'_> {
         }
     }
 
-    /// Returns the number that all elements of a value equal.
+    /// Returns the number if all elements of a value equal the same known number.
     pub(super) fn splat(&self, value: ValueId) -> Option<Scalar> {
         splat(self.graph, value)
     }
 }
 
-/// Returns the number that all elements of a constant or a repeated constant equal.
+/// Returns the number if all elements of a constant, or of a broadcast constant, are equal.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
         let node = graph.node_of(value)?;

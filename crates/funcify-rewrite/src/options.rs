@@ -51,7 +51,7 @@ impl RewriteOptions {
         self
     }
 
-    /// Sets the changes of values that rewriting may make, [only the order of sums](Tolerance::Exact) by default.
+    /// Sets the value changes that rewriting may cause. The default is [only the order of sums](Tolerance::Exact).
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
         self
@@ -97,15 +97,14 @@ impl RewriteOptions {
     }
 }
 
-/// The changes of values that rewriting may make.
+/// The value changes that rewriting may cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tolerance {
     /// Only the order of sums: results differ by rounding.
     #[default]
     Exact,
-    /// Any order of sums and products of floats, including products of factors that a loop never multiplied with each
-    /// other. Such a product may be infinite or 0 where no state of the loop was, and the state then becomes infinite
-    /// or NaN.
+    /// Any order of sums and products of floats, including products of factors that a loop never multiplies with each
+    /// other. Such a product may be infinite or 0 where no state of the loop is, which makes the state infinite or NaN.
     Reassociated,
 }
 
@@ -115,7 +114,7 @@ pub enum Tolerance {
 pub enum Parallel {
     /// Prefers the least work, as on processors with few cores.
     Avoid,
-    /// Prefers the least depth, as on devices where each step is a launch, and a small one leaves most of the device
-    /// idle.
+    /// Prefers the least depth, as on devices where each step is a kernel launch, and a small kernel leaves most of the
+    /// device idle.
     Prefer,
 }

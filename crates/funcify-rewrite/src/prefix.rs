@@ -1,11 +1,11 @@
-//! Shortens a loop whose traces are read only in their first rows to the steps that write those rows (as PyTensor's
-//! `scan_save_mem` does with the number of steps).
+//! If only the first rows of a loop's traces are read, shortens the loop to the steps that write those rows (as
+//! PyTensor's `scan_save_mem` does with the number of steps).
 //!
 //! Precondition: the loop runs forward and is certain, because errors of the steps left out are lost; nothing uses a
-//! final carry, or a full buffer; every use of a trace is a slice of rows, which certainly end before the end of the
-//! trace. Outputs of the graph count as using all rows. The number of steps is not negative. If that is not known, as
-//! for the first `T-1` rows of `T`, the slice of the trace fails at run time, and a slice of a sequence before the
-//! shortened loop must then fail as well.
+//! final carry, or a full buffer; every use of a trace is a slice that certainly ends before the end of the trace.
+//! Outputs of the graph count as using all rows. The number of steps is not negative. If that is not known, as for the
+//! first `T-1` rows of `T`, the slice of the trace fails at run time, and a slice of a sequence before the shortened
+//! loop must then fail as well.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
@@ -13,7 +13,7 @@ use funcify_core::ops::scan::{Buffer, Start};
 /// The steps that the uses of a loop need, so far.
 #[derive(Default)]
 struct Needed {
-    /// The number of steps; `None` if there is no use yet, or all are needed.
+    /// The number of steps. `None` if no use was found yet, or if all steps are needed.
     steps: Option<Dim>,
     /// The ends of the slices.
     limits: Vec<Dim>,
@@ -35,7 +35,8 @@ impl Needed {
     }
 }
 
-/// Returns the graph with shorter loops, and the line of the first; `None` if no loop can be shortened.
+/// Returns the graph with shorter loops, and the line of the first shortened loop. Returns `None` if no loop can be
+/// shortened.
 pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let steps = needed_steps(graph);
     let site = graph.nodes()[*steps.keys().next()?].site;
@@ -49,7 +50,8 @@ pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finish()?, site))
 }
 
-/// Adds a loop with fewer steps. If their number may be negative, its sequences are sliced to that many rows first.
+/// Adds a loop with fewer steps. If the number may be negative, first slices the sequences of the loop to that many
+/// rows.
 fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
@@ -72,8 +74,8 @@ fn is_natural(steps: &Dim) -> bool {
     steps.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns whether a slice before the loop rejects a negative number of steps, as the slice after it, which ends no
-/// later, did.
+/// Returns whether a slice before the loop rejects a negative number of steps, like the original slice after the loop,
+/// which ends no later.
 fn is_negative_rejected(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))
@@ -125,7 +127,7 @@ fn first_steps(buffer: &Buffer, user: &Node) -> Option<(Dim, Dim)> {
     Some((limit.clone() - given, limit.clone()))
 }
 
-/// Returns the larger of two numbers of steps, if one is larger for all sizes.
+/// Returns the larger of two numbers of steps, if the same one is larger for all sizes.
 fn larger(left: Dim, right: Dim) -> Option<Dim> {
     match (left.is_at_least(&right), right.is_at_least(&left)) {
         (Some(true), _) => Some(left),

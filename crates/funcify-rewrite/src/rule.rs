@@ -1,4 +1,4 @@
-//! Rules: a name, a reason, and a function from an op in its context to a patch.
+//! Defines rules. A rule is a name, a reason, and a function from an op in its context to a patch.
 
 use funcify_core::Value;
 use funcify_core::graph::{at_site, tracer};
@@ -171,8 +171,8 @@ impl RewriteContext<'_> {
         self.graph.node_of(value)
     }
 
-    /// Returns whether the op that computes a value certainly runs without error, so that leaving it out loses no
-    /// error (rewrite-c3).
+    /// Returns whether the op that computes a value certainly runs without an error, so that it can be left out
+    /// (rewrite-c3).
     pub(super) fn is_certain(&self, value: ValueId) -> bool {
         self.node(value).is_none_or(|node| self.certainly_runs(node))
     }
@@ -182,8 +182,8 @@ impl RewriteContext<'_> {
         !uses_any(self.graph, node, &sizes) && cannot_fail(self.graph, node, &Sizes::new())
     }
 
-    /// Returns whether a value can be left out while the `used` ones stay, without losing an error on the way to it
-    /// (rewrite-c3).
+    /// Returns whether a value can be left out, while the `used` values stay, without losing an error of the ops that
+    /// compute it (rewrite-c3).
     pub(super) fn may_leave_out(&self, value: ValueId, used: &[ValueId]) -> bool {
         if used.contains(&value) || self.certain[value.index()] {
             return true;

@@ -34,7 +34,7 @@ fn loops(count: usize) -> Graph {
     graph.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap()
 }
 
-/// Rewriting a program four times as long takes about four times the work.
+/// Rewriting a program that is four times as long takes about four times the work.
 #[test]
 fn the_work_grows_with_the_program() {
     for (name, make) in [("chain", chain as fn(usize) -> Graph), ("loops", loops)] {

@@ -1,9 +1,9 @@
-//! Trims traces to the rows that are read (PyTensor's `scan_save_mem`): a trace that is read only in its last rows
-//! keeps only those (scan-c7).
+//! Trims traces to the rows that are read (PyTensor's `scan_save_mem`): if only the last rows of a trace are read, the
+//! trace keeps only those (scan-c7).
 //!
-//! Precondition: every use of the trace is a slice of a constant number of last rows, and the trace certainly has
-//! that many: otherwise a loop with few steps would fail with a different error than the slice. Outputs of the graph
-//! count as using all rows.
+//! Precondition: every use of the trace is a slice of a constant number of last rows. The trace certainly has that many
+//! rows: otherwise, a loop with few steps would fail with a different error than the slice. Outputs of the graph count
+//! as using all rows.
 
 use super::*;
 
@@ -29,7 +29,7 @@ pub(super) fn trim_traces(graph: &Graph) -> Option<(Graph, Site)> {
     Some((with_ops(graph, op)?, first.site))
 }
 
-/// Returns the traces that are read only in their last rows, with the number of rows.
+/// Returns the traces of which only the last rows are read, with the number of these rows.
 fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
     if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
@@ -53,7 +53,7 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     last.into_iter().filter_map(surely).collect()
 }
 
-/// Returns the loop for a value that is a buffer of it with all rows returned.
+/// If a value is the full trace of a buffer, returns its loop.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };
@@ -73,7 +73,7 @@ fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<
     rows.constant().and_then(|rows| usize::try_from(rows).ok())
 }
 
-/// Moves a slice of a trace to the trimmed trace.
+/// Returns the slice of the trimmed trace that equals this slice of the full trace.
 fn shift_slice(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
     if loop_of(graph, trace).is_some_and(|scan| scan.reverse) {
         return slice.clone();
@@ -82,7 +82,7 @@ fn shift_slice(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Sl
     Slice { start: slice.start.clone() - &left_out, limit: slice.limit.clone() - &left_out, ..slice.clone() }
 }
 
-/// Returns a graph with other ops in its nodes.
+/// Returns a copy of a graph in which `op` replaces the ops of the nodes.
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = GraphCopy::with_inputs_of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;

@@ -91,7 +91,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         drop(state);
         let pending = PendingKey { cache: self, key };
         let entry = make()?;
-        // Another key may have led to an entry that serves this one, too.
+        // An entry added for a different key may serve this call, too.
         let mut state = self.lock();
         if !state.entries.iter().any(serves) {
             state.add(entry.clone(), self.capacity);
@@ -115,7 +115,7 @@ impl<K, E: Clone> State<K, E> {
         Some(entry)
     }
 
-    /// Adds an entry in place of the one unused for longest.
+    /// Adds an entry. A full cache evicts the least recently used one.
     fn add(&mut self, entry: E, capacity: usize) {
         if self.entries.len() >= capacity {
             self.entries.remove(0);

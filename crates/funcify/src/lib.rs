@@ -1,7 +1,7 @@
 //! Differentiable control flow for tensor programs: one loop, every backend.
 //!
-//! A closure is traced once into a program ([`Graph::build`]). The program is checked for all sizes, prints as text,
-//! and runs on any linked backend. Its loops are either [`scan`], with JAX's semantics, or a [`Recurrence`] with
+//! Tracing a closure once turns it into a program ([`Graph::build`]). The program is checked for all sizes, prints as
+//! text, and runs on any linked backend. Its loops are either [`scan`], with JAX's semantics, or a [`Recurrence`] with
 //! PyTensor's taps.
 //!
 //! ```

@@ -8,7 +8,7 @@ use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
 use shared::built;
 
-/// A function that combines two elements that have several leaves, using a captured value.
+/// A function that combines two elements with several leaves each, and uses a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
 
 /// The name, the number of leaves, and the combination.
@@ -140,8 +140,8 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
 /// The recursion on halves multiplies Jacobians in order; the sequential form needs no such products.
 #[test]
 fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
-    // This combination is not associative: the products of its Jacobians depend on entries that are zero in each
-    // single Jacobian. The zeros are in the same places everywhere.
+    // This combination is not associative. Every Jacobian has zeros in the same places, but the products of the
+    // Jacobians have other entries there.
     let chain: Combine = |a, b, _| vec![a[0] + b[0], a[0] + a[1] + b[1], a[1] + a[2] + b[2]];
     for (name, leaves, combine) in BY_ELEMENT.into_iter().chain([("chain", 3, chain)]) {
         for reverse in [false, true] {
@@ -214,7 +214,7 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 0, "only the second element is summed");
     let graph = gradient(|xs| associative_scan_with(options(), xs, |a, b| a.sum(0) * b));
     assert_eq!(count(&graph, "scan"), 1);
-    // A captured value would be repeated for each element.
+    // The recursion would repeat a captured value for each element.
     let graph = built("large", |g| {
         let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,2]"));
         grad((xs, w), |(xs, w)| associative_scan_with(options(), xs, |a, b| a + b.matmul(w)).sum(..))
@@ -256,7 +256,7 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     assert_eq!(found[1], [11., 10., INF, INF]);
 }
 
-/// Inputs that do not reach a result receive nothing of its infinite cotangent or coefficient.
+/// An infinite cotangent or coefficient of a result does not affect inputs that the result does not depend on.
 #[test]
 fn absent_entries_are_not_multiplied() {
     let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (c * a, c * b + d);
@@ -272,7 +272,7 @@ fn absent_entries_are_not_multiplied() {
     assert_eq!(found[1][1..], [INF, 1.]);
 }
 
-/// The first element is not combined with anything, so a combination's behaviour there has no effect.
+/// The first element is not combined with anything, so it does not matter what the combination would compute for it.
 #[test]
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;

@@ -10,7 +10,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("sized", program).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the results of a graph. Asserts that the reference evaluator and the compiled program agree, in both loop
+/// Returns the results of a graph. Asserts that the reference evaluator and the compiled program agree, with both loop
 /// strategies, with and without rewrites, and that the graph's text parses back to the same graph.
 #[track_caller]
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
@@ -115,7 +115,7 @@ fn a_negative_size_is_refused_with_its_line() {
     assert_rejected(&graph, &[number(-3)], "Type", "bind_size: the size `$1` does not fit");
     assert_rejected(&graph, &[number(-3)], "Type", "-3");
     assert_rejected(&graph, &[number(-3)], "Type", "bound_sizes.rs");
-    // The error remains even if a rewrite finds that nothing of that size is needed.
+    // The error remains even if a rewrite finds that no value of that size is needed.
     let graph = build(|g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[]"));
         select(constant(true), x, size(bind_size(n), DType::F64))
@@ -167,7 +167,7 @@ fn a_branch_that_does_not_run_binds_nothing() {
     assert_eq!(run(&graph, &[HostTensor::scalar(2.0)]), [HostTensor::scalar(2.0)]);
 }
 
-/// Runs one loop with a bound number of steps, and one over rows of a bound size.
+/// Runs one loop whose number of steps is a bound size, and one over a sequence whose number of rows is a bound size.
 #[test]
 fn a_loop_has_the_size() {
     let graph = build(|g| {
@@ -293,7 +293,7 @@ fn the_straight_program_has_numbers_for_sizes() {
     assert!(funcify::to_dot(&graph).contains("bind_size {size=$"), "{}", funcify::to_dot(&graph));
 }
 
-/// Binds one size before the first step, and another in each step.
+/// Binds one size before the first step, and a different one in each step.
 #[test]
 fn a_program_of_one_step_binds_sizes() {
     let graph = build(|g| {

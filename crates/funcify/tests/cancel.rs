@@ -1,4 +1,4 @@
-//! Cancellation of every kind of loop, in the reference evaluator and in both loop strategies. An op in each program
+//! Cancellation of every kind of loop, in the reference evaluator and with both loop strategies. An op in each program
 //! cancels the handle on its `n`th run, so each test knows after which step its loop must end.
 
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize
     error
 }
 
-/// Asserts that a program, cancelled on the fourth run of its `stopper`, stops in the op `op` after `steps` steps.
+/// Cancels a program on the fourth run of its `stopper`. Asserts that it stops in the op `op` after `steps` steps.
 #[track_caller]
 fn check(graph: &Graph, strategies: &[Option<LoopStrategy>], op: &str, steps: usize) {
     for strategy in strategies {

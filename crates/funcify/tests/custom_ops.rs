@@ -69,7 +69,7 @@ fn counted(n: Value) -> Value {
     done.trace(&state)
 }
 
-/// Returns the results or the error. Asserts that the reference evaluator and compiled programs agree, in both loop
+/// Returns the results or the error. Asserts that the reference evaluator and compiled programs agree, with both loop
 /// strategies, with and without rewrites.
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     let expected = evaluate(graph, inputs);

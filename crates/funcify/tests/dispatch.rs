@@ -1,4 +1,4 @@
-//! Specialisation of unrolled programs: by values that are static in each step, and by the values of static inputs.
+//! Specialisation of unrolled programs: for values that are static in each step, and for the values of static inputs.
 
 use funcify::Cpu;
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Specialization};
@@ -32,8 +32,9 @@ fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// The only static property of the branch's operands is their size, which differs in each step: the loop over its rows
-/// has as many steps. 0.5 becomes 0.5 + 0.5, that 1 + 1 + 2, that 4 + 4 + 5 + 6, that 19 + 19 + 20 + 21 + 22.
+/// The only static property of the branch's operands is their size, which differs in each step: the loop over the rows
+/// has one step per row. The steps turn 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19,
+/// and then into 19 + 19 + 20 + 21 + 22.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
     let graph = Graph::build("branches", |g| {

@@ -1,5 +1,5 @@
-//! Functions whose result is representable though a power or a square in their formula is not: compares the reference
-//! evaluator with mpmath at 80 digits.
+//! Tests functions whose result is representable although a power or a square in their formula is not: compares the
+//! reference evaluator with mpmath at 80 digits.
 
 use funcify::{Graph, HostTensor, Value, evaluate};
 

@@ -41,7 +41,7 @@ fn a_value_means_nothing_in_another_thread() {
         });
         assert_rejected(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
     }
-    // The same holds while the traces of both threads are open.
+    // The error is the same while the traces of both threads are open.
     let leaked = leak(1);
     assert_rejected(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
 }
@@ -105,7 +105,7 @@ fn attributes_at_the_ends_of_their_range() {
     assert_text_rejected(&op(pad), "Type", &["pad", "64 bits"]);
 }
 
-/// Parsing thousands of terms takes about as long as sorting them.
+/// Parsing thousands of terms takes about as much time as sorting them.
 #[test]
 fn long_polynomials_are_read_in_no_time() {
     let sum: Vec<String> = (0..6_000).map(|index| format!("{index}*a{}*b{}", index % 977, index % 641)).collect();
@@ -139,7 +139,7 @@ fn rows_without_elements_are_held_against_the_budget() {
     assert_rejected(evaluate(&Graph::parse(text).unwrap(), &[nothing]), "OverBudget", &["1125899906842624"]);
 }
 
-/// Adds its index to a vector on each of N rows, and stacks the rows: N * T numbers.
+/// A loop over N numbers that adds each of them to a vector of T elements, and stacks the rows: N * T numbers.
 fn rows() -> Graph {
     let graph = Graph::build("rows", |g| {
         let (x, n) = (g.input("x", "f64[T]"), g.input("n", "f64[N]"));

@@ -1,4 +1,5 @@
-//! Linearisation agrees with `jvp` for any number of tangents, and computes the function once.
+//! Tests that a linearised function agrees with `jvp` for any number of tangents, and that the function is computed
+//! once.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;

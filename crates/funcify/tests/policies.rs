@@ -7,8 +7,8 @@ use funcify::prelude::*;
 use funcify::{CheckpointPolicy, VmapOptions, grad_with};
 use shared::{built, traced};
 
-/// Returns the bytes that the upward loops of a gradient stack: those of the forward pass, plus the largest amount
-/// recomputed within one step of a backward loop, which runs downward.
+/// Returns the number of bytes that the upward loops of a gradient stack. These are the bytes of the forward pass, plus
+/// the largest number of bytes that one step of a backward (downward) loop recomputes.
 fn saved_bytes(graph: &Graph) -> usize {
     let (mut forward, mut again) = (0, 0);
     for node in graph.nodes() {
@@ -72,7 +72,8 @@ fn a_budget_takes_the_least_work_that_fits() {
     assert_eq!(rows(CheckpointPolicy::Budget(2 * 1024 * row)), 1024);
     assert_eq!(rows(CheckpointPolicy::Budget(1023 * row)), 64);
     assert_eq!(rows(CheckpointPolicy::Budget(64 * row)), 64);
-    // 8 segments of 121 steps, each in segments of 11; the remaining 56 steps split into 5 and one step.
+    // There are 8 segments of 121 steps, each split into segments of 11. The remaining 56 steps are 5 segments of 11
+    // and one step.
     assert_eq!(rows(CheckpointPolicy::Budget(63 * row)), 8 + 11 + 11 + 5 + 1);
     assert_eq!(rows(CheckpointPolicy::Budget(0)), 20, "the least memory of four levels");
     // A symbol counts as 1024.

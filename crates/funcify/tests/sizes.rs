@@ -1,4 +1,5 @@
-//! Sizes that only a running loop knows: they hold after the loop, and anew in each step of an enclosing loop.
+//! Tests sizes that only a running loop determines: they are valid after the loop, and may differ in each step of an
+//! enclosing loop.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;

@@ -1,4 +1,5 @@
-//! Programs specialised by sizes and values: bound, folded and shared values must be those of each call and each step.
+//! Tests programs specialised for sizes and values: bound, folded and shared values must be right for each call and
+//! each step.
 
 mod shared;
 

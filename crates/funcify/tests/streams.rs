@@ -27,7 +27,7 @@ fn assert_rejected<T>(result: Result<T, Error>, says: &[&str]) {
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
 }
 
-/// The mean of the rows so far; `count` is the type of the row count.
+/// The mean of the rows so far. `count` is the type of the state that counts the rows.
 fn running_mean(count: &str) -> Graph {
     built("mean", |g| {
         let [xs, sum, count] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("count", count)];
@@ -251,10 +251,11 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     }
 }
 
-/// A step sees several rows of a concatenation, and of a combination with all earlier rows.
+/// A step reads several rows of a concatenation, and several rows of a running combination.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // If more rows precede them than the loop reads ahead, the loop has more steps than the sequence has rows.
+    // If more rows are put before the sequence than the loop reads ahead, the loop has more steps than the sequence has
+    // rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),
@@ -305,7 +306,7 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
     }
 }
 
-/// If a step computes one value for two states, both states get it, and the outputs after them stay separate.
+/// If a step computes one value for two states, both states get that value, and the outputs that follow stay in order.
 #[test]
 fn states_that_become_one_value() {
     let graph = built("merged", |g| {

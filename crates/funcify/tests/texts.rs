@@ -1,4 +1,4 @@
-//! Errors for texts that do not parse, and nests of the maximum depth.
+//! Tests the errors for texts that do not parse, and nests of the maximum depth.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,8 @@ fn unrolled(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     Function::compile_with(graph, &Reference, options)?.call_host(inputs)
 }
 
-/// Asserts that the gradient of a loss, and the gradient of that, are the same unrolled as in the reference evaluator.
+/// Asserts that the gradient of a loss, and the gradient of that gradient, are the same when unrolled as in the
+/// reference evaluator.
 #[track_caller]
 fn check(loss: Result<Graph>, options: GradOptions, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let loss = loss.unwrap_or_else(|error| panic!("{error}"));

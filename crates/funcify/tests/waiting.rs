@@ -20,7 +20,7 @@ const GATED_SIZE: usize = 7;
 /// The maximum time that a closed gate blocks a compilation, so that a broken test fails instead of hanging.
 const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The reference backend, posing as a backend that compiles programs and is slow for one size.
+/// The reference backend, acting as a backend that compiles programs and is slow for one size.
 #[derive(Clone, Default)]
 struct GatedBackend(Arc<Gate>);
 
@@ -202,7 +202,8 @@ fn an_entry_that_could_not_be_made_is_made_by_the_next_call() {
     assert_eq!(number(&cache, 1, Ok(10)), Ok(10));
 }
 
-/// While key 1 is being computed, key 2 can be; a call that needs key 1 waits until it is told to give up.
+/// While the entry of key 1 is being computed, the entry of key 2 can be computed as well. A call that needs key 1
+/// waits until it is told to give up.
 #[test]
 fn only_calls_of_the_same_key_wait() {
     let cache = Numbers::new(4);

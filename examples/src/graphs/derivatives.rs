@@ -1,4 +1,4 @@
-//! Derivatives of loops: through a scan, of second order, of each lane, through a while loop; and as text.
+//! Derivatives of loops: through a scan, of second order, for each lane, through a while loop, and as text.
 
 use super::compile;
 use anyhow::{Result, ensure};

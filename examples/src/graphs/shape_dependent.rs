@@ -1,4 +1,5 @@
-//! Branches on a shape: attention masks the future when it reads a prompt, and needs no mask for one new token.
+//! Branches on a shape: attention masks later positions when it reads a prompt, and needs no mask for a single new
+//! token.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};

@@ -3,7 +3,7 @@
 //!
 //! Times are wall time, and processor time over all cores, which is unaffected by other work on the machine. Run with
 //! `RAYON_NUM_THREADS=1 cargo run --release -p funcify-model-tests --example prefill`: if the variable is not set,
-//! Candle asks the system for its cores in every matrix product, and that is part of the measured time.
+//! Candle queries the number of cores in every matrix product, which adds to the measured time.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ fn mamba_models() -> Result<()> {
     };
     compare("Mamba, prompt", || walk(0, new()?), || ours.forward(&ids, &mut ours.zero_state(1)?))?;
 
-    // The last quarter again, token by token, from the same state.
+    // Read the last quarter again, token by token, from the same state.
     let from = STEPS / 4 * 3;
     let mut start = ours.zero_state(1)?;
     ours.forward_last(&ids.narrow(1, 0, from)?, &mut start)?;

@@ -75,7 +75,7 @@ impl Weights {
         self.map.data().lock().unwrap().iter().map(|(name, var)| (name.clone(), var.clone())).collect()
     }
 
-    /// Asserts that another model requests exactly the same weights: the same names and shapes.
+    /// Asserts that a second model requests exactly the same weights: the same names and shapes.
     #[track_caller]
     pub fn assert_same<M>(&self, model: impl Fn(VarBuilder<'_>) -> Result<M>) {
         let other = Weights::of(self.dtype, model);
@@ -142,7 +142,7 @@ pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     off / scale
 }
 
-/// Asserts that an f32 output or state equals another one, to 1e-5 of its largest element.
+/// Asserts that an f32 output or state differs from the expected one by at most 1e-5 of its largest element.
 #[track_caller]
 pub fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     assert_same("outputs", found, expected, what);

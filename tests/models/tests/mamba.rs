@@ -7,7 +7,7 @@ use candle_transformers::models::mamba as library;
 use funcify_candle_models::mamba::{Config, Model, State};
 use funcify_model_tests::{assert_close, tokens};
 
-/// The batch size of the library's model, which takes one sequence; ours takes any number.
+/// The batch size of the library's model, which accepts a single sequence. Our model accepts any number.
 const LIBRARY_BATCH: usize = 1;
 const BATCH: usize = 2;
 

@@ -79,7 +79,7 @@ fn prompts_and_parts_are_the_librarys_steps() {
         let library = || library::Model::new(&library_config(&config), weights.file()).unwrap();
         for prompt in [1, 2, 9] {
             let ids = tokens(2, prompt + 3, VOCABULARY);
-            // The library returns only the logits of the last position, so it runs one token after another.
+            // The library returns only the logits of the last position, so it runs token by token.
             let mut theirs = library();
             let steps: Vec<Tensor> =
                 (0..prompt + 3).map(|step| theirs.forward(&ids.narrow(1, step, 1).unwrap(), step).unwrap()).collect();

@@ -77,7 +77,7 @@ impl Interpreter {
             .collect()
     }
 
-    /// Rejects oversized values in a step that only a fault runs.
+    /// Rejects oversized values. A step that runs only because of a fault may produce them.
     fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
@@ -281,7 +281,7 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns a row that must exist (scan-c5); with a fault, zeros if it does not.
+    /// Returns a row that must exist (scan-c5). With a fault, returns zeros if it does not exist.
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),

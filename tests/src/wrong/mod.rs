@@ -14,7 +14,7 @@ use interpreter::Interpreter;
 pub enum Fault {
     /// No fault.
     None,
-    /// Each write lands before the reads of the step's next computation (scan-c1).
+    /// The reads of a step see the writes that the step has already made (scan-c1).
     ReadsAfterWrites,
     /// Reads of a sequence return the row after the right one; the last row repeats.
     SequenceTapOffByOne,
@@ -40,7 +40,7 @@ pub enum Fault {
     CarryNotReplaced,
     /// Carries are replaced one after the other, and each sees those already replaced.
     CarriesReplacedOneByOne,
-    /// A loop that runs again, inside another, sees the invariants of its first run.
+    /// A loop that runs again, inside another loop, reads the invariants of its first run.
     InvariantsOfFirstRun,
     /// A loop that should end early runs to its maximum number of steps (scan-c6).
     UntilNotRead,

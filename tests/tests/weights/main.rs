@@ -1,5 +1,5 @@
-//! Loads weights of torch and transformers by name in Candle and in Burn, and compares outputs and gradients with
-//! theirs.
+//! Loads weights of torch and transformers by name in Candle and in Burn, and compares the outputs and gradients with
+//! those of torch and transformers.
 //!
 //! `FUNCIFY_BLESS=1 cargo test --workspace --test weights` rewrites the table of the largest differences,
 //! `tests/weights/DIFFERENCES.md`; `tests/weights/README.md` describes the origin of the weights.
@@ -47,7 +47,7 @@ fn rotations(steps: usize) -> [Vec<f32>; 2] {
     [angles.iter().map(|angle| angle.cos() as f32).collect(), angles.iter().map(|angle| angle.sin() as f32).collect()]
 }
 
-/// Returns the mask added to the scores, `[steps, steps]`: zero where a step sees another.
+/// Returns the mask that is added to the scores, `[steps, steps]`. It is zero where a step attends to another step.
 fn attention_mask(steps: usize) -> Vec<f32> {
     let is_seen = |step: usize, other: usize| other <= step && step - other < WINDOW;
     let row = |step: usize| (0..steps).map(move |other| if is_seen(step, other) { 0.0 } else { f32::MIN });

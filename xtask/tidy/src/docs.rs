@@ -6,7 +6,8 @@ use std::path::{Component, Path, PathBuf};
 /// The maximum number of words of a page, without tables and listings.
 const MAX_WORDS: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
 
-/// Returns the problems of a repository's pages, given their texts by path and a test for existing paths.
+/// Returns the problems of a repository's pages, given their texts by path and a function that returns whether a path
+/// exists.
 pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
     for (path, text) in pages {

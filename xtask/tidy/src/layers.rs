@@ -1,4 +1,4 @@
-//! Checks the layers of each crate: which modules may name which others.
+//! Checks the layers of each crate, which determine the modules that a module may name.
 
 /// A crate with layered modules.
 struct Layered {
@@ -9,9 +9,9 @@ struct Layered {
 }
 
 const CRATES: [Layered; 9] = [
-    // One layer holds a cycle of modules that cannot be cut without splitting ops: an op's rules are in its file
-    // (`ops`), they are written with values (`value`), they extend a trace (`graph`), and derivatives and batching
-    // call them (`derivative`, `vmap`).
+    // One layer contains a cycle of modules that cannot be cut without splitting ops. An op's rules are in its file
+    // (`ops`). They compute with values (`value`), extend a trace (`graph`), and are called by derivatives and batching
+    // (`derivative`, `vmap`).
     Layered {
         sources: "crates/funcify-core/src/",
         layers: &[
@@ -155,10 +155,10 @@ const CRATES: [Layered; 9] = [
     },
 ];
 
-/// Modules that must not know others, and the modules of their crate that they may name.
+/// Modules that must be independent of the rest of their crate, and the modules that they may name.
 ///
-/// The code that proves plans uses nothing of the code that builds them or runs programs otherwise: a mistake shared by
-/// both would go unnoticed.
+/// The code that proves plans must not use the code that builds plans or runs programs in other ways, because a mistake
+/// in shared code would go unnoticed.
 const INDEPENDENT: [Independent; 1] = [Independent {
     sources: "crates/funcify-cpu/src/proof/",
     may_name: &["body", "kernels", "machine", "plan", "run"],
@@ -231,7 +231,8 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns the name after each `crate::` of a line, or the names in the braces there: a module or another item.
+/// Returns the name after each `crate::` in a line, or the names in the braces that follow. Names are modules or other
+/// items.
 fn named_modules(line: &str) -> impl Iterator<Item = &str> {
     let own = line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with(['$', '_']));
     let rest = own.map(|(at, root)| &line[at + root.len()..]);

@@ -3,8 +3,8 @@
 //! - Every Rust file begins with a module doc, and has at most 600 lines.
 //! - The code has no stubs, no ignored tests and no notes to do something later.
 //! - Every `allow` has a reason.
-//! - The benchmark table is of this version.
-//! - Links between the repository's pages resolve, and the main pages are short ([`docs`]).
+//! - The benchmark table was measured with this version.
+//! - Links between the repository's pages resolve, and the main pages stay short ([`docs`]).
 //! - No module names one of a higher layer of its crate ([`layers`]).
 //! - No pass has a list of ops with a default for all others ([`wildcards`]).
 //! - No doc comment begins with a clause, and no comment has a phrase that engineers do not write ([`prose`]).

@@ -1,5 +1,5 @@
-//! Checks that no pass has a default for ops that it does not name. A `match` over ops, or a `matches!` of several,
-//! would apply the default to any op added later, without anyone noticing.
+//! Checks that no pass has a default for ops that it does not name. A `match` over ops, or a `matches!` of several ops,
+//! would silently apply the default to every op added later.
 //!
 //! Outside `ops/`, a match over two or more ops must not have a wildcard arm that decides for all other ops. Instead
 //! it asks the op (`OpRules`), or covers all classes of ops (`OpClass`), or its last arm fails: it rejects the op or
@@ -25,7 +25,7 @@ const ENUMS: [&str; 11] = [
     "Ops",
 ];
 
-/// Paths in which `Op` is another enum: Burn's operations, and the instructions of a plan.
+/// Paths in which `Op` is a different enum: Burn's operations, and the instructions of a plan.
 const OTHERS: [&str; 6] = [
     "crates/funcify-burn/src/capture/import/",
     "crates/funcify-cpu/src/body/",
@@ -57,7 +57,7 @@ const NON_ANSWERING_NAMES: [&str; 15] = [
     "compute_op",
 ];
 
-/// Returns the lists of ops in a file that have a default for ops that they do not name.
+/// Returns the matches over ops in a file that have a default for ops that they do not name.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     let is_pass = CRATES.iter().any(|of| name.starts_with(&format!("crates/funcify-{of}/src/")));
     let is_other =
@@ -164,7 +164,7 @@ fn is_wildcard(arm: &Arm) -> bool {
     is_so && arm.guard.is_none()
 }
 
-/// Returns whether an expression fails, or passes the op on.
+/// Returns whether an expression fails, or passes the op to other code.
 fn is_failure(body: &Expr) -> bool {
     let mut words = Words::default();
     words.visit_expr(body);

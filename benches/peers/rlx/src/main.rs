@@ -93,9 +93,9 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             }
             Ok(Answer::Ran { wall_s, cpu_s })
         }
-        // rlx allocates the memory of a program when it compiles it, and keeps it. So the peak counts the memory that
-        // was not held before the program was built. The program holds a copy of the inputs, and the inputs read
-        // before are freed: the two cancel.
+        // rlx allocates the memory of a program when it compiles it, and keeps it. The peak therefore counts the memory
+        // that was not held before the program was built. The program holds a copy of the inputs, but the inputs that
+        // were read from the file are freed, so the two cancel.
         Request::Peak => {
             let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
             let system_watches = MemoryBaseline::start_tracking();

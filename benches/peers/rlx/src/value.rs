@@ -111,8 +111,8 @@ impl<'g> Value<'g> {
         (flat * flat).map(|graph, id| graph.mean(id, vec![0], true))
     }
 
-    /// Returns the index of the largest element along an axis, which is dropped. The index is an f32, as all of rlx's
-    /// are.
+    /// Returns the index of the largest element along an axis, and drops the axis. The index is an f32, like all of
+    /// rlx's indices.
     pub(crate) fn argmax(self, axis: usize) -> Value<'g> {
         let mut dims = self.dims();
         dims.remove(axis);

@@ -72,7 +72,8 @@ const STATES: &[Output] = &[float("x_re", "TP"), float("x_im", "TP")];
 const S5: &[&str] = &["a_re", "a_im", "bu_re", "bu_im"];
 
 /// `rlx-ir/src/op.rs` has no such op. `rlx-fusion/src/assoc_scan.rs` rewrites scans whose body is a real diagonal
-/// recurrence, which a complex one in f32 is not, and `rlx-runtime/src/session.rs` runs it only on Metal.
+/// recurrence, but a complex recurrence in f32 is not one. `rlx-runtime/src/session.rs` runs the rewritten scan only on
+/// Metal.
 const NO_ASSOCIATIVE_SCAN: &str =
     "rlx has no associative scan op; it rewrites only real diagonal recurrences to one, and only on Metal";
 

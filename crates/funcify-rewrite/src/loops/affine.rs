@@ -3,18 +3,18 @@
 //! Sequence Length, 2018; S5).
 //!
 //! The maps of two successive steps compose to one map, `(a2 a1, a2 b1 + b2)`, so all states are one associative scan
-//! of logarithmic depth over the initial value and the maps of the steps. All factors apply element by element. Two
-//! states that a step mixes, such as the parts of a complex number, are one map with four factors per element. Traces
-//! of a state are rows of the result; other uses in a step read them as a sequence.
+//! of logarithmic depth over the initial value and the maps of the steps. All factors apply element by element. If a
+//! step mixes two states, such as the parts of a complex number, the two form one map with four factors per element.
+//! Traces of a state are rows of the result; other uses in a step read them as a sequence.
 //!
 //! Precondition: the loop is certain and runs all its steps; the states are floats; a step computes their next values
-//! by sums, differences, and products with and quotients by values that depend on sequences and invariants only, and
-//! on no other state; factors and addends for all steps are bounded by what the loop moves. Running sums and products
-//! are left to `cumulative`.
+//! with sums and differences, and with products and quotients whose other operand depends on sequences and invariants
+//! alone; the memory for the factors and addends of all steps is bounded by what the loop moves. Running sums and
+//! products are left to `cumulative`.
 //!
 //! The rule is tried if it is requested by name, or if reassociation is tolerated and the device prefers depth: it
-//! takes more work than the loop, sums are rounded differently, and a product of many factors may be infinite where
-//! no state was.
+//! takes more work than the loop, rounds sums differently, and may multiply many factors to an infinite product where
+//! no state was infinite.
 
 use std::collections::BTreeSet;
 
@@ -38,12 +38,12 @@ pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_as_scans(scan, &recurrences, operands))
 }
 
-/// The way in which a value of a step depends on states.
+/// The way in which a value in a step depends on the states.
 #[derive(Clone)]
 enum Form {
     /// Depends on no state.
     Known,
-    /// The sum of these states, each with a factor, and of an addend that depends on none.
+    /// The sum of these states, each times a factor, and of an addend that depends on no state.
     Affine { states: BTreeSet<usize>, is_scaled: bool, is_shifted: bool },
     /// Any other dependency.
     Other,
@@ -104,7 +104,7 @@ fn forms(scan: &Scan, states: &[State]) -> Vec<Form> {
     forms
 }
 
-/// Returns the states that are affine recurrences, grouped by those that a step mixes.
+/// Returns the states that are affine recurrences. States that a step mixes are in the same group.
 fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     let all = states(scan);
     if all.is_empty() {
@@ -220,7 +220,7 @@ impl Term {
     }
 }
 
-/// A value of a step for all steps: a factor for each state, then an addend.
+/// A value in each of the steps, as a factor for each state, then an addend.
 type Sum = Vec<Term>;
 
 /// The maps of all steps: the next value of each state.

@@ -1,7 +1,7 @@
-//! Computes invariant work in the branches of a switch in a loop once, before the loop (loop-invariant code motion of
-//! work that is safe to run: LLVM's `LICM` moves such work of blocks that may not run).
+//! Moves invariant work out of the branches of a loop's switches, to run once before the loop (loop-invariant code
+//! motion of work that is safe to run: LLVM's `LICM` moves such work of blocks that may not run).
 //!
-//! If the loop runs the branch more than once, this is less work; if it never does, it costs one extra evaluation.
+//! This saves work if the loop runs the branch more than once, and costs one extra evaluation if it never does.
 //!
 //! Precondition: the ops are certain, because the branch may not run; they use only operands of the switch that
 //! depend on invariants, and no size that a loop binds in each step; the loop is not truncated. The switch has an
@@ -38,7 +38,7 @@ pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
 
 /// Work of a branch to move.
 struct Work<'a> {
-    /// The index of the switch among the nodes of the body; `number` is the branch.
+    /// The index of the switch among the nodes of the body. `number` is the index of the branch.
     node: usize,
     number: usize,
     branch: &'a Graph,
@@ -48,8 +48,8 @@ struct Work<'a> {
     values: Vec<ValueId>,
 }
 
-/// Returns the work in branches of a body whose inputs from `first` on are the same in each step. `own` are the sizes
-/// that the loop binds.
+/// Returns the movable work in the branches of a body. The body's inputs from `first` on are the same in each step.
+/// `own` are the sizes that the loop binds.
 fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
     let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
     let mut all = Vec::new();

@@ -2,12 +2,12 @@
 //! `scan_remove_constants_and_unused_inputs`). Other rules then see the constant, and a cotangent that is 1
 //! everywhere is not expanded to a tensor of all steps.
 //!
-//! Precondition: the number is constant; for rows of a sequence, the loop is certain, because nothing reads the rows
-//! any more.
+//! Precondition: the number is constant; for rows of a sequence, the loop is certain, because the rows are no longer
+//! read.
 
 use super::*;
 
-/// Replaces operands of a loop that are a single number.
+/// Replaces operands of a loop whose elements all equal one constant.
 pub(crate) fn constants(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Scan(scan) = context.op else { return None };
     let places = scan.operands();

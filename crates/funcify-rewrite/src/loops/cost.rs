@@ -1,6 +1,6 @@
 //! Limits the memory that a rule may hold for all steps: traces are bounded by what the loop reads and writes anyway.
 //!
-//! Symbolic sizes are compared as polynomials; a size that is not certainly bounded counts as large.
+//! Symbolic sizes are compared as polynomials; a size without a known bound counts as large.
 
 use funcify_core::types::{Replacements, TensorType};
 
@@ -9,7 +9,7 @@ use super::*;
 /// The limit on the memory held for products and for sums over steps, as a multiple of what a loop reads and writes.
 pub(super) const MAX_MEMORY_FACTOR: i64 = 8;
 
-/// The number of bytes for all steps that is always small enough.
+/// The number of bytes for all steps that is always allowed.
 const ALWAYS_ALLOWED_BYTES: i64 = 1 << 16;
 
 /// Returns the bytes of a tensor.
@@ -37,7 +37,7 @@ pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> 
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
 }
 
-/// Returns [`is_bounded`] under the assumption that no size is 0, since empty tensors take no memory.
+/// Returns [`is_bounded`] under the assumption that no size is 0. Empty tensors take no memory anyway.
 pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let symbols = new.symbols().into_iter().chain(present.symbols()).chain(steps.symbols());
     let one_more: Replacements = symbols.map(|symbol| (symbol.clone(), Dim::symbol(symbol) + 1)).collect();
@@ -45,7 +45,8 @@ pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, ste
     is_bounded(&new, &present, factor, &steps)
 }
 
-/// Returns those of the values whose bytes, added to those of the values before them, are bounded.
+/// Returns the values that fit in the bound, in order: the bytes of a value count together with those of the values
+/// kept before it.
 pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, steps: &Dim) -> Vec<ValueId> {
     let mut sum = Dim::from(0);
     values.retain(|value| {

@@ -1,15 +1,15 @@
 //! Moves states that are running sums, products or extremes of a sequence out of the loop, as the op `cumulative`
 //! (JAX writes `cumsum` for a loop that adds up; PyTensor's `CumOp`).
 //!
-//! Suppose that the next value of a state is the state combined with a value that depends on sequences only. Before
-//! and after step t, it then has the rows of one running reduction over the initial value and those values: `[s, x_0,
-//! x_1, ..]`. The op combines in the same order as the loop, so integers and extremes are exact, and floats differ
+//! Suppose that the next value of a state is the state combined with a value that depends on sequences only. The values
+//! of the state are then the rows of a single running reduction over `[s, x_0, x_1, ..]`, the initial value followed by
+//! these values. The op combines in the same order as the loop, so integers and extremes are exact, and floats differ
 //! only by the rounding inside a library's op. Traces of the state are rows of the result; other uses in a step read
 //! them as a sequence.
 //!
-//! Precondition: the loop is certain and runs all its steps; the combination is a monoid of the op that uses the
-//! state once; something reads the rows of the state, or it is a buffer: a final value alone is a sum over steps. The
-//! rows take no more memory than the loop moves anyway.
+//! Precondition: the loop is certain and runs all its steps; the combination is a monoid that `cumulative` supports,
+//! and uses the state once; the state is a buffer, or something reads its rows: a state whose final value alone is used
+//! is a sum over steps. The rows take no more memory than the loop moves anyway.
 
 use funcify_core::graph::emit_value;
 
@@ -23,7 +23,7 @@ struct Running {
     state: State,
     /// The value that a step combines it with.
     addend: ValueId,
-    /// `true` if it starts as the neutral element.
+    /// `true` if the initial value is the neutral element.
     starts_at_identity: bool,
 }
 
@@ -58,7 +58,7 @@ fn running_states(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Running> {
     running
 }
 
-/// Returns the combination of a state with another value, if that is its next value.
+/// If the next value of a state combines the state with another value, returns that combination.
 fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Option<Running> {
     let State { before, after, .. } = state;
     let (Op::Binary(op), &[left, right]) = defining_op(&scan.body, after)? else { return None };

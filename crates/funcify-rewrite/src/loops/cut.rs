@@ -1,5 +1,5 @@
-//! Determines the values of a body that can be computed for all steps at once, and builds the programs that do it: an
-//! op for all steps is the op on lanes, by the batching rules.
+//! Determines the values of a body that can be computed for all steps at once, and builds the programs that compute
+//! them. The batching rules turn an op into the op for all steps, which has one lane per step.
 
 use funcify_core::graph;
 use funcify_core::ops::{OpClass, Product};
@@ -45,8 +45,8 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
     classes
 }
 
-/// Returns whether an op of a loop may run for all steps at once: products must stay a single product, and memory
-/// must be bounded. `present` are the bytes that a step moves anyway.
+/// Returns whether an op of a loop may run for all steps at once: a product must remain a single product, and the
+/// memory must be bounded. `present` are the bytes that a step moves anyway.
 fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool {
     let body = &scan.body;
     let is_one_product = match node.op.class() {
@@ -64,8 +64,8 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
         || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, MAX_MEMORY_FACTOR, &scan.steps))
 }
 
-/// Computes values of a loop's body for all steps, from the rows of the sequences, the invariants, and traces of
-/// other values. Returns `None` if one needs anything else.
+/// Computes values of a loop's body for all steps, from the rows of the sequences, the invariants, and traces of other
+/// values. Returns `None` if a value depends on anything else.
 pub(super) fn compute_for_all_steps(
     parts: &Loop,
     steps: &Dim,
@@ -93,7 +93,7 @@ pub(super) fn compute_values(body: &Graph, given: &[(Value, ValueId)], outputs: 
     graph::inline(&extract_program(body, &params, outputs)?, &values).ok()
 }
 
-/// Returns a flag for each value that the outputs need, stopping at values that are available.
+/// Returns a flag for each value, set if the outputs need it. The search stops at values that are available.
 pub(super) fn needed<'a>(
     body: &Graph,
     outputs: impl IntoIterator<Item = &'a ValueId>,

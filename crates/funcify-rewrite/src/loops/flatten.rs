@@ -1,14 +1,14 @@
-//! Merges a loop whose step is an inner loop that continues its states into one loop over the steps of both (loop
-//! coalescing: Polychronopoulos 1987).
+//! Merges two nested loops into one loop over the steps of both, if a step of the outer loop only runs the inner one on
+//! the outer states (loop coalescing: Polychronopoulos 1987).
 //!
 //! Step s of outer step t becomes step `t*S + s`, so rows of rows become rows of one flat sequence, and the states
 //! take the same values in the same order.
 //!
 //! Precondition: both loops are certain, run all their steps, in the same direction, are not truncated, and do not
-//! specify what a forward pass keeps; a step of the outer loop contains nothing else. Each carry of the inner loop
-//! continues a carry of the outer one, and ends as its next value. A sequence of the inner loop is a row of an outer
-//! sequence, and the inner loop reads all its rows, one per step; an invariant of the inner loop is an invariant of
-//! the outer one. The traces are complete traces of the inner loop.
+//! specify the values that a forward pass keeps; a step of the outer loop contains nothing else. Each carry of the
+//! inner loop starts as a carry of the outer one, and its final value is the next value of that carry. A sequence of
+//! the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step; an invariant of
+//! the inner loop is an invariant of the outer one. The traces are complete traces of the inner loop.
 
 use super::*;
 
@@ -104,7 +104,7 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// Returns the node of a body that has exactly one.
+/// Returns the node of a body with exactly one node.
 fn only_node(body: &Graph) -> Option<&Node> {
     let mut nodes = body.live();
     nodes.next().filter(|_| nodes.next().is_none())

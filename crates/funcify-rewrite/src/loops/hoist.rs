@@ -1,13 +1,14 @@
 //! Moves work that depends on sequences only out of the loop, as one op for all steps (PyTensor's `push_out_seq`,
 //! whose products stay inside; Appleyard, Kociský, Blunsom 2016 do it for products: `x_t W` is one product).
 //!
-//! The op for all steps is the op on lanes, one per step, by the batching rules. The loop then reads a row of the
-//! result. A trace whose rows are computed this way is no longer part of the loop.
+//! The batching rules turn an op into the op for all steps, which has one lane per step. The loop then reads a row of
+//! the result. A trace whose rows are computed this way is no longer part of the loop.
 //!
 //! Precondition: the loop runs all its steps, whose number is fixed before it; the ops are certain, because there may
-//! be no step; a product has the same right operand in each step, so that it is one product. The memory held for all
-//! steps is bounded: each value is at most [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times what a step
-//! moves anyway, and a value that the loop still reads comes from a product, or is no larger than its sources.
+//! be no step; the right operand of a product is the same in each step, so that the products of all steps form a single
+//! product. The memory held for all steps is bounded: each value is at most
+//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times what a step moves anyway, and a value that the loop
+//! still reads comes from a product, or is no larger than its sources.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -26,7 +27,7 @@ pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
 struct Hoisted {
     /// The values that the rest of the loop reads.
     read: Vec<ValueId>,
-    /// The traces whose rows are all moved, with the value that a step writes to each.
+    /// The traces whose rows are all computed before the loop, each with the value that a step writes to it.
     traces: Vec<(usize, ValueId)>,
 }
 
@@ -91,8 +92,8 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
     moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Returns whether computing a value for all steps at once pays off: it takes work, and comes from a product or is no
-/// larger than its sources.
+/// Returns whether computing a value for all steps at once pays off: its computation takes work, and the value comes
+/// from a product or is no larger than its sources.
 fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = defining_op(body, value) else { return true };

@@ -1,11 +1,12 @@
-//! Turns an inner loop that depends on the sequences of the outer loop, and on none of its states, into one loop for
-//! all outer steps (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). One step of it does the work of
-//! that step in all outer steps, so the loops run as many steps as the inner one, not as the product.
+//! If an inner loop depends on the sequences of the outer loop, but on none of its states, replaces it with one loop
+//! for all outer steps (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). A step of the new loop does
+//! the work of that inner step for all outer steps, so the number of inner steps is no longer multiplied by the number
+//! of outer steps.
 //!
-//! Precondition: both loops are certain, run all their steps, as many each time, and are not truncated; the inner one
-//! does not specify what a forward pass keeps; its body has no loop or switch. The memory for all steps is at most
-//! twice what the outer loop moves anyway. If the outer loop has a state, the inner one returns final values only,
-//! because a backward loop may recompute rows so that they are not held.
+//! Precondition: both loops are certain, run all their steps, the same number each time, and are not truncated; the
+//! inner one does not specify the values that a forward pass keeps; its body has no loop or switch. The memory for all
+//! steps is at most twice what the outer loop moves anyway. If the outer loop has a state, the inner one returns final
+//! values only, because a backward loop may recompute rows so that they are not held.
 
 use super::cost::is_bounded_for_nonempty;
 use super::*;
@@ -23,7 +24,7 @@ pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_inner_before(scan, &results, operands))
 }
 
-/// Returns the results, read by the rest of a step, of inner loops that depend on no state.
+/// Returns the results of inner loops that depend on no state, if the rest of a step reads them.
 fn independent_results(scan: &Scan) -> Vec<ValueId> {
     let body = &scan.body;
     if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {

@@ -1,5 +1,5 @@
-//! Computes work that is the same in each step once, before the loop (loop-invariant code motion; PyTensor's
-//! `push_out_non_seq`).
+//! Moves work that is the same in each step out of the loop, to run once before it (loop-invariant code motion;
+//! PyTensor's `push_out_non_seq`).
 //!
 //! Values that depend on invariants only, including inner loops, leave the body of a scan, and the condition and the
 //! body of a while loop. Ops that only move elements stay, as do constants.
@@ -38,8 +38,8 @@ pub(crate) fn invariants(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns a flag for each value of a body that depends on the given values only. `own` are the sizes that the loop
-/// binds.
+/// Returns a flag for each value of a body, set if the value depends on the given values alone. `own` are the sizes
+/// that the loop binds.
 pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
     let mut is_shared = vec![false; body.values().count()];
     given.for_each(|value| is_shared[value.index()] = true);
@@ -102,8 +102,8 @@ fn emit_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Opti
     })
 }
 
-/// Adds the while loop with more operands for its condition and body. For each graph with its captures and its entry
-/// of `moved`, `more` computes the additional values and the graph that takes them.
+/// Adds the while loop with additional operands for its condition and body. For each of the two graphs, with its
+/// captures and its entry of `moved`, `more` returns the additional values and the graph that takes them as inputs.
 pub(super) fn with_moved<M>(
     op: &While,
     operands: &[Value],
@@ -134,7 +134,7 @@ pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
         copied.input(&mut graph, value, "moved");
     }
     for node in body.live() {
-        // A node without results exists for the size that it binds.
+        // A node without results is needed for the size that it binds.
         if node.outputs.is_empty() || node.outputs.iter().any(|output| copied.get(*output).is_none()) {
             copied.node(&mut graph, node, node.op.clone())?;
         }

@@ -1,4 +1,4 @@
-//! Replaces buffers by carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
+//! Replaces buffers with carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
 //!
 //! - A buffer that returns only its last row and reads only the previous row becomes a carry, so that no row is put
 //!   into a tensor and taken from it again in each step.
@@ -7,8 +7,8 @@
 //! - A full buffer that is written row by row in order, and never read, becomes a trace; its initial rows are not
 //!   needed.
 //!
-//! Precondition: the loop is not truncated, because a derivative sees its buffers, and is certain: the last row of a
-//! trace then exists, and no error is lost with the operands that are no longer read.
+//! Precondition: the loop is not truncated, because its derivative depends on the buffers. It is also certain: the last
+//! row of a trace then exists, and leaving out operands that are no longer read loses no error.
 
 use super::*;
 
@@ -19,7 +19,7 @@ enum Replacement {
     Trace,
 }
 
-/// Replaces buffers of a loop by carries or traces.
+/// Replaces buffers of a loop with carries or traces.
 pub(crate) fn last_rows(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Scan(scan) = context.op else { return None };
     if scan.truncate.is_some() || scan.until.is_some() || scan.buffers.is_empty() {
@@ -49,7 +49,7 @@ fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Opti
 
 fn emit_replaced(scan: &Scan, replacements: &[Option<Replacement>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    // The results that are last rows, each with the carry whose final value it is.
+    // The results that are last rows, each with the carry that has this row as its final value.
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for (number, mut part) in std::mem::take(&mut parts.buffers).into_iter().enumerate() {
         match replacements[number] {

@@ -1,4 +1,5 @@
-//! Rules for loops: each takes a [`Loop`] apart, changes what a step reads, writes or carries, and reassembles it.
+//! Rules for loops. Each rule takes a [`Loop`] apart, changes the reads, writes or carries of a step, and reassembles
+//! it.
 //!
 //! Work that a rule moves out of a loop must be certain (rewrite-c3), because a loop may have no steps. Traces that a
 //! rule adds are bounded by what the loop reads and writes anyway: [`cost`]. In loops that end early, work that
@@ -47,8 +48,8 @@ use self::cost::{MAX_MEMORY_FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
 use self::cut::{Class, classes, compute_for_all_steps, computes_needed, needed};
 use crate::rule::{Patch, RewriteContext};
 
-/// A loop in parts. Values of the body refer to the original body plus added parameters. `V` is the type of operands:
-/// values of the open trace, or of a graph.
+/// A loop in parts. Values of the body refer to the original body plus added parameters. `V` is the type of the
+/// operands, which are values of the open trace or of a graph.
 pub(super) struct Loop<V = Value> {
     pub(super) scan: Scan,
     pub(super) body: Graph,
@@ -58,7 +59,7 @@ pub(super) struct Loop<V = Value> {
     pub(super) carries: Vec<CarryPart<V>>,
     pub(super) invariants: Vec<(V, ValueId)>,
     until: Option<ValueId>,
-    /// The parameters that are no longer operands, but a single number in all their elements.
+    /// The parameters that no longer have an operand, because all their elements equal one constant.
     constants: Vec<(ValueId, Scalar)>,
     /// The replacements of values of the body.
     replacements: HashMap<ValueId, ValueId>,
@@ -144,7 +145,7 @@ impl<V: Copy> Loop<V> {
         }
     }
 
-    /// Replaces a value of the body by a new parameter, which takes the value's name, or `name` if it has none.
+    /// Replaces a value of the body with a new parameter, which takes the value's name, or `name` if it has none.
     fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
         let name = self.body.value_name(value).unwrap_or(name).to_string();
         let param = self.body.push_input(&name, self.body.ty(value).clone(), false);
@@ -165,14 +166,15 @@ impl<V: Copy> Loop<V> {
         written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect()
     }
 
-    /// Returns the nodes that a step needs for the sizes that they bind.
+    /// Returns the nodes that a step needs because they bind sizes.
     fn binding(&self) -> Vec<usize> {
         let live = self.body.live_nodes();
         let is_binding = |(index, node): &(usize, &Node)| live[*index] && node.op.binds().next().is_some();
         self.body.nodes().iter().enumerate().filter(is_binding).map(|(index, _)| index).collect()
     }
 
-    /// Returns a flag for each value that a step needs to compute the outputs, stopping at values that are available.
+    /// Returns a flag for each value, set if a step needs it to compute the outputs. The search stops at values that
+    /// are available.
     fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
         let nodes = self.body.nodes();
         let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
@@ -215,7 +217,7 @@ impl<V: Copy> Loop<V> {
         Some(graph)
     }
 
-    /// Reassembles the loop and its operands. Returns `None` if a step needs something that is no longer a part.
+    /// Reassembles the loop and its operands. Returns `None` if a step needs a value that is no longer available.
     pub(super) fn assemble(&self) -> Option<(Scan, Vec<V>)> {
         let body = self.body()?;
         let mut operands: Vec<V> = self.count.into_iter().collect();
@@ -261,8 +263,8 @@ impl Loop {
     }
 }
 
-/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and is certain: the rest of the
-/// loop may become dead code, and no error may be lost with it.
+/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and is certain: what remains of the
+/// loop may become dead code, and removing it must not lose an error.
 fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
     match context.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {

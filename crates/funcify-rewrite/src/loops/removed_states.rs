@@ -1,5 +1,5 @@
 //! Removes states whose values in all steps are known before the loop. The rest of a step reads their rows as a
-//! sequence. Traces of such a state are rows of it.
+//! sequence. Traces of such a state consist of these rows.
 
 use super::*;
 
@@ -97,7 +97,7 @@ pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedSt
 /// The rows of a state.
 pub(super) struct StateRows {
     pub(super) rows: Value,
-    /// The offsets at which a step reads the state before it and after it.
+    /// The offsets of the rows that hold the state before and after a step.
     pub(super) before: usize,
     pub(super) after: usize,
     /// The final result of the state.

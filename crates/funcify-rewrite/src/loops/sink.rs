@@ -1,11 +1,11 @@
 //! Moves sums over steps out of the loop (the sink of dot products in PyTensor's `push_out_dot1`; cuDNN computes
 //! weight gradients this way).
 //!
-//! A carry that starts at zero, to which each step adds a term, and that nothing else reads, is the sum of the terms
-//! over all steps. If a term is a product of two values of the step, the sum is one product that contracts the steps:
-//! `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. A weight gradient is then one product, instead of a product and an
-//! addition per step. The values in a term are computed for all steps from the sequences, or are traces that the loop
-//! writes.
+//! If a carry starts at zero, each step adds a term to it, and nothing else reads it, its final value is the sum of the
+//! terms over all steps. If a term is a product of two values of the step, the sum is one product that contracts the
+//! steps: `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. A weight gradient is then one product, instead of a product
+//! and an addition per step. The values in a term are either computed from the sequences for all steps, or traces that
+//! the loop writes.
 //!
 //! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is an integer; the traces
 //! are bounded by what the loop reads and writes. Floats are summed in a different order.
@@ -25,7 +25,7 @@ impl Sum {
     }
 }
 
-/// An addend, and the ops that then move the elements of the sum, the last one first.
+/// An addend, and the ops that move the elements of the sum afterwards, the last op first.
 struct Term {
     addend: Addend,
     moves: Vec<Op>,
@@ -95,7 +95,7 @@ fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     carries.filter_map(sum).collect()
 }
 
-/// The largest nesting depth of additions, and the number of terms after which additions are no longer split.
+/// The maximum nesting depth of additions, and the number of terms at which additions are no longer split.
 const MAX_NESTED_ADDITIONS: usize = 16;
 
 /// Returns the values added to `carry` to compute `value`, if nothing else uses it.
@@ -148,8 +148,8 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
     }
 }
 
-/// Collects the values that a loop must trace so that `value` is available for all steps: those that cannot be
-/// computed from the sequences alone, before any moves of their elements.
+/// Collects the values that a loop must trace so that `value` is available for all steps: those that cannot be computed
+/// from the sequences alone. Ops that only move elements are applied after the loop.
 fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
@@ -167,13 +167,13 @@ fn is_certain_value(body: &Graph, value: ValueId) -> bool {
     body.node_of(value).is_none_or(|node| cannot_fail(body, node, &Sizes::new()))
 }
 
-/// Returns the trace that a loop already has of a value.
+/// Returns the existing trace of a value in a loop.
 fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
     traces(scan).find(|(_, written)| *written == value).map(|(number, _)| number)
 }
 
-/// Returns the sums whose traces are bounded, products first. A sum without a product must use only traces that exist
-/// by then, or take no more memory than the loop moves anyway.
+/// Returns the sums whose traces are bounded, products first. The traces of a sum without a product must already exist,
+/// or take no more memory than the loop moves anyway.
 fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);

@@ -3,13 +3,13 @@
 //!
 //! - A carry that each step returns unchanged is an invariant, and its final value is the initial one, even with no
 //!   steps.
-//! - Carries with the same initial value, whose steps are the same if the carries are, are merged. The rule assumes
-//!   that all carries with the same start are equal, and splits those that turn out to differ, until nothing changes;
-//!   this also merges carries that feed each other.
+//! - Carries with the same initial value are merged if their next values are equal whenever the carries are. The rule
+//!   assumes that all carries with the same start are equal, and splits those that turn out to differ, until nothing
+//!   changes; this also merges carries that feed each other.
 //! - Two reads of the same row of the same sequence are merged, as are two invariants with the same value.
 //!
-//! Precondition: the loop is not truncated, because a derivative sees the carries; where a carry is an invariant, the
-//! loop is certain.
+//! Precondition: the loop is not truncated, because its derivative depends on the carries. To turn a carry into an
+//! invariant, the loop must also be certain.
 
 use funcify_core::ops::OpRules;
 
@@ -65,7 +65,8 @@ fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     same
 }
 
-/// Assigns a number to each value of a body, equal for values that are the same if these parameters are.
+/// Assigns a number to each value of a body. Values have equal numbers if they are equal under the assumption that the
+/// parameters marked as the same are equal.
 fn value_numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..body.values().count()).collect();
     for (param, first) in same.iter().enumerate() {

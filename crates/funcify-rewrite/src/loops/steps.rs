@@ -3,7 +3,7 @@
 //!
 //! Precondition: the number of steps is constant, 0 or 1; the loop is not truncated and does not end early, and its
 //! rows exist. An inlined step is certain, because its ops with unused results no longer run. A body in which a loop
-//! binds a size stays, because another may bind a size of the same name.
+//! binds a size stays, because a different loop may bind a size of the same name.
 
 use funcify_core::graph::inline;
 
@@ -27,7 +27,7 @@ pub(crate) fn few_steps(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns the results of a loop that runs no step.
+/// Returns the results of a loop without steps.
 fn results_of_no_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let (places, results) = (scan.operands(), scan.results());
     let mut values = Vec::new();
@@ -75,7 +75,7 @@ fn results_of_one_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Returns a tensor with other rows at these indices.
+/// Returns a tensor with the rows at these indices replaced.
 fn with_rows(given: Value, places: &[usize], rows: &[Value]) -> Value {
     let mut written: Vec<(usize, Value)> = places.iter().copied().zip(rows.iter().copied()).collect();
     written.sort_by_key(|(place, _)| *place);

@@ -87,15 +87,15 @@ pub trait Backend: Clone + Send + Sync + 'static {
         dtype.size()
     }
 
-    /// Converts a kernel's result of type `dtype` to the form in which the device keeps it: if the library computes
-    /// in another type, the result is rounded or wrapped to `dtype` here. Called after each kernel.
+    /// Converts a kernel's result of type `dtype` to the form in which the device keeps it: if the library computes in
+    /// a different type, this method rounds or wraps the result to `dtype`. Called after each kernel.
     fn normalize(&self, tensor: Self::Tensor, _dtype: DType) -> Result<Self::Tensor, BackendError> {
         Ok(tensor)
     }
 
-    /// Converts an argument of type `dtype` to the form that kernels expect. A library may store a dtype as another
-    /// one whose elements go beyond the dtype: for booleans, bytes other than 0 and 1, which count as true. This
-    /// method turns them into elements of `dtype`.
+    /// Converts an argument of type `dtype` to the form that kernels expect. A library may store a dtype in a wider
+    /// one. Its elements may then be invalid for the dtype: a boolean that is stored as a byte may be neither 0 nor 1,
+    /// and counts as true. This method converts such elements to valid ones.
     fn admit(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         self.normalize(tensor, dtype)
     }
@@ -137,8 +137,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Waits until the device has done all its work. Does nothing on a device that runs kernels synchronously.
     fn wait(&self) {}
 
-    /// Returns the parts of a program that are compiled as a whole when loops are left to the backend. All other
-    /// parts run as the lowering rule of loops says.
+    /// Returns the parts of a program that the backend compiles as a whole if the user does not force a strategy. Loops
+    /// outside these parts run as their lowering rule says.
     fn compiles(&self) -> Compiles {
         Compiles::Nothing
     }

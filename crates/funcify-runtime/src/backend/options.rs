@@ -52,22 +52,22 @@ impl LoopStrategy {
 /// Options for compiling a graph.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// The strategy of all loops, left to the backend by default. If unrolling is forced, a loop whose number of
-    /// steps is not static (does not follow from sizes, constants and static inputs) is an error,
-    /// `StepCountNotStatic`; a loop that ends early, by an `until` or a condition, needs a static largest number. If
-    /// compilation is forced, a loop that the backend cannot compile runs natively, and
-    /// [`Function::report`](crate::Function::report) says why.
+    /// The strategy of all loops, left to the backend by default. If unrolling is forced, a loop whose number of steps
+    /// is not static (does not follow from sizes, constants and static inputs) is an error, `StepCountNotStatic`; a
+    /// loop that ends early, by an `until` or a condition, needs a static maximum number of steps. If compilation is
+    /// forced, a loop that the backend cannot compile runs natively, and [`Function::report`](crate::Function::report)
+    /// says why.
     pub strategy: LoopStrategy,
-    /// The largest number of instructions of an unrolled program; more are an error.
+    /// The maximum number of instructions in an unrolled program. A larger program is an error.
     pub max_kernels: usize,
     /// The number of specialised programs to cache; the least recently used one is evicted first.
     pub max_programs: usize,
-    /// The number of bytes of tensors that a call may hold at once; more are an error, `OverBudget`. `None` uses
-    /// [`memory_budget`](funcify_core::memory::memory_budget).
+    /// The number of bytes of tensors that a call may hold at once. A call that needs more returns the error
+    /// `OverBudget`. `None` uses [`memory_budget`](funcify_core::memory::memory_budget).
     pub memory_budget: Option<u64>,
     /// The [rewrites](funcify_rewrite) to apply before the graph is compiled, by default all rules. Where loops are
     /// compiled as a whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: compiled loops do that work
-    /// for some steps at a time, which stay in the processor's caches. If the rewrites
+    /// for a few steps at a time, so that the data stays in the processor's caches. If the rewrites
     /// [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers depth](Backend::parallel), loops
     /// that are affine in their states become associative scans. `None` compiles the graph unchanged.
     pub rewrites: Option<RewriteOptions>,
@@ -91,9 +91,9 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// Returns the best gradient options for a graph compiled with these options for a backend, for plug-ins. If
-    /// loops are compiled, gradients are taken [step by step](GradOptions::stepwise), and values that are not
-    /// [costly](CheckpointPolicy::SaveCostly) are recomputed; otherwise all needed values are saved. `policy`
+    /// Returns the best gradient options for a graph that is compiled with these options for a backend. Plug-ins use
+    /// this method. If loops are compiled, gradients are taken [step by step](GradOptions::stepwise), and values that
+    /// are not [costly](CheckpointPolicy::SaveCostly) are recomputed; otherwise all needed values are saved. `policy`
     /// overrides the choice of the values that loops save.
     pub fn grad_options<B: Backend>(&self, backend: &B, policy: Option<CheckpointPolicy>) -> GradOptions {
         let is_compiled = self.compiles_loops_on(backend);

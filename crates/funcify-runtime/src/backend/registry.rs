@@ -1,7 +1,7 @@
 //! The registry of lowering rules: maps each op and backend to a kernel.
 //!
 //! `inventory` collects the entries of all linked crates. On first use they are sorted and validated: two entries for
-//! one op and backend are an error, and so is a backend without entries, whose crate was probably never named.
+//! the same op and backend are an error, and so is a backend without entries: its crate was probably never named.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use funcify_core::ops::{Op, OpKey, Scan, all_names, duplicate_op_name};
 
 use super::{Backend, KernelCall, LoopStrategy, Tensors};
 
-/// A kernel: computes the results of an op from its operands.
+/// A kernel, which computes the results of an op from its operands.
 pub type Kernel<B> = fn(
     &KernelCall<'_, B, Op>,
     Tensors<<B as Backend>::Tensor>,
@@ -155,9 +155,9 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
 /// ```
 ///
-/// `call` is a [`KernelCall`] with the op's own type; the formula returns a `Result` of a tensor, an array or a list
-/// of tensors, with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
-/// moves it, so that a kernel may reuse its memory.
+/// `call` is a [`KernelCall`] with the op's own type; the formula returns a `Result` with a tensor, an array or a list
+/// of tensors; its error may be of any type that converts into a boxed error. Operands are passed by value: the last
+/// use of a tensor moves it, so that a kernel may reuse its memory.
 #[macro_export]
 macro_rules! funcify {
     ($backend:ty, $op:ty, unroll) => {
@@ -214,7 +214,8 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
     }
 }
 
-/// Converts the operands, already counted, to an array. Returns no `Result`, to avoid moving large tensors once more.
+/// Converts the operands, already counted, to an array. Does not return a `Result`, to avoid another move of large
+/// tensors.
 #[doc(hidden)]
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {

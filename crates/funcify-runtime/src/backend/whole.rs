@@ -30,7 +30,7 @@ pub struct WholeRequest<'a> {
     pub sizes: &'a Sizes,
     /// `true` if `graph` is the whole program.
     pub is_program: bool,
-    /// The number of bytes that may be held in addition to arguments and results.
+    /// The number of bytes that the compiled code may hold in addition to arguments and results.
     pub memory_budget: u64,
     /// `true` if the compiled code may [refuse](Outcome::Refused) operands when it runs, because something else can
     /// run in its place.
@@ -40,7 +40,8 @@ pub struct WholeRequest<'a> {
 /// A program or a loop that runs as a whole. The backend that compiled it can downcast it to its own type
 /// ([`Function::whole`](crate::Function::whole)).
 pub trait Compiled<T>: Any + Send + Sync {
-    /// Runs the graph on its inputs and returns its outputs. Calls `stop` between steps, every so often.
+    /// Runs the graph on its inputs and returns its outputs. From time to time, calls `stop` between steps, and ends
+    /// early if it returns true.
     fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<T>, BackendError>;
 }
 
@@ -79,8 +80,8 @@ pub struct Declined {
     pub op: String,
     /// The reason why the op prevents it.
     pub reason: String,
-    /// `true` if the cause is not an op but a fault: the compiled code is wrong, which is an error, and nothing runs
-    /// in its place.
+    /// `true` if the cause is not an op but a fault in the compiled code. Nothing else runs in its place: the fault
+    /// becomes an error.
     is_fault: bool,
 }
 
@@ -90,8 +91,8 @@ impl Declined {
         Declined { op: op.into(), reason: reason.into(), is_fault: false }
     }
 
-    /// Reports that the compiled code does not compute what the program means. It becomes [`Error::Internal`], and
-    /// nothing runs in its place.
+    /// Reports that the compiled code does not compute the program's results. The fault becomes [`Error::Internal`],
+    /// and nothing runs in its place.
     pub fn fault(reason: impl Into<String>) -> Self {
         Declined { op: "plan".into(), reason: reason.into(), is_fault: true }
     }

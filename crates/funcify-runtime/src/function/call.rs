@@ -201,8 +201,8 @@ impl<B: Backend> Function<B> {
         (!is_within).then_some(Memory { budget, held: 0 })
     }
 
-    /// Returns the fast path for calls with such arguments if they run a single program that reads no static input
-    /// and stays within the memory budget.
+    /// Returns the fast path for calls with the same types and sizes as these arguments. Returns `None` unless such
+    /// calls run a single compiled program, which reads no static input and stays within the memory budget.
     fn repeat_call_for(
         &self,
         variant: &Variant<B>,

@@ -131,13 +131,13 @@ impl<B: Backend> Function<B> {
         self.specialization
     }
 
-    /// Returns the number of programs built, and of calls that reused one.
+    /// Returns the number of programs built, and the number of calls that reused one.
     pub fn counts(&self) -> CompileCounts {
         CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
 
-    /// Returns the program for calls of these sizes if the backend compiles it as a whole, for backends that also run
-    /// it on other data than their tensors. The error names the op that prevents it.
+    /// Returns the program for calls of these sizes if the backend compiles it as a whole. Backends use this method to
+    /// run the program on data other than their tensors. The error names the op that prevents it.
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
         // A program built without the values of static inputs serves no calls, so it is not cached.
         let variant = match self.specialization.by_static_inputs {

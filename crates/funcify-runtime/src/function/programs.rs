@@ -24,7 +24,7 @@ pub(super) struct Variant<B: Backend> {
     pub(super) notes: Notes,
     /// The time that it took to build.
     pub(super) time: Duration,
-    /// The peak memory of its plan for the sizes of the last call, if the plan can tell.
+    /// The sizes of the last call and the plan's peak memory for them, where `None` means that it depends on data.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
 }
 

@@ -10,8 +10,8 @@ use super::*;
 use crate::lower::report::LoopReport;
 use crate::run::program::Program;
 
-/// A report about a compiled function, on the program of the last call if there is one. A function whose program
-/// depends on the sizes of a call has none before the first call.
+/// A report about a compiled function and the program of its last call. A function whose program depends on the sizes
+/// of a call has no program before the first call.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
     /// The number of ops in the graph, including those of bodies, branches and conditions.
@@ -21,10 +21,10 @@ pub struct Report {
     /// The number of instructions in the program. The body of a native loop counts once, that of an unrolled loop
     /// once per step, even where steps share instructions.
     pub instructions: usize,
-    /// The loops of the program, each once; loops that agree in every detail, line and figures included, are merged.
+    /// The loops of the program. Loops with equal reports, including the line and the figures, are listed once.
     pub loops: Vec<LoopReport>,
-    /// The ops that the program runs on the reference evaluator, because the backend has neither a kernel for them
-    /// nor compiled them.
+    /// The ops that the program runs on the reference evaluator, because the backend has no kernel for them and did not
+    /// compile them.
     pub fallback: BTreeSet<&'static str>,
     /// The reason why the program is not compiled as a whole, if that was requested.
     pub declined: Option<Declined>,
@@ -39,7 +39,7 @@ pub struct Report {
     /// traces count once, from its start. `None` before the first call, and if the size of some tensor depends on
     /// data.
     pub peak_bytes: Option<usize>,
-    /// The number of programs built, and of calls that reused one.
+    /// The number of programs built, and the number of calls that reused one.
     pub counts: CompileCounts,
 }
 

@@ -46,7 +46,7 @@ pub trait Executable: Send + Sync {
     /// Runs on host tensors and measures the cost of each instruction.
     fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)>;
 
-    /// Returns the number of programs compiled, and of calls that reused a cached one.
+    /// Returns the number of programs compiled, and the number of calls that reused a cached one.
     fn counts(&self) -> CompileCounts;
 
     /// Returns the number of instructions in the program for the last call.

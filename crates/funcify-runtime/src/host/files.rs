@@ -68,8 +68,8 @@ pub fn write_safetensors(path: impl AsRef<Path>, tensors: &BTreeMap<String, Host
     replace(path, write).map_err(|reason| file_error("write_safetensors", site, path, reason.into()))
 }
 
-/// Replaces a file by the output of `write`, once that is complete. The file keeps its permissions, and a link to it
-/// stays a link. Anything but a regular file, such as a pipe or a device, is written directly.
+/// Replaces a file with the output of `write`, once that output is complete. The file keeps its permissions, and a link
+/// to it stays a link. Anything but a regular file, such as a pipe or a device, is written directly.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -138,7 +138,7 @@ impl View for TensorView<'_> {
     }
 }
 
-/// Returns the type in a file for an element type.
+/// Returns the safetensors type for an element type.
 fn file_dtype(dtype: DType) -> Dtype {
     match dtype {
         DType::Bool => Dtype::BOOL,
@@ -209,7 +209,7 @@ mod tests {
 
         write_safetensors(&file, &tensors(2.0)).unwrap();
         assert_eq!((read_safetensors(&file).unwrap(), names(&folder).len()), (tensors(2.0), 1));
-        // The target is a folder, and the target's folder does not exist.
+        // The first target is a folder. The folder of the second one does not exist.
         for path in [folder.clone(), folder.join("none").join("t.safetensors")] {
             assert_eq!(write_safetensors(path, &tensors(3.0)).unwrap_err().kind(), "File");
         }
@@ -236,7 +236,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Returns the bytes of a file with one tensor of this dtype.
+    /// Returns the contents of a file with one tensor of this dtype.
     fn file_of(dtype: &str, bytes: usize) -> Vec<u8> {
         let header = format!("{{\"odd\":{{\"dtype\":\"{dtype}\",\"shape\":[2],\"data_offsets\":[0,{bytes}]}}}}");
         [(header.len() as u64).to_le_bytes().as_slice(), header.as_bytes(), &vec![0; bytes]].concat()

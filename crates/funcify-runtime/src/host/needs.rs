@@ -32,9 +32,9 @@ impl fmt::Display for Need {
     }
 }
 
-/// Lists everything that a backend lacks to run a graph, op by op, for the graph as it is written. Compiling such a
-/// graph returns an error that names the first of these. A custom op with a composition needs the ops of that
-/// composition.
+/// Lists everything that a backend lacks to run a graph, op by op, for the graph as written. Compiling a graph that
+/// needs something from the list returns an error that names the first entry. A custom op with a composition needs the
+/// ops of that composition.
 ///
 /// ```
 /// use funcify::Graph;

@@ -1,5 +1,5 @@
-//! The reference backend: runs each op with its reference evaluation, through the same programs and loops as any
-//! other backend.
+//! The reference backend: runs each op on the reference evaluator, with the same programs and loops as any other
+//! backend.
 
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ impl Backend for Reference {
     }
 }
 
-/// Runs any op with its reference evaluation, as the fallback of a backend on the reference's tensors.
+/// Runs any op on the reference evaluator. Serves as the fallback kernel of a backend that uses the reference's
+/// tensors.
 pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
     call: &KernelCall<'_, B, Op>,
     operands: Tensors<B::Tensor>,
@@ -89,7 +90,7 @@ pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
     Ok(results.into_iter().map(Arc::new).collect())
 }
 
-/// Implements the tensor methods of [`Backend`](crate::Backend) by those of another backend:
+/// Implements the tensor methods of [`Backend`](crate::Backend) with those of a different backend: write
 /// `tensors_of!(Reference);` in an `impl Backend`. The backend then implements only the methods that differ.
 #[macro_export]
 macro_rules! tensors_of {

@@ -16,7 +16,7 @@ pub(crate) struct Body {
 /// The source of a nested program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BodyKey {
-    /// A body. If `repeats`, its arguments after the first `carries` stay the same from run to run.
+    /// A body. If `repeats` is set, its arguments after the first `carries` stay the same from run to run.
     Body { graph: GraphId, carries: usize, repeats: bool },
     /// The step of a native loop, identified by the loop because the loop decides which nodes of the body it runs.
     Step(NodeKey),
@@ -68,8 +68,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(program)
     }
 
-    /// Returns the program of a body whose parameters after the first `carries` are these operands. Operands that are
-    /// static are static in the program as well; if it `repeats`, all of them are the same in each run.
+    /// Returns the program of a body whose parameters after the first `carries` are these operands. Static operands are
+    /// static in the program as well. If `repeats` is set, all operands are the same in each run.
     pub(crate) fn sub_program(
         &mut self,
         body: &Arc<Graph>,

@@ -97,7 +97,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(self.registers_of_all_results(results, (0..op.leaves).map(|leaf| sweeps.needed.contains(&leaf))))
     }
 
-    /// Returns the two sweeps of an associative scan, made once for all steps of the loops around it.
+    /// Returns the two sweeps of an associative scan, which are built once for all steps of the enclosing loops.
     fn sweeps(
         &mut self,
         key: NodeKey,

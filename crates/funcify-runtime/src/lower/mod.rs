@@ -1,12 +1,12 @@
 //! Lowers a graph to the instructions of a program.
 //!
-//! A loop's body is split once: nodes that depend on invariants only run once, before the loop; the others are the
-//! step, which either strategy repeats.
+//! A loop's body is split once: nodes that depend on invariants alone run once, before the loop. The other nodes form
+//! the step, which both strategies repeat.
 //!
-//! A loop with a data-dependent number of steps cannot be unrolled. With an `until` or a bound, unrolling it with
-//! early exits would amount to one program of its body that is run again until the condition ends it. It therefore
-//! runs from the host in either strategy. A forced [`LoopStrategy::Unroll`] requires a static largest number of
-//! steps, also of the loop that runs backward over such a loop (`statics.rs`).
+//! A loop with a data-dependent number of steps cannot be unrolled. With an `until` or a bound, unrolling it with early
+//! exits would amount to running one program of its body until the condition ends the loop. It therefore runs from the
+//! host with both strategies. A forced [`LoopStrategy::Unroll`] requires a static maximum number of steps, also for the
+//! loop that runs backward over such a loop (`statics.rs`).
 
 mod body;
 mod control;
@@ -41,8 +41,8 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
-/// The numbers of elements for which an op is compiled alone: below the range it does not pay off, above it memory is
-/// exceeded.
+/// The numbers of elements for which an op is compiled alone: below the range, compiling does not pay off; above it,
+/// memory would be exceeded.
 const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
 /// The settings of a lowering.
@@ -101,7 +101,7 @@ impl<'a, B: Backend> Settings<'a, B> {
 /// A program under construction.
 pub(crate) struct Lowering<'a, B: Backend> {
     pub(crate) settings: Settings<'a, B>,
-    /// The sizes of the call that the program is specialised to, or none.
+    /// The sizes of the call that the program is specialised for, or no sizes.
     pub(crate) sizes: Sizes,
     /// The registers whose integer or boolean value is static: constants, static inputs, sizes of the call, and
     /// values that follow from them.
@@ -145,7 +145,7 @@ pub(crate) struct Notes {
     pub(crate) statics: BTreeSet<usize>,
     /// The report of each loop.
     pub(crate) loops: Vec<LoopReport>,
-    /// The ops that the program runs by the fallback kernel.
+    /// The ops that the program runs with the fallback kernel.
     pub(crate) fallback: BTreeSet<&'static str>,
     /// The reason why the program is not compiled as a whole, if that was requested.
     pub(crate) declined: Option<Declined>,
@@ -248,7 +248,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     /// Returns registers for all results of a node, given those of the results that are `present`. The other registers
-    /// are never set, and nobody reads them.
+    /// are never set or read.
     pub(crate) fn registers_of_all_results(
         &mut self,
         results: Vec<Slot>,
@@ -287,9 +287,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns whether a backend that compiles programs should compile this op alone, in a program that it declined
-    /// as a whole. Ops on few elements and reshapes, which move nothing, cost less without compilation, and a custom
-    /// op with a kernel of its own runs that.
+    /// Returns whether a backend that compiles programs should compile this op alone, in a program that it declined as
+    /// a whole. Ops on few elements, and reshapes, which move nothing, cost less without compilation. A custom op with
+    /// its own kernel runs that kernel.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);

@@ -61,7 +61,7 @@ impl fmt::Display for Steps {
     }
 }
 
-/// Counts the kernels of instructions, including those of each nested program once.
+/// Counts the kernels of instructions. Those of a nested program count once.
 pub(crate) fn count_kernels<B: Backend>(instructions: &[Instruction<B>]) -> usize {
     let of_one = |action: &Action<B>| match action {
         Action::Kernel(_) | Action::Whole(_) => 1,

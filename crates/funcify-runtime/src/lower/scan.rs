@@ -54,8 +54,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// Returns the strategy of a loop. A forced strategy that is impossible is an error; one from the backend's
-    /// lowering rule is replaced.
+    /// Returns the strategy of a loop. A forced strategy that is impossible is an error. An impossible strategy from
+    /// the backend's lowering rule is replaced.
     fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
         let (scan, forced) = (call.scan, self.settings.forced_strategy());
         match self.settings.strategy_of(scan, call.at)? {

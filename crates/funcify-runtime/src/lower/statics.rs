@@ -1,10 +1,10 @@
 //! Tracks the integers of a program that are static, and those that are not static but have a largest value.
 //!
 //! A number is static if it is the same whenever the program runs: constants, static inputs, sizes of the call, and
-//! values that follow from them. It is bounded if it is one of finitely many, whatever the data are: the number of
-//! steps of a loop that ends early, a counter of such a loop, and values that follow from bounded numbers alone. A
-//! loop with a bounded number of steps has a static largest count, so forced unrolling accepts it and runs it as a
-//! loop that ends early.
+//! values that follow from them. It is bounded if it can only have finitely many values, whatever the data is: the
+//! number of steps of a loop that ends early, a counter of such a loop, and values that follow from bounded numbers
+//! alone. A loop with a bounded number of steps has a static maximum number of steps, so forced unrolling accepts it
+//! and runs it as a loop that ends early.
 
 use funcify_core::HostTensor;
 use funcify_core::ops::{Creation, EvalContext};
@@ -64,7 +64,7 @@ impl<B: Backend> Lowering<'_, B> {
         Some(StaticNumber { number: results.first()?.get(0).as_i64(), inputs })
     }
 
-    /// Returns whether bounds must be tracked: only where loops must have a static largest count.
+    /// Returns whether bounds must be tracked: only where loops must have a static maximum number of steps.
     fn tracks_bounds(&self) -> bool {
         self.settings.forced_strategy() == Some(LoopStrategy::Unroll)
     }
@@ -110,8 +110,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Records the carries of a bounded loop, in `results`, that each step computes from bounded numbers and such
-    /// carries.
+    /// Records those carries of a bounded loop, in `results`, that each step computes from bounded numbers and other
+    /// bounded carries alone.
     pub(crate) fn note_bounded_carries(&mut self, op: &While, operands: &[Slot], results: &[Slot]) {
         if !self.tracks_bounds() {
             return;
@@ -133,7 +133,7 @@ impl<B: Backend> Lowering<'_, B> {
             .extend(results.iter().zip(carries).filter(|(_, carry)| *carry).map(|(result, _)| *result));
     }
 
-    /// Returns a flag for each output of a body that is bounded if these of its inputs are.
+    /// Returns a flag for each output of a body, set if the output is bounded when the flagged inputs are.
     fn bounded_outputs(&self, body: &Graph, inputs: impl Iterator<Item = bool>) -> Vec<bool> {
         let flagged = body.inputs().iter().zip(inputs).filter(|(_, flag)| *flag);
         let mut bounded: HashSet<ValueId> = flagged.map(|(input, _)| input.value).collect();

@@ -13,11 +13,11 @@ use crate::run::whole::RefusableLoop;
 
 /// The outcome of an attempt to compile a node as a whole.
 pub(crate) enum Attempt {
-    /// The node is compiled; the registers of its results.
+    /// The node is compiled. Contains the registers of its results.
     Compiled(Vec<Slot>),
     /// The node has data-dependent sizes, so it can only be compiled when it runs.
     AtRunTime,
-    /// The node is not compiled; the reason, if compilation was requested.
+    /// The node is not compiled. Contains the reason, if compilation was requested.
     Declined(Option<Declined>),
 }
 
@@ -93,8 +93,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Lowers one node, such as a loop, to compiled code, or returns why the backend cannot compile it if it compiles
-    /// any.
+    /// Lowers one node, such as a loop, to compiled code. If the backend compiles loops but not this node, returns the
+    /// reason.
     pub(crate) fn lower_whole_node(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Attempt> {
         if self.settings.compiles() == Compiles::Nothing {
             return Ok(Attempt::Declined(None));
@@ -137,8 +137,8 @@ impl<B: Backend> Lowering<'_, B> {
         })
     }
 
-    /// Returns the reason why a program is not compiled. If integers beyond the exact range of floats prevent it, and
-    /// a plan that accepts them is prevented by something else, returns that.
+    /// Returns the reason why a program is not compiled. In a graph with integers, asks again for code that may refuse
+    /// integers beyond the exact range of floats: if that is declined as well, returns its reason.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;

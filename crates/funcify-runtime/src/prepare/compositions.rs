@@ -32,7 +32,7 @@ pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// Adds to the reason that the custom op which prevents compilation has no composition.
+/// If a custom op prevents compilation, adds to the reason that the op has no composition.
 pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(
@@ -53,7 +53,7 @@ fn has_custom(graph: &Graph, is_one: &dyn Fn(&Custom) -> bool) -> bool {
 
 struct Composer<'a> {
     is_selected: &'a dyn Fn(&Custom) -> bool,
-    /// The graphs whose symbols no other part may bind again.
+    /// The graphs whose symbols must not be bound again elsewhere.
     reserved: Vec<Arc<Graph>>,
     /// The number of compositions around the current graph.
     depth: usize,

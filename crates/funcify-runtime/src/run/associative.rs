@@ -1,9 +1,9 @@
-//! Runs associative scans by the odd-even recursion, with the backend's programs for the batches of combinations.
+//! Runs associative scans with the odd-even recursion. Each batch of combinations is a program of the backend.
 //!
-//! The recursion combines the elements in pairs, scans the half as many combinations, and combines its results with
-//! the elements between (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program
-//! serves every length. The up-sweep, which combines pairs, computes all leaves. The down-sweep, which computes the
-//! running combinations, computes the used leaves only; for an affine recurrence it leaves out the factors.
+//! The recursion combines the elements in pairs, scans these combinations, half as many, and combines the results with
+//! the elements between the pairs (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One
+//! program serves every length. The up-sweep, which combines pairs, computes all leaves. The down-sweep, which computes
+//! the running combinations, computes the used leaves only; for an affine recurrence it leaves out the factors.
 
 use funcify_core::types::Symbol;
 
@@ -62,9 +62,9 @@ impl<B: Backend> AssociativeNode<B> {
         if count < 2 {
             return Ok(of_needed);
         }
-        // In a forward scan, pairs begin at row 0; in a reverse scan, they end at the last row. So the first row in the
-        // order of the scan is its own result; for an even count, the last row in that order is the result of the
-        // last pair.
+        // In a forward scan, pairs begin at row 0; in a reverse scan, they end at the last row. The first row in the
+        // order of the scan is therefore its own result. For an even count, the last row in that order is the result of
+        // the last pair.
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;

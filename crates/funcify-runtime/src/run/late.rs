@@ -1,6 +1,6 @@
-//! Compiles loops with data-dependent sizes at run time. Their number of steps or rows is known only to a running
-//! program, so they are compiled for the sizes that they have then. The same holds for loops on integers: compiled
-//! code holds integers as floats, and refuses those that floats cannot represent.
+//! Compiles loops with data-dependent sizes at run time. Their number of steps or rows is known only while the program
+//! runs, so they are compiled for these sizes then. The same holds for loops on integers: compiled code holds integers
+//! as floats, and refuses those that floats cannot represent.
 //!
 //! A loop that ends early is compiled for its largest number of steps, with the number of steps that ran as an
 //! additional result, and its traces are cut to that many rows. If its traces could then be very long, it runs

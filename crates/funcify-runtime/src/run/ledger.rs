@@ -51,7 +51,7 @@ impl<'f> Ledger<'f> {
         let mut ledger = Ledger { slots, live: 0, outer };
         for (slot, ty) in with_slots(&program.inputs, &program.input_types) {
             // The arguments of a body are held by the enclosing program; those of the whole program belong to the
-            // caller, and count.
+            // caller, and are counted.
             let bytes = if outer == 0 { run.bytes_of(ty) } else { 0 };
             ledger.set(slot, bytes);
         }
@@ -63,8 +63,8 @@ impl<'f> Ledger<'f> {
         self.slots[slot] = bytes;
     }
 
-    /// Checks that the results of an instruction stay within the budget. Programs nested in it begin with the bytes
-    /// held here.
+    /// Checks that the results of an instruction stay within the budget. Programs nested in the instruction start with
+    /// the bytes that this program holds.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,
@@ -100,7 +100,7 @@ impl<'f> Ledger<'f> {
 }
 
 impl<B: Backend> Instruction<B> {
-    /// Returns the types of the results that it makes; a kernel also makes unused ones.
+    /// Returns the types of the results that the instruction computes. A kernel also computes unused results.
     fn made_types(&self) -> impl Iterator<Item = &TensorType> {
         let makes_all = matches!(self.action, Action::Kernel(_));
         let types = self.results.iter().zip(self.action.output_types());

@@ -1,8 +1,8 @@
 //! Runs native loops: one program for the body, run once per step.
 //!
-//! A growing buffer (nit-sot, sit-sot, mit-sot) keeps the rows that its taps still read, and writes its trace in
-//! place where the device can, or else collects the rows. A full buffer (mit-mot) keeps the written rows next to the
-//! initial tensor, so that nothing is written through a view that a step still reads. Unused traces are not made.
+//! A growing buffer (nit-sot, sit-sot, mit-sot) keeps the rows that its taps still read, and writes its trace in place
+//! where the device can, or else collects the rows. A full buffer (mit-mot) keeps the written rows next to the initial
+//! tensor, so that nothing is written through a view that a step still reads. Unused traces are not built.
 //!
 //! The captures of a step are put into the body's frame once. A step moves rows and carries in and out of the frame,
 //! and allocates nothing. When a step takes a carry, or a row that no later step reads, only the frame holds it, so a
@@ -28,13 +28,13 @@ pub(crate) struct NativeLoop<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The number of operands that belong to the loop; the rest are values that the body needs.
+    /// The number of operands of the loop itself. The other operands are values that the body needs.
     pub(crate) own_operands: usize,
     /// The types of the rows of each buffer.
     pub(crate) rows: Vec<TensorType>,
     /// The dtype of the step count, if it is an operand.
     pub(crate) count: Option<DType>,
-    /// The loop compiled at run time, if it can be. Its invariants are the last operands.
+    /// The loop in the form that is compiled at run time, if that is possible. Its invariants are the last operands.
     pub(crate) late: Option<LateLoop<B>>,
 }
 
@@ -172,7 +172,8 @@ struct NativeBuffer<'l, B: Backend> {
 enum BufferContents<T> {
     /// A buffer that grows by one row a step.
     Growing {
-        /// The rows before the next write, oldest first; as many as taps read, or as are returned.
+        /// The rows before the next write, oldest first. Keeps the rows that the taps still read and those that are
+        /// returned.
         recent: VecDeque<T>,
         /// The number of recent rows to keep.
         keep: usize,
@@ -226,7 +227,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 keep = keep.max(count);
                 Trace::None
             }
-            // A loop that may end early could need far less memory than for all steps.
+            // A loop that ends early may need far less memory than all steps would.
             Returned::All if native.scan.until.is_some() => Trace::Collected(recent.iter().cloned().collect()),
             Returned::All => match run.fail(at, backend.allocate(&ty))? {
                 Some(mut trace) => {
@@ -261,7 +262,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 // offsets 1..=given are the rows before the write at offset 0.
                 let back = if self.native.scan.reverse { offset } else { *given - offset };
                 let place = recent.len().checked_sub(back);
-                // The write of this step would drop the row, and no other read needs it: an offset is listed once.
+                // The write of this step drops the row, and no other read needs it, because each offset is listed once.
                 let is_last_use = place == Some(0) && back == *keep;
                 let tensor = match place {
                     Some(0) if is_last_use => recent.pop_front(),

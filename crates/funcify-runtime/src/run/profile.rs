@@ -11,9 +11,9 @@ use super::*;
 
 /// A profile of one call of a function ([`Function::profile`](crate::Function::profile)).
 ///
-/// The profiler waits for the device after each instruction, so that a kernel's time is its own. This makes a
-/// profiled call slower than a normal one: by some 0.1 microseconds per instruction where the tensors are in host
-/// memory, by the waiting on other devices.
+/// The profiler waits for the device after each instruction, so that a kernel's time is its own. This makes a profiled
+/// call slower than a normal one: by about 0.1 microseconds per instruction if the tensors are in host memory, and by
+/// the time spent waiting on other devices.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Profile {
     /// The time from the first instruction to the last.

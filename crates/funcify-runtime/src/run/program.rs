@@ -15,7 +15,8 @@ use super::while_loop::WhileNode;
 use super::*;
 use crate::backend::registry::Kernel;
 
-/// The index of a tensor: a register while the program is built (each is set once), then a slot.
+/// The index of a tensor. While the program is built, it is the index of a register, which is set once; afterwards, it
+/// is the index of a slot.
 pub(crate) type Slot = u32;
 
 /// An operand of an instruction, by its slot.
@@ -42,7 +43,7 @@ pub(crate) enum Action<B: Backend> {
     Loop(Box<NativeLoop<B>>),
     /// Runs one of several programs.
     Switch(Box<SwitchNode<B>>),
-    /// Runs a program as long as another one returns true.
+    /// Runs the program of a loop's body while the program of its condition returns true.
     While(Box<WhileNode<B>>),
     /// Runs the programs of an associative scan.
     Associative(Box<AssociativeNode<B>>),
@@ -97,8 +98,8 @@ pub(crate) struct StackNode {
 pub(crate) struct Argument {
     pub(crate) register: Slot,
     pub(crate) ty: TensorType,
-    /// `true` if it stays in the frame from run to run, like the captures of a loop. Other arguments are moved at
-    /// their last use.
+    /// `true` if the argument stays in the frame from run to run, like the captures of a loop. Other arguments are
+    /// moved at their last use.
     pub(crate) stays: bool,
 }
 
@@ -164,7 +165,7 @@ impl<B: Backend> Program<B> {
     }
 }
 
-/// Returns the items that have a slot, with its index.
+/// Returns the items that have a slot, each with the slot's index.
 pub(crate) fn with_slots<T>(
     slots: &[Option<Slot>],
     all: impl IntoIterator<Item = T>,

@@ -30,8 +30,8 @@ impl<B: Backend> Program<B> {
         bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
     }
 
-    /// Returns the peak number of bytes of tensors in slots, and that of the arguments; `None` if a size depends on
-    /// data.
+    /// Returns the peak number of bytes of the tensors in slots, and the number of bytes of the arguments. Returns
+    /// `None` if a size depends on data.
     pub(crate) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
         let mut held = vec![0; self.slots];
         let (mut live, mut peak) = (0usize, 0usize);
@@ -69,7 +69,7 @@ impl<B: Backend> Program<B> {
     }
 }
 
-/// Returns the bytes of a tensor of this type; `None` also on overflow.
+/// Returns the number of bytes of a tensor of this type. Returns `None` if a size is unknown, or on overflow.
 fn bytes_of(ty: &TensorType, sizes: &Sizes) -> Option<usize> {
     let sizes = ty.shape.value(sizes).ok()?;
     // Sizes of 0 count as 1 here, because strides are also computed from the other sizes.

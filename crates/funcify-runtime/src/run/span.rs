@@ -1,5 +1,5 @@
-//! Emits spans of the crate `tracing`, behind the feature of that name: one per compiled program, per call, and per
-//! instruction.
+//! Emits spans of the crate `tracing` if the feature of that name is enabled: one per compiled program, per call, and
+//! per instruction.
 //!
 //! Without the feature, a span is a unit struct.
 

@@ -24,7 +24,7 @@ impl<T: Clone + 'static> RefusableLoop<T> {
     }
 }
 
-/// Returns the used results at their positions, with placeholders at the unused ones, which nobody reads.
+/// Returns the used results at their positions, with placeholders for the unused ones, which are never read.
 pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
     debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it returns each used result");
     let placeholder = operands.first().or(results.first()).cloned();
@@ -33,8 +33,8 @@ pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operan
     used.iter().filter_map(&mut next).collect()
 }
 
-/// Runs compiled code, unless the run is cancelled. Returns `None` if it refuses its operands. Calls `at` only for an
-/// error.
+/// Runs compiled code, unless the run is cancelled. Returns `None` if it refuses its operands. Calls `at` only to
+/// report an error.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,
     watch: &ActiveHandles,

@@ -25,7 +25,7 @@ struct State {
 enum Initial {
     /// A value of the program.
     Value(ValueId),
-    /// A separate input: the rows of a sequence before those of the first step.
+    /// A separate input: the rows of a sequence that precede the rows of the first step.
     Input,
     /// The same number in all elements: a scalar of the program, or zero.
     Filled(Option<ValueId>),
@@ -47,8 +47,8 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// Flags that say whether an earlier step ran, for running combinations. Each flag has one boolean per index
-    /// along the axes with a symbol, so that each of several streams has its own.
+    /// For running combinations, flags that are true if an earlier step ran. A flag is a tensor with the symbolic axes
+    /// of the rows, so that each stream has its own boolean.
     started: Vec<(Shape, Value)>,
 }
 
@@ -365,7 +365,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// Places rows after those of a state; the state of the next step begins one row later.
+    /// Appends rows to those of a state. The state of the next step begins one row later.
     fn with_earlier_rows(
         &mut self,
         name: &str,
@@ -494,7 +494,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         };
         let element =
             |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };
-        // The combinations of the rows that earlier steps saw, or only the previous one.
+        // The combinations for the rows that earlier steps saw, or only the previous combination.
         let known = (window - 1).max(1);
         let mut states = Vec::new();
         for row in 0..known {
@@ -532,7 +532,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns a flag that says whether an earlier step ran, for rows of this shape.
+    /// Returns a flag for rows of this shape that is true if an earlier step ran.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

@@ -16,7 +16,7 @@ pub(super) enum Action {
     Once,
     /// The op, at the sizes of one step.
     Op,
-    /// A delay: `rows` rows come before those of the first step.
+    /// A delay: `rows` rows precede the rows of the first step.
     Delay { axis: usize, rows: usize },
     /// A convolution whose operand has `rows` zeros before the first step.
     DelayedConv { axis: usize, rows: usize },
@@ -73,7 +73,7 @@ impl<'g> Labelling<'g> {
         &self.labels[value.index()]
     }
 
-    /// Returns the axis of a value that has one row per step along an axis of its own.
+    /// Returns the axis along which a value has one row per step, if its rows have an axis to themselves.
     pub(super) fn axis(&self, value: ValueId) -> Option<usize> {
         match self.label(value) {
             Label::Rows(rows) => rows.axis(&self.graph.ty(value).shape),
@@ -199,7 +199,7 @@ impl<'g> Labelling<'g> {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
-        // `2 T - 1` steps are one step at the sizes of one, but not one step for each step.
+        // At the sizes of one step, `2 T - 1` is also one step, but for more steps it is more than one per step.
         if !self.time.counts_steps(&scan.steps) || self.time.at_one_step(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
                 ("its number of steps is not that of the other loops", "split them into separate programs");
@@ -293,8 +293,8 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the size that counts the steps: that of the first loop over a size of an input, or else of the first running
-/// combination, or else of the first loop with a given number of steps.
+/// Finds the size that counts the steps. It is taken from the first loop over a size of an input. If there is none, it
+/// is taken from the first running combination, and otherwise from the first loop with a given number of steps.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;
@@ -304,7 +304,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
             OpClass::Control(Control::Scan(scan)) => (scan.steps.clone(), true),
             OpClass::Control(Control::AssociativeScan(_)) => (dims(0)[0].clone(), false),
             OpClass::Along(Along::Cumulative(op)) => (dims(0)[op.axis].clone(), false),
-            // These ops have no steps, or as many as their conditions decide.
+            // These ops have no steps, or their conditions decide the number.
             OpClass::Control(Control::While(_) | Control::Switch(_) | Control::Call(_)) => continue,
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => continue,
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => continue,
@@ -316,7 +316,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
         };
         match (is_loop, is_input_size(graph, &time)) {
             (true, true) => _ = found[0].get_or_insert(time),
-            // Rows before those of the sequences are not steps.
+            // Rows that precede the rows of the sequences are not steps.
             (false, true) => _ = found[1].get_or_insert(Time { size: 1, ..time }),
             (true, false) => _ = found[2].get_or_insert(time),
             (false, false) => _ = fixed.get_or_insert((node.place(), steps)),
@@ -336,7 +336,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     Err(graph.explain(Error::NotSteppable { at, component: "the program".into(), reason, fix: fix.into() }))
 }
 
-/// Returns whether an input has the size in its type.
+/// Returns whether the type of an input contains the symbol that counts the steps.
 fn is_input_size(graph: &Graph, time: &Time) -> bool {
     (0..graph.inputs().len()).any(|index| time.is_in_shape(&graph.input_type(index).shape))
 }

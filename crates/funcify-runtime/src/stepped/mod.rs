@@ -11,13 +11,13 @@
 //!
 //! - **stepped-c1** fixed: it depends on no sequence. It is computed in `start`.
 //! - **stepped-c2** rows: it has one row per step, and no row needs a later row of a sequence. Rows may lie along any
-//!   axis, or be merged with others, as in `x W` of a batch. A step computes the rows from its own on that the value
-//!   has at the sizes of one step; these are more than one where a loop reads rows before the first step. For an
-//!   output, the step returns the newest row.
+//!   axis, or be merged with others, as in `x W` of a batch. A step computes as many rows as the value has at the sizes
+//!   of one step, starting with the step's own row. It computes several rows if a loop reads rows before the first
+//!   step. For an output, the step returns the newest row.
 //! - **stepped-c3** latest: it is the value that the program would return if it ended with this step: the last carry of
 //!   a loop, the last row of a trace. Only outputs, and ops without rows, use it.
 //!
-//! States are the carries of loops, the earlier rows that their taps read, the rows of a sequence before those of its
+//! States are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede its
 //! first step, the rows that `pad` and `concat` put before the first step, and the results so far of running
 //! combinations. Everything else that spans steps is rejected with [`Error::NotSteppable`].
 
@@ -76,8 +76,8 @@ pub trait Steppable {
     ///
     /// # Errors
     /// Returns `NotSteppable`, with the op, the component and a fix, for everything that needs more than the steps so
-    /// far: loops that run in reverse or end early, full buffers (mit-mot), reductions over the steps, rows of later
-    /// steps; and for a program without a loop over a size of its inputs.
+    /// far: loops that run in reverse or end early, full buffers (mit-mot), reductions over the steps, and rows of
+    /// later steps. Also returns it for a program without a loop over a size of its inputs.
     #[track_caller]
     fn stepped(&self) -> Result<Stepped>;
 }

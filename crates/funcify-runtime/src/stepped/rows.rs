@@ -1,12 +1,13 @@
-//! Propagates rows of steps through ops that keep no state: determines which ops act on each row alone, and where the
-//! rows of their results lie.
+//! Propagates rows of steps through ops that keep no state: determines which ops act on each row separately, and the
+//! layout of the rows in their results.
 
 use funcify_core::ops::{Creation, Indexing, Movement, Product};
 
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// Returns the rows of the results of an op that acts on each row alone; `None` if it does not, or is not known to.
+/// Returns the layout of the rows in the results of an op that acts on each row separately. Returns `None` for all
+/// other ops.
 pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Vec<RowLayout>> {
     let shape = |index: usize| &graph.ty(node.inputs[index]).shape;
     let rows = |index: usize| match labels.get(index) {
@@ -25,7 +26,7 @@ pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Lab
             (repeated.rows == rows(0)?.rows && has_one_step_axis(time, result)).then_some(repeated)?
         }
         OpClass::Product(Product::Conv(op)) if is_fixed(1) && rows(0)?.axis(shape(0))? >= 2 => {
-            // A window sees as many positions as there are for one step.
+            // The window has as many positions as there are for one step.
             let axis = rows(0)?.axis(shape(0))?;
             let is = |dims: &[funcify_core::types::Dim]| dims[axis - 2].constant() == Some(0);
             let slides = op.strides[axis - 2] == 1 && op.input_dilation[axis - 2] == 1;
@@ -39,8 +40,8 @@ pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Lab
     Some(vec![one; node.outputs.len()])
 }
 
-/// Returns the rows of an op whose operands have their rows along the axes that hold the lanes of an axis of the
-/// result; operands without rows are the same in each step.
+/// Returns the layout of the rows in the result of an op whose operands have their rows along the axes that become one
+/// batch axis of the result. Operands without rows are the same in each step.
 fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
     let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
     let (operands, results): (Vec<_>, Vec<_>) = (operands.iter().collect(), results.iter().collect());
@@ -108,7 +109,7 @@ fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     }
 }
 
-/// Returns the layout of rows that are all the same.
+/// Returns the layout of the rows of a value that has the same row for each step.
 fn repeated_rows(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
     (time.counts_steps(&shape[axis]) && has_one_step_axis(time, shape)).then(|| RowLayout::of(shape, axis))

@@ -69,21 +69,21 @@ pub struct Stepper<B: Backend> {
     stepped: Stepped,
     /// The compiled step, without duplicate outputs.
     step: Function<B>,
-    /// The index of the function's result for each output of a step.
+    /// For each output of a step, the index of the function's result.
     results: Vec<usize>,
     /// `true` for each state that a step changes.
     changes: Vec<bool>,
     /// `true` if no step has run yet and the states are the initial ones.
     is_at_start: bool,
-    /// The states and the values that all steps share, as computed at the start; `initial` has those for the current
-    /// streams.
+    /// The states and the values that all steps share, as computed at the start. `initial` contains those of the
+    /// current streams.
     original: Vec<B::Tensor>,
     initial: Vec<B::Tensor>,
     /// The current states, then the values that all steps share.
     current: Vec<B::Tensor>,
     /// The program that gathered streams last.
     gather: Option<Gather<B>>,
-    /// The original streams that the current ones began as, for each symbol whose streams were changed.
+    /// For each symbol whose streams were changed, the original stream from which each current stream comes.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
@@ -202,9 +202,9 @@ impl<B: Backend> Stepper<B> {
         named.collect()
     }
 
-    /// Replaces the states; `states` must contain all of them. A missing or unknown name, a type that does not fit,
-    /// or sizes other than those of the current states are errors, which leave the states unchanged. To continue from
-    /// the states of another number of streams, call [`streams`](Stepper::streams) first to make room for them.
+    /// Replaces the states; `states` must contain all of them. A missing or unknown name, a type that does not fit, or
+    /// sizes other than those of the current states are errors, which leave the states unchanged. To continue from the
+    /// states of a different number of streams, call [`streams`](Stepper::streams) first to make room for them.
     #[track_caller]
     pub fn set_state(&mut self, states: &BTreeMap<String, HostTensor>) -> Result<()> {
         self.replace_states(&Place::new("set_state", Site::caller()), states)
@@ -216,7 +216,7 @@ impl<B: Backend> Stepper<B> {
         write_safetensors(path, &self.state()?)
     }
 
-    /// Replaces the states by those in a safetensors file.
+    /// Replaces the states with those in a safetensors file.
     #[track_caller]
     pub fn load_state(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let at = Place::new("load_state", Site::caller());
@@ -225,16 +225,16 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Changes the set of streams along the axis of the symbol `streams` of the states. `from` lists, for each new
-    /// position, the current stream that continues there, or `None` for a new stream. A new stream gets the states
-    /// that the stepper was created with, and the shared values: those of its position, or of position 0 if there
-    /// were fewer. A stream may continue in two positions.
+    /// position, the current stream that continues there, or `None` for a new stream. A new stream gets the original
+    /// states and shared values at its position, or those at position 0 if the stepper was created with fewer streams.
+    /// A stream may continue in two positions.
     ///
     /// States without the axis stay unchanged while streams continue, and are reset to the original ones if all
     /// streams are new.
     ///
     /// # Errors
-    /// Returns an error for a stream that does not exist; for a symbol that no state has, or that is more than the
-    /// size of one axis of it; and, after a step, for a new stream that joins running ones, if the steps change a
+    /// Returns an error for a stream that does not exist; for a symbol that no state has, or that a state has in more
+    /// than the size of one axis; and, after a step, for a new stream that joins running ones if the steps change a
     /// state without the axis. The states are then unchanged.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
@@ -276,8 +276,9 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// Returns two lists with an entry per position: the row among the current streams followed by the original ones,
-    /// and the original stream that it began as.
+    /// Returns two lists with an entry per position. The first contains the row to gather from the current streams
+    /// followed by the original ones. The second contains the original stream from which the stream at that position
+    /// comes.
     fn rows_and_origins(
         &self,
         at: &Place,
@@ -432,13 +433,13 @@ impl<B: Backend> Stepper<B> {
     }
 }
 
-/// The outputs of a step, after common subexpressions are known from its rewrites.
+/// The outputs of a step, with duplicates found by common subexpression elimination.
 struct Outputs {
     /// The step without duplicate outputs.
     distinct: Graph,
     /// The index in `distinct` for each output of the step.
     results: Vec<usize>,
-    /// `true` for each state whose next value differs.
+    /// `true` for each state whose next value differs from its value.
     changes: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Locates steps in a value: determines which of its elements belong to a step.
+//! Locates the steps in a value: determines the elements that belong to a step.
 
 use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 
@@ -54,8 +54,8 @@ impl Time {
 pub(super) enum Label {
     /// A value that is the same in each step.
     Fixed,
-    /// A value with one row per step. A step sees the rows from its own on, as many as the value has at the sizes of
-    /// one step.
+    /// A value with one row per step. A step sees as many rows as the value has at the sizes of one step, starting with
+    /// its own row.
     Rows(RowLayout),
     /// A value as it would be if the program ended with this step.
     Latest,
@@ -74,7 +74,7 @@ impl RowLayout {
         RowLayout { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
     }
 
-    /// Returns the axis along which the rows lie, if it is a separate one.
+    /// Returns the axis of the rows, if they have an axis to themselves.
     pub(super) fn axis(&self, shape: &Shape) -> Option<usize> {
         let is_axis = |axis: &usize| shape[*axis] == self.rows && elements(&shape.dims()[..*axis]) == self.before;
         (0..shape.rank()).find(is_axis)
@@ -88,8 +88,7 @@ impl RowLayout {
         shape[axis].divided_by(&(outer * self.rows.clone())).map(|_| axis)
     }
 
-    /// Returns the layout after the axis that contains the rows has become an axis of another shape with the same
-    /// elements.
+    /// Returns the layout after a reshape in which the axis that contains the rows has become an axis of the new shape.
     pub(super) fn after_move(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
         let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
         Some(RowLayout { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })

@@ -19,8 +19,8 @@ fn power(x: Value, scale: f64) -> Value {
     custom_vjp(x, move |x| x * x * x * scale, |x| (power(x, scale), x), |x, ct| ct * power(x, scale) * 2.0)
 }
 
-/// The loss is y^2 and its gradient is 2 y 10 x. In it, y is again a call of the function: 200 x^2 + 20 y, and then
-/// 400 x + 200 x.
+/// The loss is y^2 and its gradient is 2 y 10 x, in which y is again a call of the function. The second derivative is
+/// therefore 200 x^2 + 20 y, and the third is 400 x + 200 x.
 #[test]
 fn its_derivative_is_the_rule_again() {
     let loss = |x: Value| square(x).square();
@@ -37,7 +37,7 @@ fn rules_for_tangents_may_call_their_function() {
     check(program, 0.0, &[&[3.], &[3.], &[9.], &[9.], &[27.]]);
 }
 
-/// Closures that capture Rust data are the same rule if the data is equal.
+/// Two closures that capture Rust data count as the same rule if the data is equal.
 #[test]
 fn backward_may_call_its_function() {
     let f = |x: Value| power(x, 2.0);

@@ -91,7 +91,7 @@ fn bodies_keep_the_rule() {
     }
 }
 
-/// Maps x, an integer and a weight to the row sums and the incremented integer.
+/// Maps x, an integer n and a weight to the row sums of x, multiplied by the weight and n, and to n + 1.
 fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
     let f = |(x, n, w): (Value, Value, Value)| ((x * w).sum(-1) * n.cast(DType::F64), n + 1);
     custom_vjp(
@@ -167,7 +167,7 @@ fn what_is_captured_is_not_differentiated() {
         assert_rejected(looped, "NoDerivative", "captured value");
         check(|x| grad(x, |x| f(x, x.stop_gradient())), 3.0, &[&[3.]]);
         check(|x| jvp(x, x, |x| f(x, x.stop_gradient())).1, 3.0, &[&[9.]]);
-        // They are constants of the inner derivative and variables of the outer one.
+        // Captured values are constants of the inner derivative and variables of the outer one.
         check(|x| grad(x, |w| grad(w.ones_like() * 2.0, |x| f(x, w))), 3.0, &[&[1.]]);
     }
     let residual = |g: &Builder| {
@@ -211,7 +211,8 @@ fn a_tangent_with_an_associative_scan_has_a_transpose() {
     check(|x| hvp(x, x.ones_like(), |x| by_rule(numbers(x))), 3.0, &[&[2. + 40.]]);
 }
 
-/// A tangent that reaches only results without a cotangent gets none, even if it shares a loop with others.
+/// If a tangent reaches only results without a cotangent, it gets no cotangent, even if it shares a loop with other
+/// tangents.
 #[test]
 fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {
     let powers = |(x, y): (Value, Value)| scan((x, y), iota(3, DType::F64), |(x, y), _| ((x * 2.0, y * 3.0), ())).0;

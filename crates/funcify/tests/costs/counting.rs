@@ -16,7 +16,7 @@ use funcify::{DType, Graph, HostTensor, funcify, ops};
 #[derive(Clone, Default)]
 pub(crate) struct CountingBackend(Arc<Counts>);
 
-/// A tensor of the reference backend whose bytes count as held until its last clone is dropped.
+/// A tensor of the reference backend. Its bytes count as held until its last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct CountedTensor(
     Arc<HostTensor>,

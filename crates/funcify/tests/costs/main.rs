@@ -1,5 +1,5 @@
-//! Asserts the costs of programs: how many kernels run, what is computed only once, what is skipped. Values are right
-//! at any cost, so tests of values would not notice a regression here.
+//! Asserts the costs of programs: the number of kernels that run, and the work that is done only once or skipped. Tests
+//! of values would not notice a regression here, because the values are right at any cost.
 
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
@@ -122,7 +122,7 @@ fn a_choice_by_a_size_is_its_branch() {
     assert_eq!((cost.run_count("exp"), cost.run_count("sin")), (1, 0), "{:?}", cost.kernels);
 }
 
-/// A loop of at most 100 steps that ends after the third one.
+/// A loop of at most 100 steps that ends after its third step.
 fn early_ending_loop(g: &funcify::Builder) -> (Value, Value) {
     let xs = g.input("xs", "f64[100]");
     scan_until(xs.index(0, 0) * 0.0, xs, |c, x| {
@@ -169,7 +169,7 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
     }
 }
 
-/// If the gradient is truncated to the last two of fifty steps, the backward loop runs two steps.
+/// If the gradient is truncated to the last two of fifty steps, the backward loop runs only two steps.
 #[test]
 fn a_truncated_gradient_runs_the_last_steps_alone() {
     let graph = |options: ScanOptions| {
@@ -298,7 +298,7 @@ fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([64, 128, 1024].map(|count| kernels(count, tolerant())), [143, 168, 243]);
 }
 
-/// Among the products of each scan, those of the factors are not results, so they run only in the up-sweep.
+/// The products of the factors are not results of a scan, so they run only in the up-sweep.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {
@@ -394,7 +394,8 @@ fn an_unrolled_loop_reads_each_row_once() {
     assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
 }
 
-/// Takes the gradient of a loop, and the gradient of that gradient: the ops of a body do not multiply.
+/// Takes the gradient of a loop, and the gradient of that gradient: the number of ops in a body grows only by a small
+/// factor.
 #[test]
 fn derivatives_have_a_few_times_the_ops_of_their_program() {
     let graph = built("model", |g| {
@@ -446,7 +447,7 @@ fn rows_that_nothing_reads_are_not_held() {
     assert!(peak(Some(2), 60) < 20, "{}", peak(Some(2), 60));
 }
 
-/// The peak in a report is at least the actual peak of a call and less than twice as much, in both loop strategies.
+/// The peak in a report is at least the actual peak of a call, and less than twice as much, with both loop strategies.
 #[test]
 fn the_planned_peak_is_that_of_a_call() {
     let graph = built("model", |g| {

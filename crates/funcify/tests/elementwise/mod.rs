@@ -1,6 +1,6 @@
 //! Methods shared by the elementwise ops of the tests.
 
-/// Implements an elementwise op: its type rule and its batching rule, and for ops without attributes also its results.
+/// Implements an elementwise op: its type rule, its batching rule and, if it has no attributes, its results.
 macro_rules! elementwise {
     () => {
         fn infer(

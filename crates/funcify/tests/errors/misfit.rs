@@ -1,4 +1,4 @@
-//! Ops from another crate whose compositions have different results than the ops.
+//! Ops from another crate whose compositions return results of different types than the ops do.
 
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::{DType, HostTensor, Result, TensorType, Value, apply, custom_op};

@@ -67,7 +67,8 @@ pub(crate) fn check(graph: &Graph) -> Stepped {
         .map(|input| noise(graph.input_type(input).dtype, &sizes(&dims(input), STEPS), 3 + input as u64))
         .collect();
     let named = |name: &str| inputs.clone().find(|input| graph.input_name(*input) == name);
-    // The start program takes inputs, the rows before the first step, and rows that only provide sizes.
+    // The start graph takes inputs that are not sequences, the rows before the first step, and rows that only provide
+    // sizes.
     let first = |name: &str, ending: &str| {
         let input = named(name.strip_suffix(ending)?)?;
         Some((input, axis_of(&dims(input))?, sizes(&dims(input), 1)))

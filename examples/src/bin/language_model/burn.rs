@@ -237,8 +237,8 @@ impl ModuleVisitor for WeightCollector {
     }
 }
 
-/// Loads weights into a module by name. The optimizer identifies a parameter by a number, which is derived from the
-/// name here, so that it is the same in every process.
+/// Loads weights into a module by name. The optimizer identifies a parameter by a number. The loader derives this
+/// number from the name, so that it is the same in every process.
 struct WeightLoader<'a> {
     weights: &'a Weights,
     path: Vec<String>,
@@ -257,7 +257,7 @@ impl ModuleMapper for WeightLoader<'_> {
         let numbers = tensor.to_f64_vec().into_iter().map(|number| number as f32).collect::<Vec<f32>>();
         let tensor = Tensor::<D>::from_data(TensorData::new(numbers, tensor.shape().to_vec()), &self.device);
         let tensor = if is_turned { tensor.transpose() } else { tensor };
-        // Rebuilt so that its elements are contiguous, as in Burn's own weights.
+        // Rebuild the tensor, so that its elements are contiguous, as in Burn's own weights.
         let tensor = Tensor::from_data(tensor.into_data(), &self.device).require_grad();
         Param::initialized(ParamId::from(index as u64 + 1), tensor)
     }

@@ -158,7 +158,7 @@ fn to_host(tensor: &Tensor) -> Result<HostTensor> {
 }
 
 /// AdamW (Loshchilov and Hutter, arXiv:1711.05101) with the same updates as in `candle_nn`, but with moments that can
-/// be saved: `candle_nn` keeps them private, so that training could not resume.
+/// be saved: `candle_nn` keeps them private, so training could not resume.
 struct AdamW {
     steps: i32,
     vars: BTreeMap<String, Moments>,

@@ -17,7 +17,7 @@ const PEER_ROUNDS: usize = 2;
 /// The same model in Python.
 const PEER: &str = include_str!("transformers_peer.py");
 
-/// Prints a table of medians; the loops take turns.
+/// Prints a table of median times. The loops take turns.
 pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
     let sizes = model.sizes();
     let weights = sizes.weights(1)?;
@@ -63,7 +63,7 @@ fn median(costs: &[(f64, usize)]) -> (f64, usize) {
     (times[times.len() / 2], bytes[bytes.len() / 2])
 }
 
-/// Returns the row of `transformers`; the error is the reason why there is none.
+/// Returns the row of `transformers`, or the reason why there is none.
 fn transformers(model: &Model, python: &Path) -> Result<String, String> {
     let sizes = model.sizes();
     let numbers = [sizes.layers, sizes.width, sizes.batch, sizes.bytes, PEER_ROUNDS].map(|number| number.to_string());

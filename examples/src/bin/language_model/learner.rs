@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::text::Batch;
 
-/// Weights by name, in PyTorch's layout: linear maps are `[to, from]`. Files use this layout in either framework.
+/// Weights by name, in PyTorch's layout: linear maps are `[to, from]`. The files of both frameworks use this layout.
 pub(crate) type Weights = BTreeMap<String, HostTensor>;
 
 /// The number of tokens: each byte is a token.

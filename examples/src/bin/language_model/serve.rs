@@ -102,7 +102,7 @@ fn answer_all<B: Backend>(mut served: ServedModel<B>, limits: Limits, lines: &Re
     let (mut streams, mut count, mut ended) = (Vec::<Stream>::new(), 0, false);
     let mut out = std::io::stdout().lock();
     while !(ended && streams.is_empty()) {
-        // The previous places of continuing streams, and `None` for those that join.
+        // The previous places of continuing streams, and `None` for streams that join.
         let mut places: Vec<Option<usize>> = (0..streams.len()).map(Some).collect();
         while streams.len() < limits.streams && !ended {
             // Block for a line only if no stream needs service.
@@ -160,7 +160,8 @@ mod tests {
     use crate::learner::{Learner, Loop};
     use crate::text::Text;
 
-    /// Compares the logits of a batch from each framework's model, its own loop, the sequence graph, and the stepper.
+    /// Compares the logits of a batch from each framework's model with funcify's loop and with its own loop, from the
+    /// sequence graph, and from the stepper.
     #[test]
     fn what_is_served_is_what_was_trained() {
         let sizes = Sizes::TINY;

@@ -15,7 +15,7 @@ pub(crate) struct Text {
     held_out: Arc<[u8]>,
 }
 
-/// Windows of bytes, and the byte after each byte.
+/// Windows of bytes, and the byte that follows each byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     /// `[batch, bytes]`

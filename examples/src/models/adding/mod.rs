@@ -4,7 +4,7 @@
 //! the sum of the two marked numbers. Always answering 1 has a mean squared error of 1/6 (Hochreiter and Schmidhuber,
 //! Long Short-Term Memory, 1997, experiment 4; one marker in each half as in Le, Jaitly and Hinton 2015). The model
 //! maps each row to features, runs a state space layer, and maps its last output, `[B,T,2] -> [B,T,H] -> [B,T,H] ->
-//! [B]`, in f32. At the end, the layer's complex states hold all that is left of the marked numbers.
+//! [B]`, in f32. At the end of a sequence, the layer's complex states are all that is left of the marked numbers.
 
 mod burn;
 mod candle;
@@ -24,10 +24,10 @@ const MAX_RIGHT_ERROR: f32 = 0.04;
 
 /// The seed of the initial weights.
 const SEED: u64 = 1;
-/// The standard deviation of the weights of the features, `relu(W row - 1)`. Some features exceed 1 only for a marked
-/// row, so that the other rows do not drown it in the sum over a thousand rows.
+/// The standard deviation of the weights of the features, `relu(W row - 1)`. Some elements of `W row` exceed 1 only for
+/// a marked row, so that the unmarked rows do not drown it out in the sum over a thousand rows.
 const WEIGHT_DEVIATION: f64 = 1.0;
-/// The factor of the features. The slowest states of S5 take in a thousandth of their input in a step.
+/// The factor of the features. In a step, the slowest states of S5 take in only a thousandth of their input.
 const FEATURE_SCALE: f64 = 10.0;
 
 /// The sizes of the model and of its training data.
@@ -128,7 +128,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         println!("  {steps} steps: mean squared error {error}, {right:.0} % within {MAX_RIGHT_ERROR}");
     };
     report(sizes.steps, error, right);
-    // No claim is made about sequences longer than those in training, where the states fade.
+    // The example makes no claim about sequences longer than those in training, because the states fade there.
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);

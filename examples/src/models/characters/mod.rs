@@ -2,9 +2,9 @@
 //!
 //! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums. In each answer it predicts the next
 //! letter and the end of the line. Zaremba and Sutskever, Learning to Execute (arXiv:1410.4615), show that such a
-//! network learns to add from text. Some pairs of numbers are held out of the stream, and the model is asked for them
-//! after training. A graph answers: it runs over the prompt with a scan, and then continues with a `while_loop` that
-//! stops at the end of the line.
+//! network learns to add from text. Some pairs of numbers are held out of the stream, and the model is asked for their
+//! sums after training. The answers are computed by a graph, which runs over the prompt with a scan, and then continues
+//! with a `while_loop` that stops at the end of the line.
 
 mod burn;
 mod candle;
@@ -20,7 +20,7 @@ use rand::{Rng, SeedableRng};
 use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The letters; a token is the position of one.
+/// The letters. A token is the position of a letter.
 const LETTERS: &str = "0123456789+=\n";
 /// The token that ends a line.
 const END: u32 = LETTERS.len() as u32 - 1;
@@ -74,7 +74,7 @@ struct Stream {
 struct Batch {
     /// `[batch, letters]`
     tokens: Vec<u32>,
-    /// The positions, over all windows, of the letters before those of answers.
+    /// The positions, in all windows, of the letters that precede a letter of an answer.
     before: Vec<u32>,
     /// The tokens of answers.
     answers: Vec<u32>,

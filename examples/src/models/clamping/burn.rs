@@ -58,7 +58,7 @@ fn loss(residuals: Tensor<1>) -> Tensor<1> {
     residuals.square().mean()
 }
 
-/// Computes the same as the graph, with a number read on the host and an `if`.
+/// Computes the same results as the graph, with a number read on the host and an `if`.
 fn own_guarded_loss(operands: &Operands) -> (Tensor<1>, bool) {
     let plain = loss(residuals(operands, identity));
     match plain.clone().into_scalar::<f32>().is_finite() {

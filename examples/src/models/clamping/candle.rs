@@ -58,8 +58,8 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
     residuals.sqr()?.mean_all()
 }
 
-/// Computes the same as the graph, with a number read on the host and an `if`: the loss, with values clamped if one is
-/// not finite, and whether it was.
+/// Computes the same results as the graph, with a number read on the host and an `if`: the loss, and whether values
+/// were clamped because the loss was not finite.
 fn own_guarded_loss(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, identity)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {

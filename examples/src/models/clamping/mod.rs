@@ -5,14 +5,14 @@
 //! The fitted parameters are `s, k, r, g` (f32 `[4]`). Some times are in milliseconds instead of hours, so that `exp`
 //! overflows; some readings failed, and are NaN.
 //!
-//! One such reading ruins all weights: neither the loss nor its gradients are finite. The mask `where(is_finite(f(x)),
-//! f(x), clamped)` makes the loss finite, but its gradient multiplies zero by the derivative of `f`, which is
-//! infinite: the weights become NaN all the same, and the mask hides it.
+//! One such time or reading ruins all weights: neither the loss nor its gradients are finite. The mask
+//! `where(is_finite(f(x)), f(x), clamped)` makes the loss finite, but its gradient multiplies zero by the derivative of
+//! `f`, which is infinite: the weights become NaN all the same, and the mask hides it.
 //!
 //! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch the exponents are
-//! clamped, so that `exp` cannot overflow, and so are the residuals: NaN becomes zero, the others ±[`MAX_READING`]. The
-//! branches contain the whole computation. If an `exp` before the `cond` overflowed, the branch that does not use it
-//! would give it the gradient zero, and zero times infinity is NaN again.
+//! clamped, so that `exp` cannot overflow. The residuals are clamped as well: NaN becomes zero, and infinities become
+//! ±[`MAX_READING`]. The branches contain the whole computation. If an `exp` before the `cond` overflowed, the branch
+//! that does not use it would give it the gradient zero, and zero times infinity is NaN again.
 
 mod burn;
 mod candle;
@@ -48,7 +48,7 @@ enum Guard {
     Nothing,
     /// Replaces residuals that are not finite, element by element.
     Where,
-    /// Takes another branch for a batch with a residual that is not finite.
+    /// Takes a different branch for a batch with a residual that is not finite.
     Cond,
 }
 
@@ -83,8 +83,8 @@ impl Readings {
     }
 }
 
-/// Builds the loss of a batch, with values clamped if one is not finite, and whether it was. Its inputs are the weights
-/// `[4]`, and the times and the readings, `[BATCH]` each.
+/// Builds the graph of a batch's loss, which clamps values if a residual is not finite. Its second output is true if it
+/// clamped them. Its inputs are the weights `[4]`, and the times and the readings, `[BATCH]` each.
 fn guarded_loss() -> funcify::Result<Graph> {
     Graph::build("guarded", |g| {
         let weights = g.input("weights", TensorType::new(DType::F32, [4]));
@@ -151,7 +151,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     Ok(())
 }
 
-/// Trains until all weights are NaN. Returns the number of that step, from 1, its loss, and the loss after it.
+/// Trains until all weights are NaN. Returns the number of the last step, from 1, its loss, and the loss of the step
+/// after it.
 fn train_until_nan<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {
         let loss = model.step(0.05)?;

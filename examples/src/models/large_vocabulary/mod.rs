@@ -33,7 +33,7 @@ struct Sizes {
     chunk: usize,
 }
 
-/// Pairs of a token and the next. The most frequent token is 0.
+/// Pairs of a token and the token that follows it. The most frequent token is 0.
 struct Text {
     sizes: Sizes,
     random: StdRng,

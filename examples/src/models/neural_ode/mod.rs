@@ -2,8 +2,8 @@
 //! field through the integrator.
 //!
 //! The spiral is `dx/dt = A x³`, from (2, 0) over 10 units of time, the first example of the authors' code. The model
-//! is `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated by the classical Runge-Kutta method in a scan. It
-//! is trained on short segments of the spiral, and evaluated on its own trajectory from start to end, with steps of
+//! is `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan.
+//! It is trained on short segments of the spiral, and evaluated on its own trajectory from start to end, with steps of
 //! the size used in training and of half that size.
 
 mod burn;
@@ -17,7 +17,7 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const START: [f64; 2] = [2.0, 0.0];
-/// The number of steps of the true solution in a step of the model.
+/// The number of steps of the true solution per step of the model.
 const SUBSTEPS: usize = 20;
 
 /// Computes the true field, `A x³`.

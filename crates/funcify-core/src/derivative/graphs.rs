@@ -93,8 +93,8 @@ impl Graph {
     /// Returns the graph of the vector-Jacobian product: it has an additional input `ct_y` for each output `y` of a
     /// float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
-    /// If the number of rows of `y` is known only after a loop has run, the axis of `ct_y` has its own symbol and
-    /// must have at least as many rows; the rows beyond are ignored.
+    /// If the number of rows of `y` is known only after a loop has run, the axis of `ct_y` has its own symbol. It
+    /// must have at least as many rows as `y`; further rows are ignored.
     #[track_caller]
     pub fn vjp(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         let at = Place::new("vjp", Site::caller());
@@ -144,7 +144,8 @@ impl Graph {
 
     /// Returns the graph of the Hessian-vector product: the derivative of the gradient of the graph's loss along a
     /// vector. The Hessian is not formed. The graph has an additional input `tan_x` and an output `hvp_x` for each
-    /// input `x` in `wrt`. The loss is as in [`grad`](Graph::grad); inputs that it does not depend on have zeros.
+    /// input `x` in `wrt`. The loss is selected as in [`grad`](Graph::grad). The products for inputs that it does not
+    /// depend on are zero.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -216,8 +217,8 @@ impl Graph {
     }
 
     /// Returns the graph of the Hessian of the loss: it has an output `hess_x_w` for each pair of inputs `x` and `w`
-    /// in `wrt`, whose shape is that of `x` followed by that of `w`. The loss is as in [`grad`](Graph::grad); inputs
-    /// that it does not depend on have zeros.
+    /// in `wrt`, whose shape is that of `x` followed by that of `w`. The loss is selected as in
+    /// [`grad`](Graph::grad). The Hessians of inputs that it does not depend on are zero.
     #[track_caller]
     pub fn hessian(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         let at = Place::new("hessian", Site::caller());
@@ -313,8 +314,8 @@ impl Graph {
         named
     }
 
-    /// Returns the type of a cotangent: dimensions that no input determines get new symbols. `rows` holds the
-    /// dimensions that already have one.
+    /// Returns the type of a cotangent for a result of type `ty`. Dimensions that no input determines are replaced by
+    /// new symbols. `rows` holds the replacements made so far.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {
             (0..self.inputs().len()).any(|index| {
@@ -335,7 +336,7 @@ impl Graph {
     }
 }
 
-/// Adds an input of the derivative that the graph does not have.
+/// Adds an input that the derivative has in addition to those of the graph.
 fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
     tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }

@@ -424,7 +424,7 @@ macro_rules! variant_accessors {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
 
-            /// Returns the name of the variant, as declared expectations spell it.
+            /// Returns the name of the variant, spelled as in the expectations that backends declare.
             pub fn kind(&self) -> &'static str {
                 match self { $(Error::$variant { .. } => stringify!($variant),)* }
             }
@@ -448,8 +448,8 @@ impl Error {
         self
     }
 
-    /// Replaces a site inside a library by the line of the library's user, `site`. `sources` is the path prefix of the
-    /// library's sources, as in `file!()`. Errors of ops keep the lines of the graph's author.
+    /// Replaces a site inside a library with `site`, the line of the library's user. `sources` is the path prefix of
+    /// the library's sources, as in `file!()`. Errors of ops keep the lines of the graph's author.
     pub fn attribute_to_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
         let is_own = match place.site {
@@ -472,9 +472,9 @@ impl Error {
         self
     }
 
-    /// Returns the error of the loop at `loop_at` for an error inside its step `steps`. A cancellation within
-    /// straight-line code is attributed to the loop; a cancellation of an inner loop additionally records the step of
-    /// this one.
+    /// Attributes an error inside step `steps` of a loop to that loop, which is at `loop_at`. A cancellation within
+    /// straight-line code becomes a cancellation of the loop. A cancellation of an inner loop additionally records
+    /// the step of this one.
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {
             Error::Cancelled { progress: Progress::Ops(_), within, reason, .. } => {
@@ -488,8 +488,8 @@ impl Error {
         }
     }
 
-    /// Attributes the error to the program read from `file`, for commands that run programs: the error names the file
-    /// instead of a line of the command's own source.
+    /// Attributes the error to the program read from `file`. Commands that run programs use this, so that errors name
+    /// the file instead of a line of the command's own source.
     #[must_use]
     pub fn in_program(mut self, file: &std::path::Path) -> Self {
         let is_of_another_file = matches!(self, Error::File { .. });
@@ -503,7 +503,7 @@ impl Error {
         self
     }
 
-    /// Adds the file that the text was read from.
+    /// Adds the name of the file that contains the text.
     pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
         self.place_mut().file = Some(file.display().to_string());
         self

@@ -157,7 +157,7 @@ impl Graph {
         Graph { name: name.into(), ..Graph::default() }
     }
 
-    /// Returns the unique id of the graph. A clone has another one; graphs are not modified after they are built.
+    /// Returns the unique id of the graph. A clone has a different id; graphs are not modified after they are built.
     pub fn id(&self) -> GraphId {
         self.id.0
     }
@@ -279,7 +279,7 @@ impl Graph {
         }
     }
 
-    /// Returns the graph with each op replaced by `op` of it. The results must keep their types.
+    /// Returns the graph with `op` applied to each of its ops. The results must keep their types.
     pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
         let mut graph = self.clone();
         graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
@@ -302,8 +302,8 @@ impl Graph {
         check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Returns the lines of the graph around the op at a place, found by its name and site. Returns no lines if the
-    /// site is unknown or is not that of an op.
+    /// Returns the lines of the graph around the op at a place, which is found by its name and site. Returns no lines
+    /// if the site is unknown or if no op has this site.
     pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
         if place.site == Site::Unknown {
             return Vec::new();
@@ -360,8 +360,7 @@ impl Graph {
         self.push_typed(op, inputs, types, site)
     }
 
-    /// Adds a node whose result types are already known, for example from another graph with operands of the same
-    /// types.
+    /// Adds a node whose result types are already known, for example from a graph with operands of the same types.
     pub fn push_typed(
         &mut self,
         op: Op,
@@ -388,14 +387,14 @@ impl Graph {
         self.outputs.push(Output { name: name.to_string(), value });
     }
 
-    /// Builds the graph of one op on inputs with the types of these values.
+    /// Builds a graph that consists of one op. Its inputs have the types of `operands`.
     pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
         let types = operands.iter().map(|operand| operand.ty()).collect();
         Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)
     }
 
-    /// Builds the graph of one op on inputs of these types. `names` are the name of the graph, and the prefixes of
-    /// the names of its inputs and outputs, which are followed by an index.
+    /// Builds a graph that consists of one op, with inputs of these types. `names` are the name of the graph and the
+    /// prefixes for the names of its inputs and outputs. An index is appended to each prefix.
     pub fn of_typed_op(names: [&str; 3], op: Op, types: Vec<TensorType>, site: Site) -> Result<Graph> {
         let [name, input, output] = names;
         let mut graph = Graph::new(name);
@@ -406,7 +405,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Returns the same graph with other outputs.
+    /// Returns the same graph with these outputs instead of its own.
     pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }
     }
@@ -416,7 +415,7 @@ impl Graph {
         self.values[value.index()].name = Some(name.to_string());
     }
 
-    /// Names values like the results of a node in another graph, unless they already have names.
+    /// Gives the names of a node's results in the graph `from` to these values, unless they already have names.
     pub fn keep_names(&mut self, from: &Graph, node: &Node, values: &[ValueId]) {
         for (output, value) in node.outputs.iter().zip(values) {
             if let Some(name) = from.value_name(*output).filter(|_| self.value_name(*value).is_none()) {

@@ -1,4 +1,4 @@
-//! Replaces the symbols of a graph by sizes, and renames the symbols that its loops bind, so that its nodes can be
+//! Replaces the symbols of a graph with sizes, and renames the symbols that its loops bind. The nodes can then be
 //! inserted where those symbols are already bound (graph-c7).
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with the symbols of its loops renamed where the open trace already binds them.
+    /// Returns the graph with new names for those symbols of its loops that the open trace already binds.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {
@@ -19,8 +19,8 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// Returns the graph with every symbol that a loop binds replaced by a fresh one, so that it can be inserted
-    /// among nodes whose own symbols are not known yet.
+    /// Returns the graph with every symbol that a loop binds replaced by a fresh one. It can then be inserted among
+    /// nodes that bind symbols not known yet.
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())
     }
@@ -51,8 +51,8 @@ impl Graph {
         bound
     }
 
-    /// Returns the same nodes and values with symbols replaced. A symbol that a loop binds may only be replaced by
-    /// another symbol.
+    /// Returns the same nodes and values with symbols replaced. A symbol that a loop binds may only be replaced by a
+    /// symbol.
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();
         for info in &mut graph.values {
@@ -64,8 +64,8 @@ impl Graph {
 }
 
 impl Op {
-    /// Returns the op with these symbols replaced by their sizes, and with fresh symbols for those that loops in its
-    /// bodies bind.
+    /// Returns the op with these symbols replaced by their sizes. Symbols that loops in its bodies bind are replaced
+    /// by fresh ones.
     pub fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();
         for symbol in self.bodies().into_iter().flat_map(|body| body.bound_symbols()) {
@@ -116,8 +116,8 @@ mod tests {
         rows.broadcast_to(rows.shape()).sum(0) + size(rows.dim(0), DType::F64)
     }
 
-    /// Each branch of a switch has a loop that binds a symbol; on lanes, all branches run side by side, and in the
-    /// gradient they occur twice.
+    /// Batches and differentiates a switch in which each branch has a loop that binds a symbol. In a batch, all
+    /// branches run side by side; in the gradient, they occur twice.
     #[test]
     fn branches_on_lanes_bind_symbols_of_their_own() {
         let one = Graph::build("one", |g| {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// Inserts one program repeatedly into another: the number of rows of its loop occurs in types, attributes and
+    /// Inserts a program twice into a larger one. The number of rows of its loop occurs in types, attributes and
     /// sizes.
     #[test]
     fn a_program_is_put_into_another_twice() {
@@ -153,8 +153,8 @@ mod tests {
         assert_eq!(evaluate(&twice, &[HostTensor::scalar(2.0)]).unwrap(), [of(2.0), of(0.2), of(2.0)]);
     }
 
-    /// Binds a graph's size to the number of rows of a loop that ends early, where the graph has such a loop as well.
-    /// Both bind a symbol of the same name.
+    /// Binds a size of a graph to the number of rows of a loop that ends early. The graph contains such a loop as well,
+    /// and both loops bind a symbol of the same name.
     #[test]
     fn a_size_that_a_loop_binds_is_not_that_of_the_graph_that_takes_it() {
         let one = Graph::build("one", |g| {

@@ -42,7 +42,7 @@ use crate::handle::{Failed, Value};
 /// }
 /// ```
 pub trait Tree: Sized {
-    /// Calls `visit` with the path and the value of each leaf, in a fixed order.
+    /// Calls `visit` with the path and the value of each leaf, always in the same order.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value));
 
     /// Rebuilds the structure with other leaves, taken in the order of [`visit`](Tree::visit).
@@ -173,7 +173,8 @@ impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// Calls a macro with all tuples of up to twelve parts, each as its type parameters and their indices: `(A 0, B 1)`.
+/// Calls a macro for all tuples of up to twelve parts. Its arguments are the type parameters of the parts and their
+/// indices: `(A 0, B 1)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_tuples {
@@ -210,7 +211,7 @@ macro_rules! tuple_trees {
 
 for_tuples!(tuple_trees);
 
-/// Outputs with their names, in order.
+/// A list of outputs with their names, in order.
 pub struct Named(pub Vec<(String, Value)>);
 
 impl Tree for Named {

@@ -10,7 +10,7 @@ pub(crate) use elements::print_elements;
 
 use crate::types::{DType, Shape, TensorType, nearest_bf16, nearest_f16, round_integer_to_odd};
 
-/// One element in the type used for computation: integers as `i64`, floats as `f64`.
+/// One element, in the type in which it is computed: integers as `i64`, floats as `f64`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scalar {
     /// A boolean.
@@ -52,7 +52,7 @@ impl Scalar {
             (_, DType::Bool) => Scalar::Bool(self.as_bool()),
             (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
             (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
-            // An i64 is rounded once to a narrower float, not by way of f64.
+            // An i64 is rounded directly to a narrower float. Converting it to f64 first would round twice.
             (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
             (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(round_integer_to_odd(x)),
             _ => Scalar::Float(self.as_f64()),
@@ -122,7 +122,7 @@ macro_rules! storage {
                 }
             }
 
-            /// Reads elements of `dtype` from little-endian bytes; an incomplete last element is dropped.
+            /// Reads elements of `dtype` from little-endian bytes. An incomplete element at the end is dropped.
             pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Self {
                 match dtype {
                     $(DType::$dtype => Storage::$variant(
@@ -156,7 +156,7 @@ storage! {
     F64, f64, F64, |e| Scalar::Float(e), |s| s.as_f64();
 }
 
-/// A type that converts to and from little-endian bytes.
+/// A number type that can be converted to and from little-endian bytes.
 trait Bytes: Copy {
     fn to_le(self) -> Vec<u8>;
     fn from_le(bytes: &[u8]) -> Self;
@@ -288,7 +288,7 @@ impl HostTensor {
         self.scalars().map(Scalar::as_f64).collect()
     }
 
-    /// Returns the same elements with another shape, or `None` if their number does not match it.
+    /// Returns the same elements with a different shape, or `None` if their number does not match it.
     pub fn reshaped(self, shape: impl Into<Vec<usize>>) -> Option<Self> {
         HostTensor::new(shape, self.storage)
     }
@@ -349,7 +349,7 @@ impl fmt::Debug for HostTensor {
     }
 }
 
-/// Returns the number of elements of a shape, or `None` if it or a stride exceeds the address space.
+/// Returns the number of elements of a shape, or `None` if this number or a stride exceeds the address space.
 pub fn element_count(shape: &[usize]) -> Option<usize> {
     let product = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)))?;
     isize::try_from(product).ok()?;

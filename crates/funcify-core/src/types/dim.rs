@@ -4,9 +4,9 @@
 //! for all sizes exactly when they compare equal. A symbol stands for a size and is therefore not negative;
 //! [`Dim::is_at_least`] relies on that.
 //!
-//! Arithmetic is checked. A result with a coefficient beyond 64 bits, or a product of polynomials with very many
-//! terms, is [beyond range](Dim::is_beyond_range): it is not a size, equals no size, and is known to be neither
-//! smaller nor larger than one. Graphs reject types and attributes that contain it.
+//! Arithmetic is checked. A result is [beyond range](Dim::is_beyond_range) if a coefficient exceeds 64 bits, or if it
+//! is a product of polynomials with very many terms. Such a result is not a size and equals no size. It is known to be
+//! neither smaller nor larger than a size. Graphs reject types and attributes that contain it.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -40,7 +40,7 @@ impl fmt::Display for Symbol {
 /// A product of symbols, sorted; empty for the constant term.
 type Monomial = Vec<Symbol>;
 
-/// The maximum number of products of terms in one multiplication, and of steps in one division.
+/// The maximum number of term products in one multiplication, and of steps in one division.
 const MAX_TERMS: usize = 1 << 16;
 
 /// One dimension: an integer polynomial over symbols.
@@ -137,8 +137,8 @@ impl Dim {
         (constant_is_negative && none_is_positive).then_some(false)
     }
 
-    /// Returns its value under `sizes`. The value may be negative: [`Shape::value`](super::Shape::value) rejects
-    /// that.
+    /// Returns its value for the given sizes. The value may be negative; [`Shape::value`](super::Shape::value) rejects
+    /// negative values.
     pub fn value(&self, sizes: &Sizes) -> Result<i64, SizeError> {
         if let Some(constant) = self.constant() {
             return Ok(constant);
@@ -159,7 +159,7 @@ impl Dim {
         i64::try_from(sum).map_err(|_| too_large())
     }
 
-    /// Replaces every symbol that `sizes` binds by its size.
+    /// Replaces every symbol in `sizes` with its size.
     pub fn substitute(&self, sizes: &Sizes) -> Dim {
         let mut terms = Vec::with_capacity(self.terms.len());
         for (monomial, coefficient) in &self.terms {
@@ -177,7 +177,7 @@ impl Dim {
         if self.beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// Replaces symbols by dimensions, all at once.
+    /// Replaces symbols with dimensions, all at the same time.
     pub fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));
         if self.beyond_range || !self.terms.iter().any(concerned) {
@@ -189,7 +189,7 @@ impl Dim {
         }))
     }
 
-    /// Returns the polynomial whose product with `divisor` is this one, if it exists.
+    /// Returns the quotient of this polynomial and `divisor`, or `None` if `divisor` does not divide it.
     pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
         let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;
         let mut steps = 0;
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!((dim("k") + 1).solve(0), None);
     }
 
-    /// Results beyond 64 bits are not sizes, in any order of operations.
+    /// Checks that results beyond 64 bits are not sizes, in any order of operations.
     #[test]
     fn arithmetic_beyond_range_is_no_size() {
         let (largest, smallest) = (Dim::from(i64::MAX), Dim::from(i64::MIN));

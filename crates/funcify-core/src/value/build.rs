@@ -26,8 +26,8 @@ impl Builder {
         }
     }
 
-    /// Declares an integer scalar input whose value may be compiled into a program, such as a number of steps that a
-    /// backend which unrolls loops needs to know. Each new value triggers a compilation.
+    /// Declares an integer scalar input whose value may be compiled into a program. An example is a number of steps,
+    /// which a backend that unrolls loops must know. Each new value triggers a compilation.
     #[track_caller]
     pub fn static_input(&self, name: &str, dtype: DType) -> Value {
         let site = Site::caller();
@@ -60,7 +60,7 @@ fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
     })
 }
 
-/// A type or text that can declare the type of an input.
+/// The type of an input, or its text.
 pub trait IntoType {
     /// Returns the type, or a description of the expected text.
     fn into_type(self) -> Result<TensorType, String>;
@@ -150,9 +150,10 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// # Errors Building the program fails if `number` is not an integer scalar. A call fails if the number is negative,
-/// with an error that names the op, the number and this line, or if another value does not match the size, such as a
-/// slice beyond the existing rows.
+/// # Errors
+/// Building the program fails if `number` is not an integer scalar. A call fails if the number is negative; the error
+/// names the op, the number and this line. A call also fails if a value does not match the size, such as a slice beyond
+/// the existing rows.
 #[track_caller]
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();
@@ -162,8 +163,8 @@ pub fn bind_size(number: Value) -> Dim {
     dim
 }
 
-/// Selects elementwise: `left` where `predicate` is `true`, else `right`. Shapes are broadcast to a common one. One
-/// of the two may be a number.
+/// Selects elementwise: `left` where `predicate` is `true`, else `right`. Shapes are broadcast to a common one. Either
+/// `left` or `right` may be a number.
 #[track_caller]
 pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Operand>) -> Value {
     let (left, right) = Operand::pair("select", left.into(), right.into());
@@ -197,7 +198,7 @@ pub fn stack(parts: &[Value], axis: i64) -> Value {
     concat(&rows, axis)
 }
 
-/// Adds an op with explicit operands, such as an op from another crate.
+/// Adds an op with explicit operands, for example an op that a different crate defines.
 #[track_caller]
 pub fn apply(op: impl Into<Op>, operands: &[Value]) -> Vec<Value> {
     or_failed(emit_at(op, operands, Site::caller()), 1)

@@ -1,6 +1,6 @@
 //! Values of the trace, their operators and their methods.
 //!
-//! Shapes are broadcast to a common one by NumPy's rule, with ops that the builder inserts. Dtypes are never
+//! Shapes are broadcast to a common one by NumPy's rule; the builder inserts the ops for that. Dtypes are never
 //! promoted: a Rust number takes the dtype of the value that it is combined with.
 
 mod activations;
@@ -42,24 +42,24 @@ impl Value {
         self.parts().is_some() && self.parts() == other.parts()
     }
 
-    /// Returns whether the value is the result of a failed op, so that nothing more is built from it.
+    /// Returns whether the value is the result of a failed op. Nothing more is built from such a value.
     pub(crate) fn is_failed(self) -> bool {
         tracer::type_of(self).is_none()
     }
 
-    /// Returns the value, or an error if it has failed. For rules that inspect the type of a value they have
-    /// computed.
+    /// Returns the value, or an error if it has failed. Rules call this before they inspect the type of a value that
+    /// they have computed.
     #[track_caller]
     pub fn checked(self) -> Result<Value, Failed> {
         tracer::check("value", Site::caller(), [self]).map(|()| self)
     }
 
-    /// Returns its type; that of a scalar after a failure.
+    /// Returns its type. After a failure, returns the type of a scalar.
     pub fn ty(self) -> TensorType {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// Returns the type of a row along axis 0; the value's own type for a scalar or after a failure.
+    /// Returns the type of a row along axis 0. For a scalar, and after a failure, returns the type of the value.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)
@@ -125,8 +125,8 @@ impl Value {
     }
 
     /// Multiplies matrices like NumPy's `@`: batched over leading axes, which are broadcast. A vector on the left is
-    /// treated as a row, on the right as a column, and that axis is removed from the result. Both have the same
-    /// dtype; integers wrap.
+    /// treated as a row, and one on the right as a column; the axis added for this is removed from the result. Both
+    /// operands have the same dtype; integers wrap.
     #[track_caller]
     pub fn matmul(self, right: Value) -> Value {
         if self.is_failed() || right.is_failed() {
@@ -179,7 +179,7 @@ impl Value {
         if self.shape() == shape && !self.is_failed() { self } else { self.emit(Broadcast { shape }) }
     }
 
-    /// Returns the same elements with another shape.
+    /// Returns the same elements with a different shape.
     #[track_caller]
     pub fn reshape(self, shape: impl Into<Shape>) -> Value {
         self.emit(Reshape { shape: shape.into() })
@@ -202,7 +202,7 @@ impl Value {
         self.transpose(axes)
     }
 
-    /// Moves one axis to another position; the other axes keep their order.
+    /// Moves one axis to a new position; the other axes keep their order.
     #[track_caller]
     pub fn move_axis(self, from: i64, to: i64) -> Value {
         let rank = self.rank();
@@ -283,7 +283,7 @@ impl Value {
         self.with_axis("reverse", axis, |axis| Reverse { axis })
     }
 
-    /// Pads an axis with `number`, before and after its elements.
+    /// Pads an axis with copies of `number`: `low` before its elements and `high` after them.
     #[track_caller]
     pub fn pad(self, axis: i64, low: impl Into<Dim>, high: impl Into<Dim>, number: f64) -> Value {
         let value = constant(HostTensor::scalar(number).cast(self.dtype()));
@@ -304,14 +304,15 @@ impl Value {
         self.dynamic_slice(axis, position, 1).squeeze(axis)
     }
 
-    /// Replaces a part of an axis from a computed start, which is clamped to the axis.
+    /// Replaces elements of an axis with `part`, beginning at a computed start. The start is clamped so that the part
+    /// is within the axis.
     #[track_caller]
     pub fn dynamic_update(self, axis: i64, part: Value, start: Value) -> Value {
         self.with_axis_and("dynamic_update", axis, &[part, start], |axis| DynamicUpdate { axis })
     }
 
-    /// Takes whole slices of an axis at integer indices, which are clamped to the axis; the axes of the indices
-    /// replace the axis.
+    /// Takes whole slices of an axis at integer indices, which are clamped to the axis. In the result, the axes of the
+    /// indices replace that axis.
     #[track_caller]
     pub fn take(self, axis: i64, indices: Value) -> Value {
         self.with_axis_and("take", axis, &[indices], |axis| Take { axis })

@@ -1,12 +1,13 @@
-//! Methods of a value that process an axis in order or slide over it: running reductions, sorting, convolution.
+//! Methods of a value that process an axis in order or slide a window over it: running reductions, sorting,
+//! convolution.
 
 use super::*;
 use crate::graph::emit_at;
 use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 
 impl Value {
-    /// Computes the running reduction along an axis: element `i` combines those up to and including `i`, or, in
-    /// reverse, those from `i` on.
+    /// Computes the running reduction along an axis: element `i` combines the elements up to and including `i`. With
+    /// `reverse`, it combines the elements from `i` to the end.
     #[track_caller]
     pub fn cumulative(self, kind: ReduceKind, axis: i64, reverse: bool) -> Value {
         self.with_axis("cumulative", axis, |axis| Cumulative { kind, axis, reverse })
@@ -70,8 +71,8 @@ impl Value {
         (sorted.slice(axis, Dim::from(0)..k.clone()), positions.slice(axis, Dim::from(0)..k))
     }
 
-    /// Takes one element per index along an axis, like [`gather`](Value::gather). Applies the result of
-    /// [`argsort`](Value::argsort) to any value of the same shape.
+    /// Takes one element per index along an axis, like [`gather`](Value::gather). With the positions that
+    /// [`argsort`](Value::argsort) returns, it puts any value of the same shape in that order.
     #[track_caller]
     pub fn take_along(self, axis: i64, positions: Value) -> Value {
         self.gather(axis, positions)

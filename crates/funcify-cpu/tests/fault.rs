@@ -13,7 +13,8 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 mod forwarded;
 use forwarded::RejectingProgram;
 
-/// The reference backend, which claims to compile everything, and reports a fault where its function returns `true`.
+/// The reference backend, except that it claims to compile everything. Reports a fault where its function returns
+/// `true`.
 #[derive(Clone, Copy)]
 struct Faulty(fn(&WholeRequest<'_>) -> bool);
 

@@ -95,8 +95,8 @@ fn a_repeated_call_gives_the_same_bits() {
     }
 }
 
-/// The traces have the rows of the steps that ran, upward and downward, after any given rows; uses of the number of
-/// steps see it.
+/// Checks that the traces contain the rows of the steps that ran, upward and downward, after the given rows, if any.
+/// The program also uses the actual number of steps.
 #[test]
 fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     for (reverse, limit) in [(false, 100), (true, 100), (false, 3), (true, 3)] {

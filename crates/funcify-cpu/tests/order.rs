@@ -121,7 +121,8 @@ fn sums_of_products_of_a_downward_loop() {
     }
 }
 
-/// One sum has products with the previous state, and another with the next state, which is in the same place.
+/// One sum adds up products with the previous state, and a second one products with the next state. Both states are at
+/// the same place in memory.
 #[test]
 fn sums_of_products_have_a_state_before_and_after_it_changes() {
     let steps: [fn(Value, Value) -> Value; 4] = [

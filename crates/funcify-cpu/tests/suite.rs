@@ -1,5 +1,5 @@
-//! The conformance suite on the backend `cpu`: every case passes, compiled and not, and unsupported ops are declined
-//! by name.
+//! The conformance suite on the backend `cpu`. Every case passes, whether it is compiled or not, and unsupported ops
+//! are declined by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -86,8 +86,8 @@ pub(crate) struct Operands {
     addresses: SmallVec<[Address; 32]>,
 }
 
-/// The current place of a piece, and the distance that it moves per iteration. The distance is in units for columns of a
-/// region, and in elements otherwise.
+/// The current place of a piece, and the distance that it moves per iteration. The distance is in units for columns,
+/// and in elements otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     region: usize,

@@ -1,4 +1,4 @@
-//! Cancels running calls: loops check a handle between steps that another thread, a signal or a deadline can set.
+//! Cancels running calls. Loops check a handle between steps; another thread, a signal or a deadline can set it.
 //!
 //! A handle covers everything that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluator,
 //! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. No call
@@ -107,7 +107,7 @@ impl Cancellation {
         f()
     }
 
-    /// Returns the reason why the handle is set.
+    /// Describes why the handle is set.
     fn reason(&self) -> String {
         match (&self.deadline, self.cancelled.load(Ordering::Relaxed)) {
             (Some((time, _)), false) => format!("the deadline of {time:?} has passed"),
@@ -160,7 +160,7 @@ impl ActiveHandles {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error if any of the handles is set. `progress` is the progress of `at` so far.
+    /// Returns an error if any of the handles is set. The error names the op `at`, and the progress that it has made.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)

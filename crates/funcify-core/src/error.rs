@@ -348,7 +348,7 @@ macro_rules! variant_accessors {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
 
-            /// Returns the name of the variant, as declared expectations spell it.
+            /// Returns the name of the variant, spelled as in the expectations that backends declare.
             pub fn kind(&self) -> &'static str {
                 match self { $(Error::$variant { .. } => stringify!($variant),)* }
             }
@@ -430,7 +430,7 @@ impl Error {
         self
     }
 
-    /// Adds the file that the text was read from.
+    /// Adds the name of the file that contains the text.
     pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
         self.place_mut().file = Some(file.display().to_string());
         self

@@ -1,4 +1,4 @@
-//! Evaluates a graph node by node with the reference rule of each op. Serves as the oracle.
+//! Evaluates a graph node by node, using the reference rule of each op. Serves as the oracle.
 
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, bind_sizes};

@@ -1,7 +1,7 @@
 //! Iterates until nothing changes.
 
-/// Applies `next` to `start` repeatedly and returns the first value that it leaves unchanged. Terminates if `next`
-/// only adds to a bounded value.
+/// Applies `next` to `start` repeatedly and returns the first value that `next` leaves unchanged. Terminates if `next`
+/// only ever adds elements to a bounded set.
 pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) -> T {
     let mut now = start;
     loop {

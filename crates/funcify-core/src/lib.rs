@@ -1,15 +1,15 @@
-//! Tensor programs with differentiable control flow: their definition, their meaning, and their derivatives.
+//! Tensor programs with differentiable control flow: their definition, their semantics, and their derivatives.
 //!
 //! All other crates of funcify build on this one. Write programs with the crate `funcify`, which re-exports
-//! everything here under the same names. Backends, rewrites and layers are crates above this one, which depends on
-//! none of them.
+//! everything here under the same names. Backends, rewrites and layers are separate crates. They depend on this crate,
+//! and it depends on none of them.
 //!
 //! - [`graph`]: programs as values, traced from closures and checked for all sizes. [`Value`]: a tensor in a program.
-//! - [`ops`]: every op with its type rule and its meaning.
+//! - [`ops`]: every op with its type rule and its semantics.
 //! - [`derivative`]: derivatives of programs as programs. [`vmap()`]: programs batched over many lanes.
-//! - [`evaluate`]: the reference evaluator, which defines the meaning of a program.
+//! - [`evaluate`]: the reference evaluator, which defines the result of a program.
 //! - [`types`]: element types, symbolic dimensions, shapes. [`HostTensor`]: tensors in host memory.
-//! - [`Error`]: all typed errors. [`Cancellation`]: stops a running call. [`memory`]: limits its memory.
+//! - [`Error`]: all typed errors. [`Cancellation`]: stops a running call. [`memory`]: limits the memory of a program.
 
 // The derive macro refers to the user-facing crate `funcify`; this alias makes the name resolve here as well.
 extern crate self as funcify;

@@ -38,7 +38,7 @@ pub fn memory_budget() -> u64 {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
             let budget = given.unwrap_or_else(|| machine_bytes().map_or(DEFAULT_BUDGET, |bytes| bytes / 4 * 3)).max(1);
-            // A budget that another thread has set in the meantime wins.
+            // If a different thread has set the budget in the meantime, its budget is used.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)
         }
@@ -105,7 +105,7 @@ thread_local! {
     static HELD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The bytes that one reference evaluation of a graph or a loop holds until it ends.
+/// The bytes that one reference evaluation of a graph or a loop holds. They are released when it ends.
 pub(crate) struct MemoryReservation {
     bytes: u64,
 }

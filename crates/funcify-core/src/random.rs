@@ -77,8 +77,8 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
     threefry(key, key.zeros_like(), [n.into()].into(), Words::Both)
 }
 
-/// Derives a key from `key` and the number of a step, layer or worker, like JAX's `fold_in`. `data` is an integer
-/// scalar (or one per key); only its lower 32 bits are used.
+/// Derives a key from `key` and an integer, such as the number of a step, a layer or a worker, like JAX's `fold_in`.
+/// `data` is an integer scalar (or one per key); only its lower 32 bits are used.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -287,7 +287,7 @@ pub fn randint(
     };
     let ((low, _), (high, _)) =
         (Operand::pair("randint", low.into(), typed.into()), Operand::pair("randint", high, typed.into()));
-    // 0 stands for the full range of the type: the remainder by 0 is the dividend.
+    // A span of 0 stands for the full range of the type, because a remainder by 0 is the dividend.
     let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
     // 2^bits modulo the span: the weight of the higher bits.
     let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
@@ -308,7 +308,7 @@ fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     [words.index(-1, 0), words.index(-1, 1)]
 }
 
-/// Draws as many random bits as an element of an integer type has, in its unsigned type; in i64 for 64 bits.
+/// Draws as many random bits as an integer type has, as its unsigned type; 64 bits are drawn as `i64`.
 #[track_caller]
 fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::I64 {
@@ -320,7 +320,7 @@ fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
 }
 
 /// Draws floats uniformly from [0, 1). Uses as many bits as the fraction of the type has, so that each value is
-/// exact.
+/// represented exactly.
 #[track_caller]
 fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     let scaled = |bits: Value, exponent: i32| bits.cast(dtype) * 2f64.powi(exponent);
@@ -339,8 +339,8 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     }
 }
 
-/// Computes the remainder of unsigned integers. 64-bit ones are held in i64, where the remainder is composed of other
-/// ops.
+/// Computes the remainder of unsigned integers. Those of 64 bits are held in i64, for which the remainder is composed
+/// from other ops.
 #[track_caller]
 fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
@@ -350,11 +350,11 @@ fn remainder(x: Value, divisor: Value) -> Value {
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);
-    // A divisor above the largest i64 fits at most once.
+    // A divisor above the largest i64 fits into x at most once.
     select(divisor.lt(0), select(at_least(x, divisor), x - divisor, x), small)
 }
 
-/// Computes `x >= y` as unsigned integers.
+/// Computes `x >= y`, treating both as unsigned integers.
 #[track_caller]
 fn at_least(x: Value, y: Value) -> Value {
     (x ^ i64::MIN).ge(y ^ i64::MIN)

@@ -1,5 +1,5 @@
 //! Converts a program with loops into the straight-line program that runs for given arguments: each step of each
-//! loop, and the chosen branch of each switch.
+//! loop, and the selected branch of each switch.
 //!
 //! Derivatives of the straight-line program use no rule of control flow, so they serve to check the derivatives of
 //! loops.
@@ -16,11 +16,11 @@ use crate::value::{Value, concat, full};
 impl Graph {
     /// Returns the straight-line program that runs for these arguments, without loops and branches.
     ///
-    /// It is specialised to the sizes of the arguments and contains the steps that run and the branches that are
-    /// chosen, one after the other. It has the inputs and outputs of the graph, and the same derivatives at these
+    /// It is specialised to the sizes of the arguments. It contains the steps that run and the branches that are
+    /// selected, one after the other. It has the inputs and outputs of the graph, and the same derivatives at these
     /// arguments. Calls of functions with custom derivative rules are kept.
     ///
-    /// It is meant for small programs: to inspect what a loop does, and to check its derivatives.
+    /// Use it for small programs, to inspect what a loop does and to check its derivatives.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -95,7 +95,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
     Ok(concrete.outputs()?)
 }
 
-/// Emits an op with its sizes bound.
+/// Adds an op to the open trace, with its sizes replaced by numbers.
 fn run_op(
     op: &Op,
     node: &Node,
@@ -162,7 +162,7 @@ fn run_associative(
     (0..op.leaves).map(leaf).collect()
 }
 
-/// Runs a scan in the same order as its reference evaluation.
+/// Runs a scan in the same order as the reference evaluator.
 fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let (places, at) = (scan.operands(), node.place());
     if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {

@@ -208,7 +208,8 @@ impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// Calls a macro with all tuples of up to twelve parts, each as its type parameters and their indices: `(A 0, B 1)`.
+/// Calls a macro for all tuples of up to twelve parts. Its arguments are the type parameters of the parts and their
+/// indices: `(A 0, B 1)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_tuples {

@@ -14,8 +14,8 @@ use crate::engine::{Elements, Engine};
 use crate::machine::{Machine, Translation};
 use crate::planner::Division;
 
-/// The CPU backend, which needs no tensor library. Programs that the planner rejects run op by op on the reference
-/// evaluator.
+/// The CPU backend, which needs no tensor library. The reference evaluator runs programs that the planner rejects, op
+/// by op.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
     division: Division,

@@ -29,7 +29,7 @@ pub struct Engine {
     executors: AnyExecutors,
 }
 
-/// Elements in row-major order, of the engine's element type.
+/// Elements in row-major order. Their type is the element type of the engine.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Elements<'a> {
     /// The elements of an f32 engine.
@@ -81,7 +81,7 @@ pub enum AnyExecutors {
     F64(Executors<f64>),
 }
 
-/// The constants of a plan and a pool of its executors, which holds as many as there were concurrent calls.
+/// The constants of a plan, and a pool of its executors. The pool holds as many executors as calls ran concurrently.
 pub struct Executors<T> {
     constants: Vec<Vec<T>>,
     programs: Programs<T>,
@@ -130,7 +130,8 @@ numbers! {
 }
 
 impl Engine {
-    /// Compiles a program, or a loop of one, for `machine`. The error names the op that prevents it.
+    /// Compiles a program, or a loop in a program, for `machine`. If that fails, the error names the op that prevents
+    /// it.
     pub fn compile(whole: WholeRequest<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
         let elements = plan.plan.scratch_elements() + plan.constants.iter().map(HostTensor::len).sum::<usize>();
@@ -167,7 +168,7 @@ impl Engine {
         proof::check(&subject, &|inputs| self.call_on_host(inputs)).map_err(|fault| Declined::fault(fault.to_string()))
     }
 
-    /// Runs the engine on tensors. Returns `None` if it refuses them, or takes too long for a check.
+    /// Runs the engine on host tensors, to check it. Returns `None` if it refuses them or takes too long.
     fn call_on_host(&self, inputs: &[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> {
         let elements = |(index, tensor)| match self.reads(index) {
             Some(_) => self.elements(tensor),
@@ -201,8 +202,8 @@ impl Engine {
         &self.plan.results
     }
 
-    /// Converts a tensor of another type to elements of the engine, or returns `None` if an integer is too large for
-    /// them.
+    /// Converts a tensor of a different type to elements of the engine. Returns `None` if they cannot represent one of
+    /// its integers.
     pub fn elements(&self, tensor: &HostTensor) -> Option<Elements<'static>> {
         let dtype = self.dtype();
         if self.is_words(tensor.dtype()) {
@@ -212,7 +213,7 @@ impl Engine {
                 _ => Elements::F32(words.map(f32::from_word).collect()),
             });
         }
-        // Half the exact range leaves room for additions.
+        // Only half of the exact range is used, which leaves room for additions.
         let greatest = greatest_integer(dtype) / 2;
         let is_held = |scalar: Scalar| (-greatest..=greatest).contains(&scalar.as_i64());
         let are_held = !tensor.dtype().is_int() || tensor.scalars().all(is_held);
@@ -230,7 +231,7 @@ impl Engine {
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
 
-    /// Returns whether values of a type are words, stored in the bits of the engine's elements.
+    /// Returns whether values of a type are words. Words are stored in the bits of the engine's elements.
     pub(crate) fn is_words(&self, dtype: DType) -> bool {
         self.plan.has_words && dtype == DType::U32
     }
@@ -248,8 +249,8 @@ impl Engine {
         }
     }
 
-    /// Runs the engine on slices of its element type, and writes into the caller's slices. Calls after the first one
-    /// allocate nothing. Not for engines that may refuse a call.
+    /// Runs the engine on slices of its element type, and writes the results to the caller's slices. Only the first
+    /// call allocates memory. Must not be used for engines that may refuse a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
         let executors =
             T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
@@ -293,8 +294,8 @@ impl<T: Number> Executors<T> {
         })
     }
 
-    /// Runs a free executor, or a new one if all are busy, and returns whether it ran to the end. Operands of another
-    /// element type are an error.
+    /// Runs a free executor, or a new one if all are busy, and returns whether it ran to the end. Returns an error if
+    /// the operands have a different element type.
     fn run<'o>(
         &'o self,
         plan: &GraphPlan,
@@ -319,7 +320,7 @@ impl<T: Number> Executors<T> {
 /// The number of bytes freed at once.
 const BYTES_FREED_AT_ONCE: usize = 32 << 20;
 
-/// Frees memory piece by piece, so that other threads never wait long for the operating system.
+/// Frees memory piece by piece, because other threads wait for the operating system while it frees a piece.
 fn free_in_pieces<T>(mut memory: Vec<T>) {
     while memory.len() > BYTES_FREED_AT_ONCE / size_of::<T>() {
         memory.truncate(memory.len() - BYTES_FREED_AT_ONCE / size_of::<T>());

@@ -1,4 +1,4 @@
-//! Element types as vectors: the operations that the kernels need of `f32` and `f64` on every instruction set.
+//! Element types as vectors: the operations on `f32` and `f64` that the kernels need, on every instruction set.
 //!
 //! The kernels are written once, generic over a [`Float`] and an instruction set `S` of `pulp`. `S` is a token that
 //! proves that the processor has these instructions. All methods are inlined into a function that `S::vectorize`
@@ -47,9 +47,9 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Computes a * b + c, rounded once where the processor supports it.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
 
-    /// Returns the slice as full registers, and the elements after the last full one.
+    /// Splits the slice into full registers and the remaining elements.
     fn as_vectors<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
-    /// Returns the slice as full registers to write, and the elements after the last full one.
+    /// Splits the slice into full registers and the remaining elements, all of them writable.
     fn as_vectors_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
     /// Returns the elements of registers.
     fn elements<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self];
@@ -129,16 +129,16 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, magnitude), sign))
     }
 
-    /// Returns `x`, or `low` where x is less; NaN stays NaN.
+    /// Returns `low` where `x` is less than `low`, and `x` elsewhere; NaN stays NaN.
     fn at_least<S: Simd>(simd: S, low: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
-    /// Returns `x`, or `high` where x is more; NaN stays NaN.
+    /// Returns `high` where `x` is greater than `high`, and `x` elsewhere; NaN stays NaN.
     fn at_most<S: Simd>(simd: S, high: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
 
     /// Returns the larger element, where -0 is less than +0; NaN if either is NaN.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
         let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
-        // For two zeros, `larger` is b, and the result is negative only if both are.
+        // For two zeros, `larger` is b. The result must be negative only if both are.
         let sign = Self::or(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1));
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
     }
@@ -146,8 +146,8 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Returns the smaller element, where -0 is less than +0; NaN if either is NaN.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        // The two selections differ only for zeros and NaN. The combined bits of two zeros are negative if either is,
-        // as the minimum is; the combined bits of NaN and any number are NaN.
+        // The two selections differ only for zeros and NaN. For two zeros, the combined bits are negative if either
+        // zero is, as the minimum must be. For NaN and any number, the combined bits are NaN.
         let (first, second) = (Self::at_most(simd, b, a), Self::at_most(simd, a, b));
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, first), Self::bits(simd, second)))
     }
@@ -169,10 +169,10 @@ pub trait Constants: Copy {
     const FRACTION_BITS: u64;
     /// The bias of a stored exponent.
     const EXPONENT_BIAS: u64;
-    /// 1.5 * 2^[`FRACTION_BITS`](Constants::FRACTION_BITS): adding it to a small number rounds that number into the
-    /// low bits.
+    /// 1.5 * 2^[`FRACTION_BITS`](Constants::FRACTION_BITS). Adding it to a small number rounds that number to an
+    /// integer, which is then in the low bits.
     const ROUNDER: Self;
-    /// 2^[`FRACTION_BITS`](Constants::FRACTION_BITS): from here on, all numbers are integers.
+    /// 2^[`FRACTION_BITS`](Constants::FRACTION_BITS). All numbers of at least this size are integers.
     const WHOLE: Self;
 }
 
@@ -185,7 +185,7 @@ macro_rules! operators {
     )*};
 }
 
-/// Implements methods that forward to a method of `pulp`.
+/// Implements methods that call a method of `pulp`.
 macro_rules! forward_to_pulp {
     ($($name:ident($($operand:ident: $ty:ty),*) $(-> $result:ty)? = $pulp:ident;)*) => {$(
         #[inline(always)]
@@ -309,8 +309,8 @@ macro_rules! float {
                 product(a: S::$vector) -> Self = $product;
             }
 
-            // If an operand is NaN, a vector instruction returns its second operand or NaN, and the scalar one the
-            // other operand.
+            // If an operand is NaN, a vector instruction returns its second operand or NaN; the scalar one returns the
+            // operand that is not NaN.
             #[inline(always)]
             fn at_least<S: Simd>(simd: S, low: S::$vector, x: S::$vector) -> S::$vector {
                 if S::IS_SCALAR { Self::select(simd, Self::less(simd, x, low), low, x) } else { simd.$max(low, x) }
@@ -373,7 +373,7 @@ fn to_exponent_f32<S: Simd>(simd: S, n: S::f32s) -> S::u32s {
     simd.wrapping_dyn_shl_u32s(low, simd.splat_u32s(23))
 }
 
-/// Adds the rounder and the bias as one constant: the low bits of its sum with an integer are a stored exponent.
+/// Adds the rounder and the bias as one constant. The low bits of the sum are then the stored exponent of 2^n.
 #[inline(always)]
 fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     const BIASED: f32 = f32::ROUNDER + 127.0;
@@ -385,7 +385,7 @@ fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     (simd.transmute_f32s_u32s(first), simd.transmute_f32s_u32s(second))
 }
 
-/// Makes the field, an integer below 2^23, the fraction of a number between 2^23 and 2^24.
+/// Uses the field, an integer below 2^23, as the fraction of a number between 2^23 and 2^24.
 #[inline(always)]
 fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     let field = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(23));
@@ -408,7 +408,7 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
-/// Splits n into its half, rounded, and the rest.
+/// Splits n into half of it, rounded, and the rest.
 #[inline(always)]
 fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     let rounder = simd.splat_f64s(f64::ROUNDER);
@@ -420,7 +420,7 @@ fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     (simd.transmute_f64s_u64s(first), simd.transmute_f64s_u64s(second))
 }
 
-/// Moves the field to the lowest bits of the upper half, where it is the fraction of a number.
+/// Moves the field to the lowest bits of the upper half, where it becomes the fraction of a number.
 #[inline(always)]
 fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
     let shifted: S::u64s = if S::IS_SCALAR {

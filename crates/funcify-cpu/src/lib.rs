@@ -1,5 +1,5 @@
-//! A compiled CPU engine for whole loops of tensor programs: plans made ahead of time, run tile by tile on SIMD
-//! kernels.
+//! A compiled CPU engine for whole loops of tensor programs. A planner builds plans ahead of time, and SIMD kernels run
+//! them tile by tile.
 //!
 //! A [`Plan`](plan::Plan) describes everything that a call does: regions of memory, loops, and instructions over rows
 //! and lanes. [`plan`] documents the instruction set. An [`Executor`] checks a plan, owns its scratch memory, and

@@ -1,4 +1,4 @@
-//! The instruction set of the kernels: detected once, or chosen by a test.
+//! The instruction set of the kernels: detected once, or selected by a test.
 
 use std::marker::PhantomData;
 
@@ -54,13 +54,13 @@ impl Machine {
         Machine { arch, translation: Translation::default() }
     }
 
-    /// Returns the same machine with another rule for translating to machine code.
+    /// Returns the same machine with a different rule for translating to machine code.
     pub fn with_translation(self, translation: Translation) -> Self {
         Machine { translation, ..self }
     }
 
-    /// Returns the rule for translating to machine code. Only machines with vectors, which all fuse multiply-add,
-    /// translate.
+    /// Returns the rule for translating to machine code. Machines without vectors never translate; all others have a
+    /// fused multiply-add.
     #[cfg(feature = "jit")]
     pub(crate) fn translation(self) -> Translation {
         if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }
@@ -108,7 +108,7 @@ impl Machine {
     }
 }
 
-/// Work that runs on any instruction set.
+/// Work that can run on any instruction set.
 pub(crate) trait Work {
     /// The result of the work.
     type Output;

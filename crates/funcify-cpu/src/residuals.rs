@@ -1,5 +1,5 @@
-//! Compiles the forward and backward programs of a framework's op, with residuals laid out as the planned loops store
-//! them.
+//! Compiles the forward and backward programs of a framework's op. Their residuals have the layout in which the
+//! planned loops store them.
 
 use funcify_core::derivative::{BackwardInput, GradOptions, Pullback, Wrt};
 use funcify_core::error::{Error, Place, Result, Site};
@@ -17,15 +17,16 @@ pub struct DerivativePrograms<B: Backend> {
     pub forward: Function<B>,
     /// Computes the gradients.
     pub backward: Function<B>,
-    /// The meaning of each input of the backward program.
+    /// The origin of each input of the backward program.
     pub backward_inputs: Vec<BackwardInput>,
-    /// `true` for each input of the graph that was requested and that gradients reach.
+    /// For each input of the graph, `true` if its gradient was requested and it has a differentiable path to a result.
     pub differentiated: Vec<bool>,
 }
 
 impl<B: Backend> DerivativePrograms<B> {
-    /// Compiles the programs for the gradients of the inputs that `wrt` marks, except inputs without a differentiable
-    /// path to a result. Returns `None` if no input is left. Residuals are laid out for arguments of these sizes.
+    /// Compiles the programs that compute the gradients of the inputs marked in `wrt`. Inputs without a differentiable
+    /// path to a result are left out; returns `None` if no input remains. Residuals are laid out for arguments of these
+    /// sizes.
     ///
     /// # Errors
     /// Returns the errors of [`Graph::pullback`] and of [`Function::compile_with`].
@@ -49,8 +50,8 @@ impl<B: Backend> DerivativePrograms<B> {
     }
 }
 
-/// Returns the marks of the inputs that have a differentiable path to a result, and the graphs for the gradients of
-/// these inputs; `None` if no input is left.
+/// Marks the inputs in `wrt` that have a differentiable path to a result, and returns these marks with the graphs that
+/// compute their gradients. Returns `None` if no input remains.
 #[track_caller]
 fn connected_pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
     let mut connected = wrt.to_vec();
@@ -78,9 +79,10 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
     graph.pullback(Wrt::Names(names.collect()), options.clone())
 }
 
-/// Lays the residuals of a framework op's two programs out as the loops of the forward plan store them, for arguments
-/// of these sizes. No other code reads the residuals, so neither plan has to move their elements. The first `outputs`
-/// outputs of the forward graph are the graph's own. For other sizes the programs compute the same values.
+/// Lays out the residuals of a framework op's two programs in the order in which the loops of the forward plan store
+/// them, for arguments of these sizes. No other code reads the residuals, so neither plan has to move their elements.
+/// The first `outputs` outputs of the forward graph are the graph's own and keep their layout. For other sizes, the
+/// programs compute the same values.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));

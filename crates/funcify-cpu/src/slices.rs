@@ -50,7 +50,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Describes a slot. An element count that overflows saturates, to a length that no slice has.
+    /// Describes a slot. If the number of elements overflows, it is set to a length that no slice can have.
     fn new(name: &str, dtype: DType, shape: &[usize]) -> Self {
         let ty = TensorType::new(dtype, Shape::from(shape));
         let count = |product: usize, size: &usize| product.saturating_mul(*size);
@@ -58,7 +58,7 @@ impl Slot {
         Slot { name: name.to_string(), ty, elements }
     }
 
-    /// Returns the range of the elements, if they are integers or booleans.
+    /// Returns the range of valid elements, if they are integers or booleans.
     fn integer_range(&self) -> Option<RangeInclusive<f64>> {
         match self.ty.dtype {
             DType::Bool => Some(0.0..=1.0),
@@ -128,14 +128,14 @@ impl OnSlices {
     }
 
     /// Runs the program on arguments in row-major order, and writes the results in that order. `T` is the float type
-    /// of the graph. Integers and booleans are passed as floats of that type: integers in the range of their type,
-    /// and 0 or 1. Calls after the first one allocate nothing; concurrent calls from several threads each use their
-    /// own memory.
+    /// of the graph. Integers and booleans are passed as floats of that type: as integers in the range of their own
+    /// type, and as 0 or 1. Only the first call allocates memory. Threads may call the program concurrently; each call
+    /// then uses memory of its own.
     ///
     /// # Errors
-    /// Returns `Type` if the number, length or element type of the slices differs from the program's, and if an
-    /// argument has an element that its type cannot represent: 300.5 is not a `u8`, 2 is not a `bool`, and -0.0 is
-    /// neither.
+    /// Returns `Type` if the number, length or element type of the slices differs from the program's, or if an
+    /// argument has an element that its type cannot represent. For example, 300.5 is not a `u8`, 2 is not a `bool`, and
+    /// -0.0 is neither.
     #[track_caller]
     pub fn call<T: Number>(&self, inputs: &[&[T]], results: &mut [&mut [T]]) -> Result<()> {
         let site = Site::caller();

@@ -56,7 +56,7 @@ fn a_call_on_slices_allocates_nothing_after_the_first() {
     assert!(loss[0] > 0.0 && of_w.iter().chain(&of_h).all(|each| *each != 0.0));
 }
 
-/// Elements are checked and results are corrected in place.
+/// Checks the elements of integers, and corrects results, in place.
 #[test]
 fn a_call_on_slices_of_integers_allocates_nothing_after_the_first() {
     let graph = Graph::build("masked", |g| {

@@ -42,8 +42,8 @@ fn loops_and_their_gradients_are_compiled() {
     }
 }
 
-/// The products of a strip of steps are one instruction: for whole strips, for the remaining steps, and for the first
-/// step.
+/// Checks that the products of a strip of steps are one instruction: for whole strips, for the remaining steps, and for
+/// the first step.
 #[test]
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
@@ -80,14 +80,15 @@ fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Counters, values computed from them, and the index of the best one are integers that floats represent exactly.
+/// Compiles counters, values computed from them, and the index of the best one. These are integers that floats
+/// represent exactly.
 #[test]
 fn integers_are_numbers_of_the_plan() {
     let float = |i: Value| i.cast(DType::F32);
     let x = numbers(&[5], 7);
     let programs = [
         built("powers", |g| fori_loop(0, 9, g.input("x", "f32[5]"), |i, y| y * 0.5 + float(i) * y)),
-        // A counter runs next to the loop, and its values are a trace.
+        // The loop carries a counter as well, and returns the trace of its values.
         built("counted", |g| {
             let step = |(i, y): (Value, Value), x: Value| {
                 let is_third = (i % 3).eq(0);
@@ -103,7 +104,7 @@ fn integers_are_numbers_of_the_plan() {
             let start = (constant(0i64), constant(f32::NEG_INFINITY), constant(-1i64));
             scan(start, g.input("x", "f32[5]"), step).0
         }),
-        // An integer zero has no sign, and a reciprocal depends on it.
+        // An integer zero has no sign, but the sign of a float zero decides the sign of its reciprocal.
         built("zeros", |g| {
             let none = constant(0i32);
             let step = |i: Value, x: Value| {
@@ -134,8 +135,8 @@ fn integers_are_numbers_of_the_plan() {
     }
 }
 
-/// Rows of a table at positions that the loop computes, clamped into the table, and the index of the first largest
-/// element or NaN.
+/// Reads rows of a table at positions that the loop computes and clamps into the table. The positions include the
+/// index of the first largest element, or of the first NaN.
 #[test]
 fn positions_are_computed_and_taken() {
     let table = numbers(&[6, 4], 12);
@@ -172,8 +173,8 @@ fn positions_are_computed_and_taken() {
     }
 }
 
-/// A histogram that is its own state, and elements at a position per lane. Gathering clamps positions outside the
-/// range; scattering skips them.
+/// Carries a histogram as the state, and reads an element at a separate position in each lane. Gathering clamps
+/// positions outside the range; scattering skips them.
 #[test]
 fn elements_are_gathered_and_scattered() {
     for (axis, mode) in (0..2).flat_map(|axis| ScatterMode::ALL.map(|mode| (axis, mode))) {
@@ -199,8 +200,8 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one, &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
-/// Integers that a plan cannot represent are left to the reference evaluator: the plan would round them, or not wrap
-/// them.
+/// Leaves integers that a plan cannot represent to the reference evaluator, because the plan would round them or would
+/// not wrap them.
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {
@@ -222,7 +223,8 @@ fn integers_beyond_the_floats_are_not_compiled() {
     }
 }
 
-/// Conjugate gradients take as many steps as the residual needs: none if it is small, and at most the bound.
+/// Runs conjugate gradients, which take as many steps as the residual needs: none if it is small, and at most the
+/// bound.
 #[test]
 fn loops_that_a_condition_ends_are_compiled() {
     let solve = |bound: Option<usize>| {
@@ -257,7 +259,7 @@ fn loops_that_a_condition_ends_are_compiled() {
     compiled(&solve(None), &[matrix, HostTensor::zeros(funcify::DType::F32, &[7])]);
 }
 
-/// Newton's method for the square root of each element, each starting from the previous root.
+/// Applies Newton's method to find the square root of each element, starting from the previous root.
 #[test]
 fn a_condition_ends_a_loop_in_a_loop() {
     let graph = built("roots", |g| {
@@ -271,7 +273,7 @@ fn a_condition_ends_a_loop_in_a_loop() {
     compiled(&graph, &[xs]);
 }
 
-/// Choices inside and outside a loop, of products and of inputs, and their gradients.
+/// Compiles choices between products and between inputs, inside and outside a loop, and their gradients.
 #[test]
 fn choices_by_booleans_are_compiled() {
     let graph = built("choices", |g| {
@@ -300,7 +302,7 @@ fn a_loop_without_end_is_stopped() {
     assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
 }
 
-/// A value known to all parts is added only once to a sum over the divided axis.
+/// Checks that a value that all parts hold is added only once to a sum over the divided axis.
 #[test]
 fn what_all_parts_have_is_added_once() {
     let graph = built("layer", |g| {
@@ -316,8 +318,8 @@ fn what_all_parts_have_is_added_once() {
     assert_near(&found, &expected, 1e-5, "");
 }
 
-/// A mean divides a sum over lanes by a size; loops that add up over lanes start from a value shared by all parts,
-/// and several start from the same number. Neither prevents a division, forward or backward.
+/// A mean divides a sum over lanes by a size. A loop that adds up over lanes starts from a value shared by all parts,
+/// and several such loops start from the same number. Neither prevents dividing a program, forward or backward.
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let programs = ["mean", "total"].map(|loss| {
@@ -326,7 +328,7 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
             let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
             let start = ((zeros, zero), (zero, zeros));
             let (((_, total), (other, _)), states) = scan(start, x, |((h, total), (other, all)), x| {
-                // The addition that comes first reveals its axis last.
+                // The first addition in program order is the last one for which the divided axis becomes known.
                 let other = other + all.sum(0);
                 let all = all + h;
                 let h = (h * decay + x).tanh();
@@ -347,8 +349,8 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
     }
 }
 
-/// Totals that start from one number. Some turn out to be sums over the axis only late, whatever the start of the
-/// search for it.
+/// Divides totals that start from the same number. The search recognises some of them as sums over the axis only late,
+/// wherever it starts.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
     let graph = built("totals", |g| {
@@ -468,7 +470,7 @@ fn endless_counting_is_refused() {
     }
 }
 
-/// A loop that ends does not clear the refusal of an earlier loop.
+/// Checks that a loop that ends does not clear the refusal of an earlier loop.
 #[test]
 fn endless_counting_is_refused_whatever_ends_after_it() {
     let graph = built("loops", |g| {
@@ -482,8 +484,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Two branches count endlessly, and each refuses only its own count, whatever earlier code left in the memory of the
-/// refusal.
+/// Two branches count endlessly. Each refuses only its own count, whatever earlier code left in the memory of the
+/// refusal flag.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {
@@ -516,7 +518,7 @@ fn a_search_is_one_program() {
     }
 }
 
-/// Sizes of zero next to others, in one part and in several: no steps, no rows, no lanes.
+/// Runs loops with sizes of zero next to other sizes, in one part and in several: no steps, no rows, no lanes.
 #[test]
 fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
     let network = built("network", |g| {

@@ -7,7 +7,7 @@ use funcify::memory::set_memory_budget;
 use funcify::{Error, Graph, HostTensor, ScanOptions, scan_with};
 use funcify_cpu::Cpu;
 
-/// The second call of the same signature takes the fast path, and checks the budget as the first one does.
+/// Checks that a second call with the same signature, which takes the fast path, checks the budget like the first one.
 #[test]
 fn a_smaller_budget_holds_for_the_next_call() {
     let graph = Graph::build("rows", |g| {

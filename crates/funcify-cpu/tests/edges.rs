@@ -31,7 +31,7 @@ fn agrees(graph: Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Asserts that the results agree, however the loops run.
+/// Asserts that the results agree, whether or not the loops are compiled.
 #[track_caller]
 fn agrees_somehow(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
@@ -55,7 +55,7 @@ fn near(graph: &Graph, inputs: &[HostTensor], found: &[HostTensor]) {
     }
 }
 
-/// Returns small integers, so that sums in any order are exact.
+/// Returns small integers, whose sums are exact in any order.
 fn whole(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut number = 3u64;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -78,7 +78,7 @@ fn functions_of_nan_are_nan() {
     agrees(graph, &[HostTensor::from([0.5f32, 0.25, 1.0]), xs]);
 }
 
-/// One number at a time, for which machine code has its own instructions.
+/// Uses one number at a time, because machine code has separate instructions for that.
 #[test]
 fn functions_of_one_nan_are_nan() {
     let graph = built("functions", |g| {
@@ -114,7 +114,7 @@ fn a_large_number_beside_small_ones_has_its_own_sine() {
     }
 }
 
-/// 1 + 2^-11 + 2^-40 is above the midpoint of two adjacent f16 numbers, and as an f32 it is the midpoint.
+/// The number 1 + 2^-11 + 2^-40 is above the midpoint of two adjacent f16 numbers. Rounded to f32, it is the midpoint.
 #[test]
 fn floats_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
@@ -131,7 +131,7 @@ fn products_over_halves_are_infinite_where_a_half_is() {
     agrees(graph, &[xs.cast(DType::F16)]);
 }
 
-/// A sum of ones would stop at 2,048 in f16, and at 256 in bf16.
+/// A sum of ones that is rounded in each step would stop at 2,048 in f16, and at 256 in bf16.
 #[test]
 fn running_sums_of_halves_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
@@ -168,7 +168,7 @@ fn indices_out_of_range_are_no_places() {
     }
 }
 
-/// As f32 these are even numbers.
+/// Uses odd integers that f32 would round to even ones.
 #[test]
 fn odd_integers_that_floats_have_not_stay_odd() {
     let xs = whole(DType::F32, &[3]);
@@ -199,7 +199,7 @@ fn odd_integers_that_floats_have_not_stay_odd() {
     agrees_somehow(sums, &[xs, tables]);
 }
 
-/// Each step may add either addend, so the larger one bounds the count.
+/// In each step, the count may grow by either addend, so the larger addend bounds it.
 #[test]
 fn counts_by_two_addends_are_exact() {
     for takes_large in [false, true] {
@@ -240,7 +240,7 @@ fn a_row_is_compared_with_a_fixed_one() {
     }
 }
 
-/// Enough steps to divide a call into several runs of its machine code.
+/// Runs enough steps that one call runs its machine code several times.
 #[test]
 fn long_loops_are_continued_where_they_stopped() {
     let steps = 400_000usize;
@@ -285,7 +285,7 @@ fn running_sums_of_rows_that_lie_apart_or_backwards() {
     }
 }
 
-/// Each part has a share of the sums over the batch, and the results are transposed.
+/// Each part computes a share of the sums over the batch, and the results are transposed.
 #[test]
 fn sums_over_parts_are_given_in_another_order() {
     let graph = built("gradient", |g| {
@@ -332,7 +332,7 @@ fn iota_of(count: usize) -> Value {
     funcify::iota(count, DType::F32)
 }
 
-/// The first row is computed, and steps that did not run have no rows.
+/// The first row is computed by the program, and steps that did not run have no rows.
 #[test]
 fn loops_that_end_early_read_joined_rows() {
     let graph = built("joined", |g| {
@@ -348,7 +348,7 @@ fn loops_that_end_early_read_joined_rows() {
     }
 }
 
-/// Rows are chosen along the axis that the parts divide, by indices that are unknown at compile time.
+/// Selects rows along the axis that the parts divide, using indices that are unknown at compile time.
 #[test]
 fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     let graph = built("chosen", |g| {
@@ -363,7 +363,7 @@ fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     agrees(graph, &[w, places, h, xs]);
 }
 
-/// If a sum is divided into parts, the sum of each part may be infinite although the whole sum is finite.
+/// If a sum is divided into parts, the share of a part may be infinite although the whole sum is finite.
 #[test]
 fn shares_of_a_sum_may_be_larger_than_the_sum() {
     let halves = |dtype: DType, size: usize, number: f64| {
@@ -391,7 +391,7 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
     }
 }
 
-/// In f16 the sum of a part would be infinite.
+/// Rounded to f16, the share of a part would be infinite.
 #[test]
 fn shares_of_a_sum_of_halves_are_not_rounded() {
     for dtype in [DType::F16, DType::BF16] {
@@ -406,7 +406,7 @@ fn shares_of_a_sum_of_halves_are_not_rounded() {
     }
 }
 
-/// If a loop multiplied the shares of a sum in each step, their sum would lose its digits.
+/// If a loop multiplied the shares of a sum in each step, their total would lose its significant digits.
 #[test]
 fn a_sum_that_grows_from_step_to_step_keeps_its_digits() {
     let graph = built("growth", |g| {

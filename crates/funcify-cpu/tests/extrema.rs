@@ -1,6 +1,6 @@
 //! Gradients of loops that carry an extremum, or compare a state with the elements it was computed from. The backward
-//! loop recomputes the elements, possibly with a product and a sum rounded once instead of twice, so they must not be
-//! compared with the values of the forward loop.
+//! loop recomputes the elements. It may round a product and a sum once instead of twice, so it must not compare the
+//! recomputed elements with the values of the forward loop.
 
 mod numbers;
 
@@ -40,7 +40,7 @@ fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
         let (last, (states, products, masked)) = scan(start, xs, |state, x| {
-            // The inner loop gives the state its own memory.
+            // Because of the inner loop, the state is held in memory of its own.
             let state = while_loop_bounded(0, state, |_| constant(true), |state| state * 0.5).unsqueeze(1);
             let elements = state * x - state;
             let next = step(elements);
@@ -52,7 +52,7 @@ fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph
     })
 }
 
-/// Yields each step in each type, for rows of one element and of several, with the state compared and not compared.
+/// Yields each combination of a step, a type, rows of one or several elements, and a state that is compared or not.
 fn all() -> impl Iterator<Item = ((&'static str, StepOf), DType, usize, bool)> {
     let types = [DType::F32, DType::F64].into_iter().flat_map(|dtype| [1, 4].map(|count| (dtype, count)));
     let programs = types.flat_map(|(dtype, count)| [false, true].map(|is_compared| (dtype, count, is_compared)));

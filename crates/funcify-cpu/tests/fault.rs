@@ -1,4 +1,5 @@
-//! A fault that a backend reports in its compiled code is an error of the call: nothing runs instead.
+//! A fault that a backend reports in its compiled code is an error of the call. The backend does not fall back to
+//! running the loop in a different way.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 mod forwarded;
 use forwarded::RejectingProgram;
 
-/// The reference backend, which claims to compile everything, and reports a fault where its function returns `true`.
+/// The reference backend, except that it claims to compile everything. Reports a fault where its function returns
+/// `true`.
 #[derive(Clone, Copy)]
 struct Faulty(fn(&WholeRequest<'_>) -> bool);
 
@@ -42,8 +44,8 @@ impl Backend for Faulty {
     }
 }
 
-/// Asserts that a fault is returned as an error of compiling or calling a function, and that the function runs
-/// without one.
+/// Asserts that compiling or calling a function returns a fault as an error, and that the function runs if there is no
+/// fault.
 fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&WholeRequest<'_>) -> bool) {
     let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
     assert_eq!(run(Faulty(|_| false)).expect("without a fault it runs"), funcify::evaluate(graph, inputs).unwrap());

@@ -9,8 +9,8 @@ use funcify::scan_until_with;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers};
 
-/// Calls a program with these inputs and counts, and returns the number of events of each call. A loop that runs step
-/// by step records events for each step, and a compiled loop records one.
+/// Calls a program with `x` and each of the counts, and returns the number of events of each call. A loop that runs
+/// step by step records an event for each step, and a compiled loop records one event.
 fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let events = counts.iter().map(|count| {
@@ -39,7 +39,7 @@ fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     done.last(&state)
 }
 
-/// Any number of steps is compiled, including new ones, and the same program runs for other counts.
+/// Compiles loops for any number of steps, including new ones. The same program runs for other counts.
 #[test]
 fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {
@@ -52,8 +52,8 @@ fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 8]);
 }
 
-/// Earlier calls of a function do not change a bit of its results: neither how often sizes occurred, nor which other
-/// sizes.
+/// Checks that earlier calls of a function do not change a bit of its results, however often sizes occurred and
+/// whichever other sizes occurred.
 #[test]
 fn a_repeated_call_gives_the_same_bits() {
     let taking_integers = Graph::build("integers", |g| {
@@ -84,7 +84,7 @@ fn a_repeated_call_gives_the_same_bits() {
             results.iter().flat_map(HostTensor::to_f64_vec).map(f64::to_bits).collect::<Vec<_>>()
         };
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        // More sizes than the cache holds, each called again after all others.
+        // Uses more sizes than the cache holds. Each is called again after all others.
         let first: Vec<_> = (0..80).map(|n| of(&function, n)).collect();
         for (n, first) in first.iter().enumerate() {
             assert_eq!(of(&function, n as i64), *first, "{} of {n}", graph.name());
@@ -95,8 +95,8 @@ fn a_repeated_call_gives_the_same_bits() {
     }
 }
 
-/// The traces have the rows of the steps that ran, upward and downward, after any given rows; uses of the number of
-/// steps see it.
+/// Checks that the traces contain the rows of the steps that ran, upward and downward, after the given rows, if any.
+/// The program also uses the actual number of steps.
 #[test]
 fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     for (reverse, limit) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
@@ -132,7 +132,7 @@ fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 3]);
 }
 
-/// Given integers are held as floats if these represent them; otherwise the loop runs step by step.
+/// Integers are held as floats if floats represent them; otherwise the loop runs step by step.
 #[test]
 fn loops_take_integers_that_floats_hold() {
     let masked = Graph::build("masked", |g| {
@@ -168,7 +168,7 @@ fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 4]);
 }
 
-/// An unused result has a placeholder, even if the loop has no operands.
+/// Checks that an unused result is replaced by a placeholder, even if the loop has no operands.
 #[test]
 fn a_loop_without_operands_gives_its_second_result_alone() {
     let graph = Graph::build("second", |g| {

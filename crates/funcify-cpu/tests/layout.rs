@@ -1,5 +1,5 @@
-//! Checks where plans write: traces into the tensor that joins them with other rows, and the next state over the
-//! previous one; and how the residuals of a framework op are laid out between its two plans.
+//! Checks where plans write: a trace is written into the tensor that joins it with other rows, and the next state over
+//! the previous one. Also checks the layout of the residuals that the two plans of a framework op share.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::Declined;
@@ -45,7 +45,7 @@ fn what_comes_next_of_a_state_that_nothing_reads_any_more_takes_its_place() {
     assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first and the last state are copied");
 }
 
-/// A batch of one sequence is divided along its features, as a sequence without a batch axis is.
+/// Checks that a batch of one sequence is divided along its features, like a sequence without a batch axis.
 #[test]
 fn an_axis_behind_one_of_size_one_is_divided() {
     let graph = Graph::build("states", |g| {
@@ -118,6 +118,6 @@ fn what_a_result_is_a_reshape_of_is_written_where_the_result_is() {
     let graph = Graph::build("flat", |g| (g.input("x", "f32[4,40]").sin() * 2.0).reshape([160]));
     let plan = plan(&graph.unwrap()).unwrap();
     assert_eq!(copies(&plan), 0);
-    // The constant is filled in the same stage.
+    // The constant is filled in the same stage as the rest.
     assert_eq!(plan.plan.stages.len(), 1);
 }

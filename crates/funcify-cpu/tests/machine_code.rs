@@ -30,7 +30,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
     (results.into_iter().map(numbers).collect(), programs.contains("Routine {"))
 }
 
-/// Asserts that a program computes the same bits interpreted and as machine code, for each way to divide it.
+/// Asserts that a program computes the same bits interpreted and as machine code, for each way of dividing it.
 fn agrees(graph: Graph, shapes: &[&[usize]]) {
     let graph = graph.rewritten();
     let inputs = inputs(shapes);
@@ -47,7 +47,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
     }
 }
 
-/// Scalars, with more steps than run between two calls of `stop`, and their gradient.
+/// Runs a loop over scalars, with more steps than run between two calls of `stop`, and its gradient.
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {
@@ -73,7 +73,7 @@ fn a_filter_and_its_gradient() {
     }
 }
 
-/// Vectors of which the last is not full, and states that are read where they were written, backward in time.
+/// Runs loops over vectors, the last of which is not full, and reads states where they were written, backward in time.
 #[test]
 fn coupled_states_and_their_gradient() {
     for ty in ["f32", "f64"] {
@@ -92,7 +92,7 @@ fn coupled_states_and_their_gradient() {
     }
 }
 
-/// Many steps in parts of an axis, with rows that are not adjacent; later elements of a row are read first.
+/// Runs many steps in parts of an axis, with rows that are not adjacent. Later elements of a row are read first.
 #[test]
 fn parts_of_an_axis() {
     let graph = built("parts", |g| {
@@ -102,8 +102,8 @@ fn parts_of_an_axis() {
     agrees(graph, &[&[6], &[2500, 2, 6]]);
 }
 
-/// Rows times matrices: with lanes that do not fill whole vectors, with numbers of terms that are not multiples of
-/// four, and in a gradient.
+/// Multiplies rows by matrices: with lanes that do not fill whole vectors, with numbers of terms that are not multiples
+/// of four, and in a gradient.
 #[test]
 fn networks_of_one_row() {
     for (ty, width) in [("f32", 3), ("f32", 10), ("f32", 32), ("f64", 5), ("f64", 18)] {
@@ -125,7 +125,7 @@ fn networks_of_one_row() {
     }
 }
 
-/// The matrices of a sum of two products have as many rows as their own factors have terms.
+/// Adds two products with different numbers of terms. Each matrix has as many rows as its own product has terms.
 #[test]
 fn products_with_two_numbers_of_terms() {
     for (ty, width) in [("f64", 18), ("f64", 10), ("f32", 32), ("f32", 20)] {
@@ -143,7 +143,7 @@ fn products_with_two_numbers_of_terms() {
     }
 }
 
-/// Functions that are translated, functions that are called, folds, and comparisons.
+/// Runs functions that are translated, functions that are called, folds, and comparisons.
 #[test]
 fn functions_of_numbers() {
     let told = |x: Value, h: Value| {
@@ -173,7 +173,7 @@ fn functions_of_numbers() {
     }
 }
 
-/// Loops that end themselves leave the values of the step that ended them.
+/// Checks that loops that end early leave the values of the step that ended them.
 #[test]
 fn loops_that_end_early() {
     let search = built("search", |g| {
@@ -192,7 +192,7 @@ fn loops_that_end_early() {
     agrees(root, &[&[], &[]]);
 }
 
-/// Rows of a state that later steps overwrite: a step loads the values that it stored itself.
+/// Reads rows of a state that later steps overwrite: a step loads values that it has stored itself.
 #[test]
 fn rows_that_are_read_where_they_were_written() {
     let graph = built("lags", |g| {
@@ -208,8 +208,8 @@ fn rows_that_are_read_where_they_were_written() {
     agrees(gradient, &[&[200, 3]]);
 }
 
-/// The last register of a product also holds padding columns after the last column; a single element read from it is
-/// not affected by them.
+/// The last register of a product also holds padding, in the lanes after the last column. The padding must not affect a
+/// single element that is read from this register.
 #[test]
 fn a_product_of_one_column_more_than_registers_hold() {
     for (ty, width) in [("f32", 3), ("f64", 3), ("f64", 5)] {

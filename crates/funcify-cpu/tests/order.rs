@@ -1,5 +1,5 @@
-//! Compiled programs that read memory again after a write near it: rows that later steps overwrite, parts of a tensor
-//! in several places, and matrices that only one branch packs. They compute the same results as the reference
+//! Compiled programs that read memory again after a write close to it: rows that later steps overwrite, parts of a
+//! tensor in several places, and matrices that only one branch packs. They compute the same results as the reference
 //! evaluator.
 
 mod numbers;
@@ -58,7 +58,7 @@ fn taps_of_joined_rows_are_each_in_their_own_tensor() {
     check([-2, 1]);
 }
 
-/// A downward loop does the same; its last carry is the first row of its trace.
+/// Reads joined rows in a downward loop, whose last carry is the first row of its trace.
 #[test]
 fn joined_rows_are_read_downward() {
     for is_first in [true, false] {
@@ -77,7 +77,7 @@ fn joined(g: &Builder, is_first: bool) -> Value {
     concat(&if is_first { [one, rows] } else { [rows, one] }, 0)
 }
 
-/// A sum of products over steps uses the rows as each step read them, although later steps overwrite them.
+/// Checks that a sum of products over steps uses the rows that each step read, although later steps overwrite them.
 #[test]
 fn sums_of_products_have_rows_that_are_overwritten_later() {
     for (reads, writes) in [([0], [0]), ([1], [0]), ([0], [1])] {
@@ -98,7 +98,8 @@ fn sums_of_products_have_rows_that_are_overwritten_later() {
     }
 }
 
-/// Sums of products of a downward loop. One side is computed in the step, and another is a part of wider rows.
+/// Adds up products in an upward and in a downward loop. Some factors are computed in the step, and others are parts of
+/// wider rows.
 #[test]
 fn sums_of_products_of_a_downward_loop() {
     for is_downward in [false, true] {
@@ -120,7 +121,8 @@ fn sums_of_products_of_a_downward_loop() {
     }
 }
 
-/// One sum has products with the previous state, and another with the next state, which is in the same place.
+/// One sum adds up products with the previous state, and a second one products with the next state. Both states are at
+/// the same place in memory.
 #[test]
 fn sums_of_products_have_a_state_before_and_after_it_changes() {
     let steps: [fn(Value, Value) -> Value; 4] = [
@@ -147,7 +149,7 @@ fn sums_of_products_have_a_state_before_and_after_it_changes() {
     }
 }
 
-/// The value added to a product is not the state, although the sum takes the state's place.
+/// The sum replaces the state, although the value added to the product is not the state.
 #[test]
 fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
     agrees("another matrix", &[&[12, 2, 3], &[12, 2, 4], &[3, 4]], |g| {
@@ -161,7 +163,7 @@ fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
     });
 }
 
-/// Sums over an axis divided into three parts, each with a share: the initial value counts once, in each call.
+/// Divides sums over an axis into three parts, each with a share. The initial value counts once in each call.
 #[test]
 fn sums_over_three_parts_start_once() {
     agrees("three parts", &[&[9, 3, 2], &[3, 2], &[]], |g| {
@@ -175,7 +177,7 @@ fn sums_over_three_parts_start_once() {
     });
 }
 
-/// Ops that mix indices of the axis to divide are not computed by any part alone.
+/// Checks that no part computes ops on its own that mix indices of the axis to divide.
 #[test]
 fn indices_of_the_divided_axis_are_mixed_in_one_part() {
     let mixing: [fn(Value, Value) -> Value; 5] = [
@@ -261,7 +263,7 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// A next state computed from the state in a different order, which nothing else reads.
+/// Computes the next state from the elements of the state in a different order. Nothing else reads the state.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [

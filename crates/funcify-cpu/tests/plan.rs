@@ -8,7 +8,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Part, Plan, PlanError, Split, Stage, 
 use funcify_cpu::{CallError, Executor, Machine};
 use plans::{Channels, Sizes};
 
-/// Declares ten units of four elements to read, as many to write, and scratch memory.
+/// Declares an input and an output, each of ten units of four elements, and scratch memory.
 fn regions() -> (Plan, [Operand; 3]) {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Storage::Input(0), 10, 4, Split::Columns(1)));

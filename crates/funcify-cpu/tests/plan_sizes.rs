@@ -1,5 +1,5 @@
-//! The size of a plan depends on its program, not on its tensors: each op has as many instructions for a thousand
-//! elements as for ten million, on its own and in the body of a loop.
+//! The size of a plan depends on its program, not on its tensors: the plan of an op has as many instructions for a
+//! thousand elements as for ten million, both for the op alone and for the op in the body of a loop.
 
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Dim, Graph, Value, concat, iota, random, scan, select};
@@ -46,7 +46,7 @@ const OPS: &[(&str, ProgramFn)] = &[
     ("positions", |[x, ..]| iota("N", DType::F32) * x),
 ];
 
-/// Programs with an instruction for each index of an axis, which are declined beyond a certain size.
+/// Programs with an instruction for each index of an axis. The planner declines them beyond a certain size.
 const GROWING_PROGRAMS: &[(&str, ProgramFn)] = &[("products of many matrices", |[_, m, ..]| {
     let pairs = concat(&[m.unsqueeze(1), m.unsqueeze(1)], 1);
     pairs.matmul(pairs.transpose([0, 2, 1]))
@@ -59,7 +59,8 @@ fn operands(g: &funcify::Builder) -> Operands {
     [("x", "f32[N]"), ("m", "f32[N,3]"), ("k", "f32[3,N]"), ("b", "f32[4,N,3]")].map(|(name, ty)| g.input(name, ty))
 }
 
-/// Builds a program of the op alone, and one with the op as the body of a loop over a state that it depends on.
+/// Builds a program that consists of the op, and a program with the op in the body of a loop. The op in the loop
+/// depends on the state.
 fn programs(op: ProgramFn) -> [Graph; 2] {
     let alone = Graph::build("alone", |g| op(operands(g)));
     let looped = Graph::build("looped", |g| {
@@ -86,7 +87,7 @@ fn plans_do_not_grow_with_their_tensors() {
     for (name, op) in OPS {
         for graph in programs(*op) {
             let counts = [1_000, 10_000, 100_000, 1_000_000, 10_000_000].map(|n| instructions(&graph, n));
-            // A plan that is divided into parts from a certain size on has a few instructions more or less.
+            // Beyond a certain size, a plan is divided into parts. It then has a few instructions more or less.
             let known: Vec<usize> = counts.iter().flatten().copied().collect();
             let (least, most) = (known.iter().min().copied().unwrap_or(0), known.iter().max().copied().unwrap_or(0));
             if known.len() < counts.len() || most > least + 12 {
@@ -110,7 +111,7 @@ fn what_grows_is_bounded() {
     }
 }
 
-/// Random numbers are one instruction too.
+/// Checks that random numbers also take one instruction.
 #[test]
 fn random_numbers_are_one_instruction() {
     let graph = Graph::build("noise", |g| {

@@ -1,5 +1,5 @@
-//! Plans with planted errors, next to the right ones: the checker accepts the right ones, and rejects the others by
-//! naming the instructions.
+//! Plans with planted errors, next to the correct plans. The checker accepts the correct ones. It rejects the others
+//! and names the instructions at fault.
 
 use funcify::Graph;
 use funcify_cpu::kernels::{Binary, Fold, Unary};
@@ -13,7 +13,7 @@ fn verdict(graph: &str, plan: &Plan) -> Result<(), String> {
     prove_plan(&graph, plan)
 }
 
-/// Asserts that the right plan is proved, and that the planted one is rejected with a message that contains `words`.
+/// Asserts that the correct plan is proved, and that the planted one is rejected with a message that contains `words`.
 fn rejects(graph: &str, [right, planted]: [Plan; 2], words: &[&str]) {
     assert_eq!(verdict(graph, &right), Ok(()));
     rejected(verdict(graph, &planted), words);
@@ -27,7 +27,7 @@ fn rejected(verdict: Result<(), String>, words: &[&str]) {
     }
 }
 
-/// Adds a region of the caller, of `units` units of `pitch` elements.
+/// Adds an input or output region to a plan, with `units` units of `pitch` elements.
 fn given(plan: &mut Plan, place: Storage, units: usize, pitch: usize) -> Operand {
     Operand::of(plan.region(place, units, pitch, Split::Whole))
 }
@@ -49,7 +49,7 @@ struct Places {
     registers: [Operand; 3],
 }
 
-/// Builds plans with the programs that `programs` returns: the right one and the planted one.
+/// Builds plans for the programs that `programs` returns: the correct one and the planted one.
 fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]) -> [Plan; 2] {
     [0, 1].map(|which| {
         let mut plan = Plan::default();
@@ -66,7 +66,7 @@ fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]
     })
 }
 
-/// Each step reads the running sum that it adds to.
+/// A running sum. Each step reads the sum that it adds to.
 const RUNNING_SUM: &str = "fn @f(%xs: f32[4,2], %s: f32[2]) {
   %ys: f32[4,2], %last: f32[2] = scan @body {steps=4} {
     seq %x: f32[2] = %xs[t]
@@ -227,7 +227,7 @@ fn a_cast_of_a_share_as_a_share_of_the_cast() {
     rejects(graph, [plan(false), plan(true)], &["`FoldLanes", "last written by `Binary(NotEqual)`"]);
 }
 
-/// Two inputs are added.
+/// The sum of two inputs.
 const SUM: &str = "fn @f(%x: f32[2], %y: f32[2]) {
   %z: f32[2] = add %x, %y
   return z=%z
@@ -247,7 +247,7 @@ fn scratch_that_nothing_wrote() {
     rejects(SUM, [plan(true), plan(false)], &["element 1", "`Binary(Add)`", "which nothing wrote"]);
 }
 
-/// The check of plans also rejects this plan, so the checker is called directly.
+/// The validation of plans also rejects this plan, so the test calls the checker directly.
 #[test]
 fn parts_whose_order_matters() {
     let plan = |planted: bool| {

@@ -8,7 +8,7 @@ use funcify::{Recurrence, Value, scan};
 use funcify_cpu::Cpu;
 use numbers::{assert_near, built, inputs, numbers, traced};
 
-/// A row that depends on the two previous rows is not folded into either of them ahead of time.
+/// Checks that a row that depends on the two previous rows is not folded into either of them ahead of time.
 #[test]
 fn rows_follow_from_two_rows_before_them() {
     let steps: [fn(Value, Value) -> Value; 4] =
@@ -33,7 +33,7 @@ fn rows_follow_from_two_rows_before_them() {
     }
 }
 
-/// A step that combines a state with a part of it, or with its elements in a different order, reads all of the state
+/// A step combines a state with a part of it, or with its elements in a different order. It must read the whole state
 /// before it writes the next one.
 #[test]
 fn a_state_is_combined_with_itself_as_it_was() {
@@ -61,7 +61,7 @@ fn a_state_is_combined_with_itself_as_it_was() {
     }
 }
 
-/// The sum of two products with a bias each adds both biases.
+/// Adds two products that each have a bias. Both biases must be added.
 #[test]
 fn both_biases_of_a_sum_of_products_are_added() {
     let graph = built("biases", |g| {

@@ -1,11 +1,11 @@
-//! Reports of loops that are not compiled name the op that prevents it, not integers that a plan can represent after
-//! all.
+//! Reports of loops that are not compiled name the op that prevents it. They do not blame integers that a plan can
+//! represent after all.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan_until_with, while_loop};
 use funcify_cpu::Cpu;
 
-/// Builds a loop that decodes up to 50 tokens, each chosen by `choose` from the logits.
+/// Builds a loop that decodes up to 50 tokens. `choose` selects each token from the logits.
 fn decoding(is_float: bool, choose: fn(Value) -> Value) -> Graph {
     let graph = Graph::build("decode", |g| {
         let (h, table, out) = (g.input("h", "f32[4]"), g.input("table", "f32[5,4]"), g.input("out", "f32[4,5]"));

@@ -1,4 +1,4 @@
-//! Programs on the caller's slices: the same numbers as on tensors, and errors that name the slice that does not fit.
+//! Programs on the caller's slices compute the same numbers as on tensors, and errors name the slice that does not fit.
 
 mod numbers;
 
@@ -71,7 +71,7 @@ fn what_is_not_compiled_is_an_error() {
     assert!(huge.is_err(), "{huge:?}");
 }
 
-/// Slices hold floats, and some floats are not integers or booleans.
+/// Slices contain floats, and not every float is an integer or a boolean.
 #[test]
 fn elements_that_a_type_does_not_have_are_named() {
     let graph = built("integers", |g| {
@@ -101,7 +101,7 @@ fn elements_that_a_type_does_not_have_are_named() {
     }
 }
 
-/// Results of a program may be passed to it again: 0 times a negative integer is 0 too.
+/// Passes results of a program to it again. The product of 0 and a negative integer must be 0, not -0.
 #[test]
 fn integers_that_are_given_may_be_passed_on() {
     let graph = built("products", |g| {

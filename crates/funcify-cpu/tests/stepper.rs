@@ -1,4 +1,4 @@
-//! A step on slices allocates nothing. Tests that hold on every backend are in the package of cross-crate tests.
+//! A step on slices allocates nothing. Tests that hold on every backend are in the package for tests across crates.
 
 use allocation_counter::measure;
 use funcify::stepped::Steppable;
@@ -8,7 +8,7 @@ use funcify_cpu::OnSlices;
 mod numbers;
 use numbers::{built, numbers, sizes, traced};
 
-/// Builds a network with its product before the loop, and a readout after it.
+/// Builds a network with a product before the loop and a readout after it.
 fn network() -> Graph {
     built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];

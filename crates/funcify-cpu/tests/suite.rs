@@ -1,5 +1,5 @@
-//! The conformance suite on the backend `cpu`: every case passes, compiled and not, and unsupported ops are declined
-//! by name.
+//! The conformance suite on the backend `cpu`. Every case passes, whether it is compiled or not, and unsupported ops
+//! are declined by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn every_case_passes_compiled() {
     passes(Cpu::default(), all_cases().unwrap());
 }
 
-/// Runs the cases in reverse order: the plans are those of the test above, and each is proved only once.
+/// Runs the cases in reverse order. The plans are the same as in the test above, and each is proved only once.
 #[cfg(feature = "jit")]
 #[test]
 fn every_case_passes_as_machine_code() {
@@ -53,7 +53,8 @@ fn all_are_checked() {
     assert!(all > 1000 && counts.proved * 100 > all * 99, "{counts:?}");
 }
 
-/// No plan is rejected by its check, which would be a bug in the planner. `FUNCIFY_SHOW=1` prints the declined loops.
+/// Asserts that the validation of plans rejects no plan; a rejection would be a bug in the planner. `FUNCIFY_SHOW=1`
+/// prints the declined loops.
 #[test]
 fn what_is_declined_has_a_reason() {
     prove_thoroughly();

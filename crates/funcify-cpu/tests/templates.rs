@@ -1,7 +1,7 @@
-//! Programs drawn from the planner's rules, compiled whole, in parts and as machine code, compared with the reference
-//! evaluator. `FUNCIFY_TEMPLATES=10000` runs more programs, `FUNCIFY_TEMPLATES_SEED=7` runs others, and
-//! `FUNCIFY_TEMPLATES_FAMILY=strips` runs those of one family. Wrong programs are written to the folder
-//! `FUNCIFY_TEMPLATES_FOLDER`. `cargo xtask templates` runs them on every backend.
+//! Generates programs from the planner's rules, compiles them whole, in parts and as machine code, and compares them
+//! with the reference evaluator. `FUNCIFY_TEMPLATES=10000` runs more programs, `FUNCIFY_TEMPLATES_SEED=7` runs
+//! different ones, and `FUNCIFY_TEMPLATES_FAMILY=strips` runs those of one family. Wrong programs are written to the
+//! folder `FUNCIFY_TEMPLATES_FOLDER`. `cargo xtask templates` runs them on every backend.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Finds the active values of a derivative: those of float types that depend on a differentiated input.
+//! Finds the active values of a derivative: float values that depend on a differentiated input.
 
 use super::*;
 use crate::fixpoint::fixpoint;
@@ -20,8 +20,8 @@ pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     active
 }
 
-/// Like [`active_values`], for the parameters of a body whose results are parameters of the next step. `feeds` lists
-/// the pairs of indices of results and parameters.
+/// Like [`active_values`], for the parameters of a body whose results become parameters of the next step. `feeds`
+/// lists these pairs: the index of a result and the index of the parameter that receives it.
 pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, usize)]) -> Vec<bool> {
     fixpoint(active, |active| {
         let (values, mut active) = (active_values(body, active), active.clone());
@@ -33,9 +33,9 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 }
 
 impl Op {
-    /// Returns the op that the forward pass of a derivative with respect to the operands in `wrt` runs. In its
-    /// bodies, the nodes of `forward` replace each active call, as they do outside bodies. The next derivative thus
-    /// differentiates these nodes instead of applying the rule again.
+    /// Returns the op that the forward pass runs when the operands in `wrt` are differentiated. In the bodies of that
+    /// op, as outside bodies, the nodes of `forward` replace each active call of a function with a custom reverse
+    /// rule. The next derivative thus differentiates these nodes instead of applying the rule again.
     pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
         if !bodies.iter().any(|body| has_rules(body)) {
@@ -62,7 +62,7 @@ fn has_rules(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| has_rule(&node.op))
 }
 
-/// Returns the graph that a forward pass runs.
+/// Returns the graph to run in a forward pass, in which `forward` replaces functions with custom reverse rules.
 fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     let input = |index: usize| (graph.input_name(index).to_string(), graph.input_type(index).clone());
     let params: Vec<_> = (0..graph.inputs().len()).map(input).collect();
@@ -72,8 +72,8 @@ fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     Ok(closed.graph)
 }
 
-/// Adds the nodes that the outputs of a graph need to the open trace, as a forward pass runs them, and returns the
-/// outputs.
+/// Adds the nodes that the outputs of a graph need to the open trace, in the form that a forward pass runs. Returns
+/// the outputs.
 fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wrt);

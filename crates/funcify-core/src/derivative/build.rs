@@ -71,8 +71,8 @@ impl GradOptions {
         self
     }
 
-    /// Differentiates associative scans step by step, like loops, even where a derivative of logarithmic depth is
-    /// known. This is less work where loops are compiled; the plug-ins request it there.
+    /// Sets whether associative scans are differentiated step by step, like loops, even where a derivative of
+    /// logarithmic depth is known. This is less work where loops are compiled, and the plug-ins request it there.
     pub fn stepwise(mut self, stepwise: bool) -> Self {
         self.vjp_options.stepwise = stepwise;
         self
@@ -225,7 +225,7 @@ fn pull_back<X: Tree, Y: Tree>(
     (tree::rebuild(&ys, &values), tree::rebuild(&xs, &gradients))
 }
 
-/// A function recorded in its own trace, which waits for the cotangents of its results.
+/// A function recorded in a trace of its own, which stays open until the cotangents of the results are known.
 struct Sweep<'a> {
     at: &'a Place,
     options: &'a GradOptions,
@@ -348,7 +348,7 @@ pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &
     }
 }
 
-/// Computes the results of a function of these leaves, and their tangents.
+/// Computes the results of a function for these leaves, and the tangents of the results.
 fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
     let captured = function.captures.iter().map(|value| Dual::constant(*value));
     let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();
@@ -430,8 +430,8 @@ pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
     jacobian(x, |x| grad_with(zeros, x, loss))
 }
 
-/// Returns the results of `f`, and makes reverse mode recompute `f` in the backward pass instead of saving its
-/// intermediate values.
+/// Returns the results of `f`. Reverse mode recomputes `f` in the backward pass instead of saving its intermediate
+/// values.
 ///
 /// The results are any [`Tree`]; the closure captures its inputs.
 ///
@@ -468,8 +468,8 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
     BodyTrace::open(at, "", &params)
 }
 
-/// Traces a derivative separately, prunes it, and adds the rest to the open trace. `f` may return a second result,
-/// which is passed on.
+/// Traces a derivative in a trace of its own, prunes it, and adds the remaining nodes to the open trace. `f` may
+/// return a second result, which this function returns unchanged.
 pub(super) fn derive_separately<T>(
     at: &Place,
     f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
@@ -479,7 +479,7 @@ pub(super) fn derive_separately<T>(
     Ok((add_pruned(trace, &values)?, beside))
 }
 
-/// Closes a trace with these results, prunes it, and adds the rest to the enclosing trace.
+/// Closes a trace with these results, prunes it, and adds the remaining nodes to the enclosing trace.
 fn add_pruned(trace: BodyTrace, results: &[Value]) -> Result<Vec<Value>, Failed> {
     let named = results.iter().enumerate().map(|(index, value)| (format!("r{index}"), *value));
     let closed = trace.close(&named.collect::<Vec<_>>())?;

@@ -17,8 +17,8 @@ use crate::tree;
 /// endlessly.
 const MAX_DEPTH: usize = 64;
 
-/// The number of nested rules of one function that are traced before a call is treated as `itself`. The traced rules
-/// are compared.
+/// The number of nested rules of the same function to trace before a call becomes `itself`. The traced rules are
+/// compared with each other.
 const COMPARED_RULES: usize = 2;
 
 /// Applies `function` to `xs`, with a custom reverse rule instead of its derivative, like JAX's `custom_vjp`.
@@ -124,7 +124,7 @@ fn prune_rule(graph: Graph) -> Arc<Graph> {
 /// Names with their types.
 type NamedTypes = Vec<(String, TensorType)>;
 
-/// A function whose rule is being traced.
+/// A call of a function with a custom rule, while the graphs of the rule are traced.
 struct Tracing<X, Y> {
     at: Place,
     xs: X,
@@ -134,13 +134,13 @@ struct Tracing<X, Y> {
     arguments: NamedTypes,
     results: NamedTypes,
     function: ClosedBody,
-    /// The record by which calls inside the rule recognise it.
+    /// The record that calls inside the rule use to recognise the function.
     rule: Rc<OpenRule>,
 }
 
 impl<X: Tree, Y: Tree> Tracing<X, Y> {
-    /// Traces the function. Returns the results themselves as the error if the function is called by its own rule
-    /// within a rule of the same function, or after a failure.
+    /// Traces the function. Returns its results as the error if no rule is to be traced: after a failure, or if the
+    /// call is nested so deeply in rules of its own function that it becomes `itself`.
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
@@ -252,8 +252,8 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call with the captures of its rule. Inside a rule of the same function, a call whose rule uses
-    /// `itself` becomes `itself`.
+    /// Adds the call with the values that its rule captures. Inside a rule of the same function, a call whose rule
+    /// uses `itself` becomes `itself`.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],
@@ -279,7 +279,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call with the given captures.
+    /// Adds the call with the given captured values.
     fn call(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);
@@ -288,7 +288,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         emit_at(call, &operands, self.at.site)
     }
 
-    /// Builds a tree with the derivatives of float leaves, and with zeros for the other leaves.
+    /// Builds a tree like `of` that contains the given derivatives at float leaves, and zeros at the other leaves.
     fn derivatives<T: Tree>(&self, of: &T, types: &NamedTypes, given: &[Value]) -> T {
         let mut given = given.iter().copied();
         at_site(self.at.site, || {
@@ -313,7 +313,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         check_type(&self.at, component, expected, value, fixes);
     }
 
-    /// Returns the derivatives of the float leaves, found by their paths; other leaves are ignored.
+    /// Returns the derivatives of the float leaves, found by their paths. Derivatives of other leaves are ignored.
     fn check_derivatives(&self, component: &str, of: &NamedTypes, found: &[(String, Value)]) -> Vec<(String, Value)> {
         let mut derivatives = Vec::new();
         for (name, expected) in of.iter().filter(|(_, ty)| ty.dtype.is_float()) {
@@ -337,7 +337,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     }
 }
 
-/// Returns the float entries, with a prefix added to their names.
+/// Returns the entries of float types, with a prefix added to their names.
 fn with_prefix(prefix: &str, typed: &NamedTypes) -> NamedTypes {
     let floats = typed.iter().filter(|(_, ty)| ty.dtype.is_float());
     floats.map(|(name, ty)| (format!("{prefix}_{name}"), ty.clone())).collect()

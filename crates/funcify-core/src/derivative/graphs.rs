@@ -187,7 +187,8 @@ impl Graph {
 
     /// Returns the graph of the Hessian-vector product: the derivative of the gradient of the graph's loss along a
     /// vector. The Hessian is not formed. The graph has an additional input `tan_x` and an output `hvp_x` for each
-    /// input `x` in `wrt`. The loss is as in [`grad`](Graph::grad); inputs that it does not depend on have zeros.
+    /// input `x` in `wrt`. The loss is selected as in [`grad`](Graph::grad). The products for inputs that it does not
+    /// depend on are zero.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -380,8 +381,8 @@ impl Graph {
         named
     }
 
-    /// Returns the type of a cotangent: dimensions that no input determines get new symbols. `rows` holds the
-    /// dimensions that already have one.
+    /// Returns the type of a cotangent for a result of type `ty`. Dimensions that no input determines are replaced by
+    /// new symbols. `rows` holds the replacements made so far.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {
             (0..self.inputs().len()).any(|index| {
@@ -402,7 +403,7 @@ impl Graph {
     }
 }
 
-/// Adds an input of the derivative that the graph does not have.
+/// Adds an input that the derivative has in addition to those of the graph.
 fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
     tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }

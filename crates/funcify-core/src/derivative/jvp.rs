@@ -24,7 +24,7 @@ fn jvp_node(op: &Op, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(results)
 }
 
-/// Returns the values and the existing tangents.
+/// Returns the values, and their tangents where they have one.
 fn values(duals: &[Dual]) -> impl Iterator<Item = Value> {
     duals.iter().flat_map(|dual| [Some(dual.primal), dual.tangent]).flatten()
 }

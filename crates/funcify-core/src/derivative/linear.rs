@@ -1,8 +1,9 @@
 //! Transposes programs that are linear in some of their inputs.
 //!
 //! Reverse mode of a linear program, with respect to its linear inputs, is its transpose and does not depend on the
-//! point of linearisation. No point is needed: the linear inputs are parameters of a body, and in the end no node
-//! uses their values. If one is used, the program's derivative depends on it, and the program is not linear in it.
+//! point of linearisation. No point is needed: the linear inputs are parameters of a body, and no node of the
+//! finished transpose uses their values. If a node uses one, the derivative depends on the point, and the program is
+//! not linear.
 
 use super::*;
 
@@ -11,7 +12,7 @@ pub(super) struct Transpose {
     /// The transpose. Its inputs are the parameters, followed by the captured values of the open trace.
     pub(super) graph: Graph,
     pub(super) captures: Vec<Value>,
-    /// For each linear input, `true` if it receives a cotangent. Those cotangents are the outputs.
+    /// For each linear input, `true` if it receives a cotangent. The outputs of `graph` are these cotangents.
     pub(super) passes: Vec<bool>,
 }
 
@@ -52,9 +53,9 @@ impl Transpose {
     }
 }
 
-/// Adds the transpose of a graph with respect to the inputs without a value to the open trace: maps cotangents of the
-/// outputs to those of the inputs, `None` where the input has none. Returns `None` if the graph is not linear in
-/// these inputs.
+/// Adds the transpose of a graph, with respect to the inputs without a value, to the open trace. Maps cotangents of
+/// the outputs to those of the inputs, `None` for an input that receives none. Returns `None` if the graph is not
+/// linear in these inputs.
 pub(crate) fn emit_transpose(
     graph: &Graph,
     inputs: &[Option<Value>],

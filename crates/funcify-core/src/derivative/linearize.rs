@@ -22,7 +22,7 @@ pub(super) struct Split {
     saved: Vec<ValueId>,
     /// The nodes that are computed for each tangent.
     per_tangent: Vec<bool>,
-    /// For each float output, `true` if it depends on the inputs and so is an output of the graph.
+    /// For each float output, `true` if it depends on the inputs. Only these outputs are outputs of the graph.
     depends_on_inputs: Vec<bool>,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct RecordedSplit {
 }
 
 impl Split {
-    /// Adds a graph to the open trace, so that its derivative with respect to the inputs in `wrt` can be applied, in
-    /// the same trace or, if `is_apart`, in another one.
+    /// Adds a graph to the open trace, and splits its derivative with respect to the inputs in `wrt`. The derivative
+    /// is to be applied in the same trace, or in a different one if `is_apart` is `true`.
     pub(super) fn record(
         at: &Place,
         graph: &Graph,
@@ -51,7 +51,7 @@ impl Split {
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
         let directions: Vec<usize> = (0..inputs.len()).filter(|index| wrt[*index]).collect();
-        // The directions that receive a cotangent.
+        // The float inputs that receive a cotangent.
         let mut reached: Vec<usize> = Vec::new();
         let pull = trace_body(&at.op, "", &floats, |cotangents| {
             let has_cotangent: Vec<bool> = graph.outputs().iter().map(|output| is_float(&output)).collect();
@@ -74,8 +74,8 @@ impl Split {
         Ok(RecordedSplit { outputs: tape.outputs()?, saved, split })
     }
 
-    /// Adds the nodes that do not depend on the tangents, which are the first inputs, to the open trace. Returns the
-    /// saved values.
+    /// Splits a transpose whose first inputs are the tangents. Adds the nodes that do not depend on the tangents to
+    /// the open trace, and returns the saved values.
     fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> Result<(Split, Vec<Value>), Failed> {
         let Transpose { graph, captures, passes: depends_on_inputs } = transpose;
         let count = graph.values().count();
@@ -118,7 +118,8 @@ impl Split {
         Ok((Split { graph, saved, per_tangent, depends_on_inputs }, results))
     }
 
-    /// Adds the tangents of the float outputs to the open trace; `None` for those that do not depend on the inputs.
+    /// Adds the tangents of the float outputs to the open trace. An output that does not depend on the inputs has
+    /// `None`.
     pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Result<Vec<Option<Value>>, Failed> {
         let graph = &self.graph;
         let mut values = Replay::new(graph, tangents.iter().copied());
@@ -128,8 +129,8 @@ impl Split {
     }
 }
 
-/// Returns the symbols that some nodes of a graph use and that do not occur in the types of the tangents, its first
-/// inputs.
+/// Returns the symbols that the nodes marked in `which` use, except those in the types of the tangents, which are the
+/// first inputs.
 fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     let mut symbols = BTreeSet::new();
     graph.visit_symbols(&mut |symbol| _ = symbols.insert(symbol.clone()));
@@ -140,7 +141,7 @@ fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     symbols
 }
 
-/// Adds some nodes of a graph to the open trace.
+/// Adds the nodes of a graph that are marked in `which` to the open trace.
 fn emit_marked_nodes<'g>(
     values: Replay<'g, Value>,
     graph: &Graph,

@@ -85,7 +85,7 @@ impl Dual {
         has_tangent.iter().filter_map(&mut next).collect()
     }
 
-    /// Returns values under the names of a graph's outputs, with a tangent after each value marked in `has_tangent`.
+    /// Pairs values with the names of a graph's outputs. Each value marked in `has_tangent` is followed by its tangent.
     /// Sets `found` for the values that do have a tangent.
     pub(crate) fn name_outputs(
         duals: &[Dual],
@@ -161,7 +161,7 @@ pub struct VjpContext<'a> {
     pub results: &'a [Value],
     /// The record that the forward pass kept for the rule; only control flow keeps one.
     pub(crate) record: &'a Record,
-    /// For each operand, `true` if its cotangent is requested. A rule may return others as well.
+    /// For each operand, `true` if its cotangent is requested. A rule may return further cotangents.
     pub wrt: &'a [bool],
     /// The options that select reverse rules.
     pub(crate) vjp_options: &'a VjpOptions,
@@ -282,7 +282,7 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
     })
 }
 
-/// Distributes values to the positions marked in `has`.
+/// Distributes values, in order, to the positions marked in `has`. The other positions are `None`.
 pub(crate) fn place_marked(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
     let mut values = values.into_iter();
     has.iter().map(|has| if *has { values.next() } else { None }).collect()

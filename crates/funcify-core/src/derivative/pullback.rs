@@ -129,8 +129,8 @@ fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<
     Ok(transposed)
 }
 
-/// Adds a tensor with that many rows for each size that a loop of the graph binds. A program that takes the tensor
-/// knows the size.
+/// Adds a tensor for each size that a loop of the graph binds. The tensor has that many rows, so its shape tells a
+/// program that receives it the size.
 fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
     let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
     let mut sizes = Vec::with_capacity(symbols.len());
@@ -216,8 +216,8 @@ impl<'a> Cut<'a> {
         Ok(Pullback { forward, backward: backward.pruned(), backward_inputs })
     }
 
-    /// Adds values to `is_backward_input` whose shapes determine the sizes that the backward pass uses: an input of
-    /// the forward pass, or else one of `sizes`.
+    /// Adds values to `is_backward_input` until their shapes determine all sizes that the backward pass uses. Each is
+    /// an input of the forward pass or, if none has the size, one of `sizes`.
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
@@ -248,8 +248,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Returns the sizes determined by the shapes of the values in `is_backward_input`: those of dimensions with one
-    /// unknown.
+    /// Returns the sizes that the shapes of the values in `is_backward_input` determine. A dimension determines a size
+    /// if it has only one unknown symbol.
     fn known_sizes(&self) -> BTreeSet<Symbol> {
         let taken = self.joint.values().filter(|value| self.is_backward_input[value.index()]);
         let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();
@@ -266,7 +266,7 @@ impl<'a> Cut<'a> {
         })
     }
 
-    /// Returns the output whose cotangent an input is: the outputs of float types have one each, in order.
+    /// Returns the output that a cotangent input belongs to. Outputs of float types have one cotangent each, in order.
     fn output_of(&self, input: usize) -> usize {
         let is_float = |output: &usize| self.joint.output_type(*output).dtype.is_float();
         (0..self.outputs)
@@ -315,8 +315,8 @@ fn is_layout(op: &Op) -> bool {
     }
 }
 
-/// Returns whether a node concatenates only inputs and the results of a loop, such as its states. A backward loop
-/// finds each row in place, and the states may be results of the forward pass anyway.
+/// Returns whether a node concatenates only inputs and the results of a loop, such as its states. The concatenation
+/// need not be saved: a backward loop finds each row in the parts, which may be results of the forward pass anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,

@@ -7,7 +7,7 @@ use crate::ops::scan::LoopRecord;
 pub(crate) struct Forward {
     /// Its results.
     pub(crate) results: Vec<Value>,
-    /// The data that its reverse rule receives besides operands and results.
+    /// The data for its reverse rule, in addition to operands and results.
     pub(crate) record: Record,
 }
 

@@ -35,7 +35,7 @@ fn elementwise_ops_of_two_operands() {
     Binary::ALL.iter().for_each(|op| check_inside(op, &operands));
 }
 
-/// Checks the derivatives of an elementwise op at those of these operands where it is finite, if it accepts floats.
+/// Checks the derivatives of an elementwise op that accepts floats, at each of these operands where it is finite.
 fn check_inside<const N: usize>(op: &impl OpRules, operands: &[[HostTensor; N]]) {
     let name = op.name();
     if op.infer(&Place::new(name, Site::Unknown), &operands[0].each_ref().map(HostTensor::ty)).is_err() {
@@ -96,7 +96,7 @@ fn indexing() {
         let text = format!("scatter {{axis=1, mode={mode}}}");
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
-    // Products with zeros: one, two and an updated element; along the other axis, and without updates.
+    // Products with zero elements: one zero, two zeros, and an updated zero; along the other axis; without updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
@@ -186,8 +186,8 @@ fn backward(graph: &Graph) -> Scan {
     scans.into_iter().next().unwrap()
 }
 
-/// Checks the taps of the backward loop of a recurrence, in PyTensor's coordinates: rows counted from the last one,
-/// and taps from the first row of the buffer, whose offset is `origin`.
+/// Checks the taps of the backward loop of a recurrence, in PyTensor's coordinates: rows are counted from the last
+/// one, and taps from the first row of the buffer, whose offset is `origin`.
 #[track_caller]
 fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64], writes: &[i64]) {
     let forward = Graph::build("forward", program).unwrap();
@@ -243,8 +243,7 @@ fn taps_of_the_backward_loop_are_those_of_pytensor() {
     check_taps(both_written, 1, &[0, 1], &[1, 0]);
 }
 
-/// Checks that values that the backward loop does not read are not saved, and that a state that it reads is not saved
-/// twice.
+/// Checks that the forward pass saves only values that the backward loop reads, and saves no state twice.
 #[test]
 fn only_what_the_backward_loop_reads_is_saved() {
     let sums = Graph::build("sums", |g| scan(g.input("init", "f64[]"), g.input("xs", "f64[T]"), |c, x| (c + x, ())).0);
@@ -317,7 +316,7 @@ fn policies_change_no_value() {
     }
 }
 
-/// Checks that a recomputed region has the same gradient, and that its body is in the backward pass.
+/// Checks that a recomputed region has the same gradient, and that the backward pass contains its body.
 #[test]
 fn a_checkpoint_is_computed_again() {
     let program = |is_region: bool| {
@@ -336,7 +335,7 @@ fn a_checkpoint_is_computed_again() {
     assert_eq!(regions, 2, "forward and backward");
 }
 
-/// An op of another crate without derivative rules.
+/// An op defined by a different crate, without derivative rules.
 #[derive(Debug)]
 struct Opaque;
 

@@ -6,7 +6,7 @@ use super::active::active_values;
 use super::*;
 use crate::graph::tracer::keep_name;
 
-/// A graph whose nodes were added to the open trace in the form that the backward pass needs.
+/// A graph whose nodes are in the open trace, in the form that the backward pass needs.
 pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
     vjp_options: &'a VjpOptions,
@@ -15,13 +15,13 @@ pub(crate) struct Tape<'a> {
     active: Vec<bool>,
     /// The record of each node.
     records: Vec<Record>,
-    /// The programs that were added instead of nodes.
+    /// The programs that replace nodes, if any.
     replacements: Vec<Option<Tape<'a>>>,
 }
 
 impl<'a> Tape<'a> {
-    /// Adds the nodes that the outputs of `graph` need to the open trace, so that cotangents of the inputs in `wrt`
-    /// can be requested.
+    /// Adds the nodes that the outputs of `graph` need to the open trace. The tape can then compute cotangents of the
+    /// inputs in `wrt`.
     pub(crate) fn record(
         graph: &'a Graph,
         inputs: &[Value],
@@ -31,7 +31,7 @@ impl<'a> Tape<'a> {
         Tape::record_with(graph, inputs, wrt, vjp_options, &[])
     }
 
-    /// Like [`record`](Tape::record), but takes some values of the graph from residuals instead of computing them.
+    /// Like [`record`](Tape::record), but uses residuals for some values of the graph instead of computing them.
     pub(crate) fn record_with(
         graph: &'a Graph,
         inputs: &[Value],
@@ -47,7 +47,7 @@ impl<'a> Tape<'a> {
         Ok(tape)
     }
 
-    /// Creates a tape without any nodes added.
+    /// Creates a tape to which no nodes have been added.
     fn of(graph: Cow<'a, Graph>, wrt: &[bool], vjp_options: &'a VjpOptions) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
@@ -60,7 +60,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Adds the nodes.
+    /// Adds the nodes to the open trace.
     fn run(&mut self, inputs: &[Value]) -> Result<(), Failed> {
         let graph = self.graph.clone();
         for (input, value) in graph.inputs().iter().zip(inputs) {
@@ -86,7 +86,7 @@ impl<'a> Tape<'a> {
         Ok(())
     }
 
-    /// Adds one node and returns its results.
+    /// Adds one node to the open trace and returns its results.
     fn run_node(&mut self, index: usize, node: &Node, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         if !node.outputs.iter().any(|output| self.active[output.index()]) {
             return emit(node.op.clone(), operands);
@@ -105,7 +105,7 @@ impl<'a> Tape<'a> {
         Ok(forward.results)
     }
 
-    /// Returns the value in the trace for a value of the graph.
+    /// Returns the value in the open trace that corresponds to a value of the graph.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, Failed> {
         let nothing = || self.graph.undefined_value_error(format!("value {}", id.index()));
         Ok(self.values[id.index()].ok_or_else(nothing)?)
@@ -126,7 +126,7 @@ impl<'a> Tape<'a> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// Like [`pull`](Tape::pull), for a subset of the inputs in `wrt` for which the graph was recorded.
+    /// Like [`pull`](Tape::pull), for only some of the inputs that the tape was recorded for.
     pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)
     }

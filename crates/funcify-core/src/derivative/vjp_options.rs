@@ -2,13 +2,13 @@
 
 use crate::ops::scan::CheckpointPolicy;
 
-/// The part of [`GradOptions`](crate::GradOptions) that selects reverse rules. Derivatives pass it on to the bodies
-/// in them.
+/// The part of [`GradOptions`](crate::GradOptions) that selects reverse rules. Derivatives of bodies use the same
+/// options.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VjpOptions {
     /// The checkpoint policy of loops that do not specify their own.
     pub(crate) policy: CheckpointPolicy,
-    /// `true` if associative scans are differentiated step by step, and recomputation is cheap: where loops are
-    /// compiled.
+    /// `true` if associative scans are differentiated step by step and recomputation is cheap. Both hold where loops
+    /// are compiled.
     pub(crate) stepwise: bool,
 }

@@ -1,4 +1,4 @@
-//! Inserts a graph into another one.
+//! Inserts a graph into a program.
 
 use super::bind::{Match, SizeMismatch, size_fix, solve};
 use super::tracer::check;
@@ -41,7 +41,7 @@ impl Graph {
         inline(&self.with_fresh_symbols().resized(&sizes), inputs)
     }
 
-    /// Returns the sizes of the inputs' symbols, derived from these values.
+    /// Returns the sizes that the symbols of the inputs have for these values.
     fn sizes_of(&self, at: &Place, inputs: &[Value]) -> Result<BTreeMap<Symbol, Dim>> {
         self.checked()?;
         if inputs.len() != self.inputs().len() {
@@ -82,13 +82,13 @@ impl Graph {
     }
 }
 
-/// Solves `expected == found` for the only symbol of `expected` that has no size yet.
+/// Solves `expected == found` for the only symbol of `expected` without a size.
 fn solve_symbol(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
     let is_new = |symbol: &Symbol| !sizes.contains_key(symbol);
     if let Some(symbol) = expected.as_symbol() {
         return is_new(symbol).then(|| (symbol.clone(), found.clone()));
     }
-    // Between constants, `2*T` is 6 where `T` is 3.
+    // If all other sizes are constants, the equation can be solved: `2*T == 6` yields `T = 3`.
     if !expected.symbols().into_iter().all(|symbol| sizes.get(symbol).is_none_or(|size| size.constant().is_some())) {
         return None;
     }
@@ -111,7 +111,7 @@ mod tests {
         graph.unwrap()
     }
 
-    /// Compares with the same program written directly, on `T + 1` elements computed there.
+    /// Applies a graph to vectors of `N + 1` and `2 * N + 2` elements, and compares with evaluating it on such vectors.
     #[test]
     fn a_graph_takes_the_sizes_of_its_values() {
         let one = running();
@@ -139,7 +139,8 @@ mod tests {
         let rows = HostTensor::from([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]);
         let of_row =
             evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
-        // Each element adds itself once to every later sum, halved each time; the sums occur twice.
+        // Each element is in the next sum with weight 1, and in each later sum with half the weight of the one before.
+        // The sums occur twice.
         assert_eq!(of_row, [3.0, 2.0, 0.0]);
         assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
     }

@@ -74,7 +74,7 @@ pub(super) enum Match {
     Undetermined,
 }
 
-/// An input with a dimension that differs from its required size, or whose symbols nothing determines.
+/// An input with a dimension that differs from its required size, or with a symbol that no dimension determines.
 pub(super) struct SizeMismatch {
     pub(super) index: usize,
     pub(super) undetermined: Option<Dim>,
@@ -106,7 +106,7 @@ pub(super) fn solve<S>(
     }
 }
 
-/// Returns the fix for a size that differs: `pass a tensor whose shape agrees with T = 3`.
+/// Formats the fix for a size that differs, such as `pass a tensor whose shape agrees with T = 3`.
 pub(super) fn size_fix<'a, S: fmt::Display>(what: &str, bound: impl Iterator<Item = (&'a Symbol, S)>) -> String {
     let bound: Vec<String> = bound.map(|(symbol, size)| format!("{symbol} = {size}")).collect();
     match bound.is_empty() {

@@ -9,9 +9,9 @@ use super::live::uses_any;
 use super::*;
 use crate::ops::{Movement, OpClass};
 
-/// Returns whether an op cannot fail at run time, whatever its operands hold: no size that it computes can be
-/// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` are the known
-/// sizes.
+/// Returns whether an op cannot fail at run time, for any elements of its operands: no size that it computes can be
+/// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` contains the
+/// known sizes.
 pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let (known, op) = (KnownSizes(sizes), &node.op);
     let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
@@ -23,7 +23,7 @@ pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
         && op.bodies().iter().all(|body| body.nodes().iter().all(|node| cannot_fail(body, node, sizes)))
 }
 
-/// The known sizes.
+/// Answers questions about dimensions, given the known sizes.
 pub struct KnownSizes<'a>(pub(crate) &'a Sizes);
 
 impl KnownSizes<'_> {
@@ -52,7 +52,7 @@ fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
     let are_nonnegative =
         || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_nonnegative(dim)));
     match op.class() {
-        // Their sizes are those of their results, which the caller checks.
+        // The sizes of these ops are those of their results, which the caller checks.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_nonnegative(),
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_nonnegative(),
@@ -60,8 +60,8 @@ fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
     }
 }
 
-/// Returns, by index, which values are certainly computed: no op that they depend on can fail, because of an operand
-/// or of a size.
+/// Returns, by index, which values are certainly computed: none of the ops that they depend on, through operands or
+/// through sizes, can fail.
 pub(super) fn certain_values(graph: &Graph) -> Vec<bool> {
     let mut certain = vec![true; graph.values.len()];
     let mut uncertain_sizes: Vec<&Symbol> = Vec::new();

@@ -58,7 +58,7 @@ fn unbound_in(graph: &Graph, mut symbols: BTreeSet<Symbol>) -> Option<Symbol> {
 
 struct Checker<'a> {
     graph: &'a Graph,
-    /// The location of the body, for errors: ` in the body of node 3 (scan)`, or empty.
+    /// The location of the body, for errors: ` in the body of node 3 (scan)`, or empty for the whole program.
     context: String,
     /// The symbols that have a size.
     symbols: BTreeSet<Symbol>,
@@ -100,7 +100,7 @@ impl Checker<'_> {
         self.errors.push(Error::Invalid { at: at.boxed(), invariant: invariant.to_string(), component, found });
     }
 
-    /// graph-c5
+    /// Checks graph-c5.
     fn names(&mut self) {
         let graph = self.graph;
         let at = Place::new("names", Site::Unknown);
@@ -127,7 +127,7 @@ impl Checker<'_> {
         }
     }
 
-    /// graph-c6
+    /// Checks graph-c6 for one input.
     fn input(&mut self, index: usize, value: ValueId, is_static: bool) {
         let Some(ty) = self.graph.try_ty(value).filter(|_| is_static) else { return };
         let at = Place::new("input", Site::Unknown);
@@ -189,7 +189,7 @@ impl Checker<'_> {
         }
         let bodies = node.op.bodies();
         for (number, graph) in bodies.iter().enumerate() {
-            // graph-c8
+            // graph-c8: the same invariants hold in each body.
             let body = if bodies.len() == 1 { "the body".to_string() } else { format!("body {number}") };
             let context = format!(" in {body} of node {index} ({}){}", node.op.name(), self.context);
             let mut body = Checker { graph, context, symbols: self.symbols.clone(), errors: Vec::new() };
@@ -200,7 +200,7 @@ impl Checker<'_> {
             body.run();
             self.errors.append(&mut body.errors);
         }
-        // graph-c7: these sizes are known only after the loop has run, so not in its body.
+        // graph-c7: these sizes are known only after the loop has run, so the body cannot use them.
         self.symbols.extend(sizes.bound_after.cloned());
         if is_usable {
             self.types(index, node, &at);
@@ -212,7 +212,7 @@ impl Checker<'_> {
         }
     }
 
-    /// graph-c4
+    /// Checks graph-c4 for one node.
     fn types(&mut self, index: usize, node: &Node, at: &Place) {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
@@ -236,7 +236,7 @@ impl Checker<'_> {
         }
     }
 
-    /// graph-c7
+    /// Checks graph-c7 for these symbols.
     fn bound(&mut self, at: &Place, component: &str, symbols: Vec<&Symbol>) {
         if let Some(symbol) = symbols.into_iter().find(|symbol| !self.symbols.contains(symbol)) {
             let found = format!("the symbol `{symbol}`, which has no size");

@@ -1,8 +1,8 @@
-//! Copies nodes from one graph to another.
+//! Copies nodes between graphs.
 
 use super::*;
 
-/// A map from the values of a graph to their copies in another one.
+/// A map from the values of a graph to their copies in a different graph.
 pub struct ValueMap<'a> {
     from: &'a Graph,
     ids: Vec<Option<ValueId>>,
@@ -32,14 +32,14 @@ impl<'a> ValueMap<'a> {
         }
     }
 
-    /// Adds an input to the other graph for a value, with the value's name, or `name` if it has none.
+    /// Adds an input to the other graph as the copy of a value. It has the value's name, or `name` if there is none.
     pub fn input(&mut self, to: &mut Graph, value: ValueId, name: &str) {
         let name = self.from.value_name(value).unwrap_or(name);
         self.ids[value.index()] = Some(to.push_input(name, self.from.ty(value).clone(), false));
     }
 
-    /// Copies a node with the op `op`. Results that already have a copy keep it. Returns `None` if an operand has no
-    /// copy or the op rejects the operands.
+    /// Copies a node, with `op` as its op. Results that already have a copy keep it. Returns `None` if an operand has
+    /// no copy or if the op rejects the operands.
     pub fn node(&mut self, to: &mut Graph, node: &Node, op: Op) -> Option<()> {
         let operands: Vec<ValueId> = node.inputs.iter().map(|input| self.get(*input)).collect::<Option<_>>()?;
         let results = to.push_node(op, &operands, node.site).ok()?;
@@ -60,7 +60,7 @@ impl<'a> ValueMap<'a> {
     }
 }
 
-/// A graph under construction from the nodes of another one, with the same inputs and outputs.
+/// A graph that is built by copying the nodes of an existing graph. It has the same inputs and outputs.
 pub struct GraphCopy<'a> {
     /// The graph so far.
     pub graph: Graph,
@@ -89,7 +89,7 @@ impl<'a> GraphCopy<'a> {
         self.copied.set_named(&mut self.graph, value, id);
     }
 
-    /// Copies a node with the op `op`.
+    /// Copies a node, with `op` as its op.
     pub fn node(&mut self, node: &Node, op: Op) -> Option<()> {
         self.copied.node(&mut self.graph, node, op)
     }

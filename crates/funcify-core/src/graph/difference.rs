@@ -1,4 +1,4 @@
-//! Compares two graphs node by node, and their ops by all fields.
+//! Compares two graphs node by node, including all fields of their ops.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Compari
     same_op(&a.op, &b.op)
 }
 
-/// Compares all fields in their debug format, and then the bodies.
+/// Compares all fields of two ops by their debug format, and then their bodies.
 fn same_op(left: &Op, right: &Op) -> Comparison {
     let (of_left, of_right) = (left.bodies(), right.bodies());
     let nothing = Arc::new(Graph::default());
@@ -89,7 +89,7 @@ mod tests {
         graph.nodes()[0].op.clone()
     }
 
-    /// Changes each field of the ops whose text form is more than their attributes, one at a time.
+    /// Changes one field at a time, for ops whose text form contains more than attributes.
     #[test]
     fn every_field_makes_a_difference() {
         let graph = Graph::build("f", |g| {

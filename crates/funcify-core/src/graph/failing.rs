@@ -1,4 +1,4 @@
-//! Makes ops fail on demand, for the tests of this crate and of those above it.
+//! Makes ops fail on demand, for the tests of this crate and of the crates that depend on it.
 
 use std::cell::Cell;
 
@@ -6,14 +6,14 @@ thread_local! {
     static OPS_UNTIL_FAILURE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Returns whether the op being added is to fail.
+/// Returns whether the op that is being added must fail.
 pub(super) fn should_fail() -> bool {
     let left = OPS_UNTIL_FAILURE.get();
     OPS_UNTIL_FAILURE.set(left.and_then(|left| left.checked_sub(1)));
     left == Some(0)
 }
 
-/// Builds repeatedly and makes each op fail once. Asserts that each failure is an error, not a panic.
+/// Calls `build` once for each op and makes that op fail. Asserts that each failure is an error, not a panic.
 pub fn check_each_op_failing<R>(build: impl Fn() -> crate::error::Result<R>) {
     for number in 0.. {
         OPS_UNTIL_FAILURE.set(Some(number));

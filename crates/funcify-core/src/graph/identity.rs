@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Identifies a graph uniquely within the process; copies of a graph have other ids. Caches of facts about graphs use
-/// it as their key.
+/// Identifies a graph uniquely within the process; copies of a graph have different ids. Caches of facts about graphs
+/// use it as their key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct GraphId(NonZeroU64);
 

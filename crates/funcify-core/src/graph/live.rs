@@ -10,8 +10,8 @@ pub(super) struct Live {
 }
 
 impl Node {
-    /// Returns the operands needed to run the node. A call needs only the operands of its function, because its rule
-    /// is used only by derivatives.
+    /// Returns the operands needed to run the node. Running a call needs only the operands of its function, because
+    /// only derivatives use its rule.
     pub(crate) fn run_operands(&self) -> &[ValueId] {
         match &self.op {
             Op::Call(call) => &self.inputs[..call.function.inputs().len()],

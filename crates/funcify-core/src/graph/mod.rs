@@ -384,7 +384,7 @@ impl Graph {
         }
     }
 
-    /// Returns the graph with each op replaced by `op` of it. The results must keep their types.
+    /// Returns the graph with `op` applied to each of its ops. The results must keep their types.
     pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
         let mut graph = self.clone();
         graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
@@ -424,8 +424,8 @@ impl Graph {
         check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Returns the lines of the graph around the op at a place, found by its name and site. Returns no lines if the
-    /// site is unknown or is not that of an op.
+    /// Returns the lines of the graph around the op at a place, which is found by its name and site. Returns no lines
+    /// if the site is unknown or if no op has this site.
     pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
         if place.site == Site::Unknown {
             return Vec::new();
@@ -515,7 +515,7 @@ impl Graph {
         self.outputs.push(Output { name: name.to_string(), value });
     }
 
-    /// Builds the graph of one op on inputs with the types of these values.
+    /// Builds a graph that consists of one op. Its inputs have the types of `operands`.
     pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
         let types = operands.iter().map(|operand| operand.ty()).collect();
         Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)

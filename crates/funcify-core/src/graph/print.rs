@@ -1,7 +1,7 @@
 //! Prints a graph in the text form.
 //!
-//! All names in one printed function are unique, including those in the bodies of loops: a value keeps its name if no
-//! earlier value has the same one; otherwise a number is appended (`x_1`). Values without a name are numbered.
+//! All names in one printed function are unique, including those in the bodies of loops. A value keeps its name unless
+//! an earlier value has the same one; otherwise a number is appended (`x_1`). Values without a name are numbered.
 //! Printing a broken graph does not panic: missing parts print as `%?`. An op with bodies defines its own text
 //! (`ops/form.rs`).
 
@@ -22,7 +22,7 @@ pub(crate) fn print(graph: &Graph) -> String {
     printer.lines.join("\n") + "\n"
 }
 
-/// Prints a graph with another spelling for its ops with bodies.
+/// Prints a graph, using `spelling` for its ops with bodies.
 #[cfg(test)]
 pub(crate) fn print_as(graph: &Graph, spelling: &'static Spelling) -> String {
     let mut printer = Printer { spelling: Some(spelling), ..Printer::default() };
@@ -36,8 +36,8 @@ const EXCERPT_EQUATIONS: usize = 3;
 /// The number of characters of a line that an excerpt shows.
 const EXCERPT_WIDTH: usize = 160;
 
-/// Prints the last equations of a graph, which may be incomplete, followed by an op that is not in the graph and its
-/// operands.
+/// Prints the last equations of a graph, followed by an op with its operands. The op is not in the graph, which may be
+/// incomplete.
 pub(crate) fn excerpt(graph: &Graph, op: &str, operands: &[ValueId]) -> Vec<String> {
     let mut printer = Printer::default();
     let names = printer.function(graph);
@@ -101,10 +101,10 @@ pub(crate) struct Printer {
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,
-    /// For each name, the first suffix number that may still be free.
+    /// For each name, the first number that may still be free as a suffix.
     numbered: HashMap<String, usize>,
     next_number: usize,
-    /// The spelling that replaces that of each op with bodies.
+    /// The spelling that replaces the one of each op with bodies.
     #[cfg(test)]
     spelling: Option<&'static Spelling>,
 }
@@ -114,7 +114,7 @@ impl Printer {
         self.lines.push(format!("{}{}", "  ".repeat(self.depth), text.as_ref()));
     }
 
-    /// Returns a name that no other value has.
+    /// Returns a unique name, and marks it as used.
     fn claim(&mut self, name: Option<&str>) -> String {
         let Some(name) = name.filter(|name| is_identifier(name)) else {
             self.next_number += 1;
@@ -133,7 +133,7 @@ impl Printer {
         }
     }
 
-    /// Formats the binder of a value defined here, `%x: f32[3]`, with the given name if no other value has it.
+    /// Formats the binder of a value, `%x: f32[3]`. The value gets `name` unless an earlier value has it.
     fn binder(&mut self, graph: &Graph, names: &mut Names, value: ValueId, name: Option<&str>) -> String {
         names.0.insert(value, self.claim(name));
         format!("{}: {}", names.get(value), type_text(graph, value))
@@ -213,8 +213,8 @@ impl Printer {
         self.line("}");
     }
 
-    /// Returns the outer values that a body captures. Each keeps its name inside the body; one that is captured twice
-    /// gets another name the second time: `%w as %w_1`.
+    /// Returns the outer values that a body captures. Each keeps its name inside the body. If a value is captured
+    /// twice, the second capture gets a different name: `%w as %w_1`.
     fn captured(
         &mut self,
         names: &Names,

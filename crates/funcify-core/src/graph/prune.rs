@@ -1,5 +1,5 @@
-//! Removes dead code: nodes that no output needs, and in loops and switches the unused results, with the states that
-//! feed only those and the operands that only those use.
+//! Removes dead code: nodes that no output needs, and the unused results of loops and switches, together with states
+//! and operands that only contribute to those results.
 //!
 //! The forward loop of a derivative saves all its states; pruning keeps only those that the backward loop reads.
 //! Pruning never changes a value that an output needs, and never removes a row that is read.
@@ -18,7 +18,7 @@ impl Graph {
     }
 
     /// Like [`pruned`](Graph::pruned), but keeps loops and switches that may fail at run time unchanged, together
-    /// with their operands, so that a program that fails also fails after pruning. Returns `None` if nothing can be
+    /// with their operands. A program that fails therefore also fails after pruning. Returns `None` if nothing can be
     /// removed.
     #[doc(hidden)]
     pub fn pruned_strict(&self) -> Option<Graph> {
@@ -99,7 +99,7 @@ pub(crate) struct PrunedOp {
 }
 
 /// The parts of a graph that some outputs need. A body is visited again only if more of its outputs are needed, so
-/// the work does not multiply with each level of nesting.
+/// the work does not multiply at each level of nesting.
 pub(crate) struct Need {
     values: Vec<bool>,
     nodes: Vec<bool>,
@@ -137,7 +137,7 @@ impl Need {
         graph.inputs.iter().map(|input| self.values[input.value.index()]).collect()
     }
 
-    /// Returns whether all of a graph is needed: its nodes, with all their operands and results.
+    /// Returns whether the whole graph is needed: all nodes, with all their operands and results.
     fn is_all(&self, graph: &Graph) -> bool {
         let mut nodes = graph.nodes.iter().enumerate();
         nodes.all(|(index, node)| {
@@ -147,7 +147,7 @@ impl Need {
     }
 
     fn propagate(&mut self, graph: &Graph) {
-        // A loop is also needed if the size of a symbol that it binds is.
+        // A loop is also needed if a needed value or node uses the size of a symbol that it binds.
         let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
         let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };
@@ -193,7 +193,7 @@ impl Need {
     }
 }
 
-/// Returns whether an op cannot be pruned if these results, and these parts of its bodies, are needed.
+/// Returns whether pruning an op changes nothing if these results and these parts of its bodies are needed.
 fn is_op_fully_needed(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
     let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());

@@ -1,4 +1,4 @@
-//! Replaces the symbols of a graph by sizes, and renames the symbols that its loops bind, so that its nodes can be
+//! Replaces the symbols of a graph with sizes, and renames the symbols that its loops bind. The nodes can then be
 //! inserted where those symbols are already bound (graph-c7).
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with the symbols of its loops renamed where the open trace already binds them.
+    /// Returns the graph with new names for those symbols of its loops that the open trace already binds.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {
@@ -120,8 +120,8 @@ mod tests {
         rows.broadcast_to(rows.shape()).sum(0) + size(rows.dim(0), DType::F64)
     }
 
-    /// Each branch of a switch has a loop that binds a symbol; on lanes, all branches run side by side, and in the
-    /// gradient they occur twice.
+    /// Batches and differentiates a switch in which each branch has a loop that binds a symbol. In a batch, all
+    /// branches run side by side; in the gradient, they occur twice.
     #[test]
     fn branches_on_lanes_bind_symbols_of_their_own() {
         let one = Graph::build("one", |g| {
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// Inserts one program repeatedly into another: the number of rows of its loop occurs in types, attributes and
+    /// Inserts a program twice into a larger one. The number of rows of its loop occurs in types, attributes and
     /// sizes.
     #[test]
     fn a_program_is_put_into_another_twice() {
@@ -157,8 +157,8 @@ mod tests {
         assert_eq!(evaluate(&twice, &[HostTensor::scalar(2.0)]).unwrap(), [of(2.0), of(0.2), of(2.0)]);
     }
 
-    /// Binds a graph's size to the number of rows of a loop that ends early, where the graph has such a loop as well.
-    /// Both bind a symbol of the same name.
+    /// Binds a size of a graph to the number of rows of a loop that ends early. The graph contains such a loop as well,
+    /// and both loops bind a symbol of the same name.
     #[test]
     fn a_size_that_a_loop_binds_is_not_that_of_the_graph_that_takes_it() {
         let one = Graph::build("one", |g| {

@@ -1,25 +1,25 @@
-//! Derivative rules that are being traced.
+//! Keeps track of the custom derivative rules that are being traced.
 
 use super::*;
 
-/// A rule that is being traced.
+/// A custom derivative rule that is being traced.
 #[derive(Debug)]
 pub(crate) struct OpenRule {
     /// The site of the call.
     pub(crate) site: Site,
-    /// The function, as a text for comparison.
+    /// The text of the function, used to compare functions.
     pub(crate) function: String,
     /// The number of enclosing rules of the same function.
     pub(crate) level: usize,
     /// `true` if the rule uses `itself`.
     pub(crate) uses_itself: Cell<bool>,
-    /// The rules of its function that were traced inside it, as texts.
+    /// The texts of the rules of the same function that were traced inside this one.
     pub(crate) inner: RefCell<Vec<String>>,
 }
 
 impl Graph {
-    /// Returns a text that is equal for two graphs traced by the same closure: fresh symbols are renumbered in order
-    /// of appearance.
+    /// Returns a text that is the same for all graphs traced from the same closure: fresh symbols are renumbered in
+    /// the order of their first use.
     pub(crate) fn text_to_compare(&self) -> String {
         let text = self.to_string();
         let mut parts = text.split('$');

@@ -1,4 +1,4 @@
-//! Rejects dimensions that cannot be sizes when a node is added, so that no later pass encounters one.
+//! Rejects nodes with dimensions that cannot be sizes when they are added, so that no later pass encounters one.
 
 use super::*;
 
@@ -15,7 +15,7 @@ impl Attribute {
     }
 }
 
-/// Rejects attributes beyond range. Attributes may be negative.
+/// Rejects attributes that exceed 64 bits. Negative attributes are allowed.
 pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     let beyond = |component: &str| {
         Err(at.mismatch(component, "a dimension that fits in 64 bits", "a sum or product that overflows", FIX))

@@ -1,8 +1,8 @@
 //! Records graphs: a thread-local stack of open traces and their open bodies.
 //!
-//! A [`Value`] is a small copyable handle to a value in one of the bodies. Handles keep formulas free of references
-//! and clones, at the price of a thread-local trace. A value that outlives its body is recognised by its home and
-//! rejected.
+//! A [`Value`] is a small copyable handle to a value in one of the bodies. With such handles, formulas need neither
+//! references nor clones; the price is a thread-local trace. Each handle contains its home, the number of its body, so
+//! a value that outlives its body is recognised and rejected.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,8 +39,8 @@ struct Trace {
     by_lane: Vec<SizeByLane>,
     /// Masks of type `bool[lanes]`: only lanes where all of them are `true` run the ops being added.
     lane_masks: Vec<Value>,
-    /// The site of the ops being added, if it is not the caller's: a rule adds ops for the site of the op it belongs
-    /// to.
+    /// The site of the ops being added, if it is not the caller's: the ops that a rule adds have the site of the op
+    /// that the rule is for.
     site: Option<Site>,
 }
 
@@ -63,7 +63,7 @@ struct OpenBody {
     graph: Graph,
     /// Pairs of a value of the enclosing body and the parameter of this body that stands for it.
     captures: Vec<(ValueId, ValueId)>,
-    /// The derivative rule that this graph belongs to.
+    /// The derivative rule that this body is a graph of, if any.
     rule: Option<Rc<OpenRule>>,
 }
 
@@ -74,7 +74,7 @@ impl OpenBody {
     }
 }
 
-/// Closes the traces and bodies that the user's closure opened, also if it panics.
+/// Closes the traces and bodies that the user's closure opened, even if it panics.
 struct Guard {
     traces: usize,
     bodies: usize,
@@ -103,7 +103,8 @@ pub fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> Res
     OpenGraph::new(name, site).trace(body)
 }
 
-/// Traces `body` into a graph with the same name as `graph`: a rebuilt program, or a body, whose name may be empty.
+/// Traces `body` into a graph with the name of `graph`, which may be empty if `graph` is the body of an op. Used by
+/// passes that rebuild a graph.
 pub fn rebuild<T: Tree>(graph: &Graph, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
     OpenGraph::named(graph.name(), site, None).trace(body)
 }
@@ -151,13 +152,13 @@ impl OpenGraph {
         match (trace.error, added) {
             (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
             (Some(error), _) => Err(error),
-            // Another trace has recorded the error.
+            // The error is recorded in a different trace.
             (None, Err(_)) => Err(escaped_value_error(&self.at, 0)),
         }
     }
 }
 
-/// Turns the names of outputs into identifiers, also for a single value and for the parts of a tuple.
+/// Turns the names of outputs into identifiers: `out` for a single value, `out_0` and so on for the parts of a tuple.
 fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
     let named = |(name, value): (String, Value)| match name.chars().next() {
         None => ("out".to_string(), value),
@@ -184,7 +185,7 @@ impl BodyTrace {
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
-            // One more than the limit, so that the error for a rule that calls its own function comes first.
+            // Allows one body more than the limit, so that a rule that calls its own function is reported first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }
@@ -340,7 +341,7 @@ pub(crate) fn keep_name(value: Value, name: &str) {
     });
 }
 
-/// Names the results of a node like the originals in `graph`, unless they already have names.
+/// Gives results the names of a node's results in `graph`, unless they already have names.
 pub fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = Value>) {
     for (output, result) in node.outputs.iter().zip(results) {
         if let Some(name) = graph.value_name(*output) {
@@ -383,7 +384,7 @@ pub(crate) fn add_size_by_lane(size: SizeByLane) {
     with_trace(|trace| trace.by_lane.push(size));
 }
 
-/// Removes the record for a symbol, because a loop binds it to another size.
+/// Removes the record for a symbol because a loop binds the symbol again, to a different size.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
@@ -425,7 +426,7 @@ pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
-/// Runs `f` with `site` as the site of all ops that it adds. An importer of another library's programs uses it to
+/// Runs `f` with `site` as the site of all ops that it adds. An importer of programs of a different library uses it to
 /// record the line of its user instead of its own.
 ///
 /// ```
@@ -493,7 +494,7 @@ impl Trace {
         (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
     }
 
-    /// Returns the index of the body that contains a value, and the value's id in it.
+    /// Returns the index of the body that contains a value, and the id of the value in that body.
     fn find(&self, value: Value) -> Option<(usize, ValueId)> {
         let (home, id) = value.parts()?;
         Some((self.bodies.iter().position(|body| body.home == home)?, id))
@@ -519,13 +520,14 @@ impl Trace {
         Ok(())
     }
 
-    /// Returns the ids of values in the innermost body, capturing them if necessary.
+    /// Returns the ids that values have in the innermost body. Captures values of enclosing bodies.
     fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Result<Vec<ValueId>, Failed> {
         let places = self.find_all(&at.op, at.site, values)?;
         Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())
     }
 
-    /// Returns the bodies that contain values, and the values' ids in them. Fails if an error is already recorded.
+    /// For each value, returns the index of the body that contains it, and its id there. Fails if an error is already
+    /// recorded.
     fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
         if self.error.is_some() {
             return Err(Failed::new());
@@ -540,7 +542,8 @@ impl Trace {
         Err(self.fail(escaped_value_error(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
-    /// Returns the id in the innermost body of a value of body `level`, adding a parameter to each body in between.
+    /// Captures a value of body `level` by adding a parameter to each body inside it. Returns the id in the innermost
+    /// body.
     fn capture(&mut self, level: usize, mut id: ValueId) -> ValueId {
         for inner in level + 1..self.bodies.len() {
             let (outer, rest) = self.bodies.split_at_mut(inner);

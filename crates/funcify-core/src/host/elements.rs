@@ -3,8 +3,8 @@
 use super::{HostTensor, Storage};
 use crate::types::{nearest_bf16, nearest_f16};
 
-/// Formats the element of a scalar, or the flat, row-major list of elements. Every element is exact, except that all
-/// NaNs print alike.
+/// Formats the element of a scalar, or the flat, row-major list of elements. Every element is printed exactly, except
+/// that all NaNs print as the same text.
 pub(crate) fn print_elements(tensor: &HostTensor) -> String {
     let elements: Vec<String> = match tensor.storage() {
         Storage::Bool(elements) => elements.iter().map(bool::to_string).collect(),
@@ -39,7 +39,7 @@ fn special(element: f64) -> Option<String> {
 /// The bound up to which integers are printed with all their digits.
 const LARGEST_EXACT: f64 = 1e6;
 
-/// Formats an element with the fewest digits that `round` maps back to it. Integers below the bound keep all their
+/// Formats an element with the fewest digits from which `round` recovers it. Integers below the bound keep all their
 /// digits.
 fn shortest(element: f64, round: impl Fn(f64) -> f64) -> String {
     if let Some(text) = special(element) {

@@ -60,7 +60,7 @@ impl Scalar {
             (_, DType::Bool) => Scalar::Bool(self.as_bool()),
             (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
             (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
-            // An i64 is rounded once to a narrower float, not by way of f64.
+            // An i64 is rounded directly to a narrower float. Converting it to f64 first would round twice.
             (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
             (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(round_integer_to_odd(x)),
             _ => Scalar::Float(self.as_f64()),
@@ -148,7 +148,7 @@ macro_rules! storage {
                 }
             }
 
-            /// Reads elements of `dtype` from little-endian bytes; an incomplete last element is dropped.
+            /// Reads elements of `dtype` from little-endian bytes. An incomplete element at the end is dropped.
             pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Self {
                 match dtype {
                     $(DType::$dtype => Storage::$variant(
@@ -182,7 +182,7 @@ storage! {
     F64, f64, F64, |e| Scalar::Float(e), |s| s.as_f64();
 }
 
-/// A type that converts to and from little-endian bytes.
+/// A number type that can be converted to and from little-endian bytes.
 trait Bytes: Copy {
     fn to_le(self) -> Vec<u8>;
     fn from_le(bytes: &[u8]) -> Self;
@@ -348,7 +348,7 @@ impl HostTensor {
         self.scalars().map(Scalar::as_f64).collect()
     }
 
-    /// Returns the same elements with another shape, or `None` if their number does not match it.
+    /// Returns the same elements with a different shape, or `None` if their number does not match it.
     pub fn reshaped(self, shape: impl Into<Vec<usize>>) -> Option<Self> {
         HostTensor::new(shape, self.storage)
     }

@@ -61,8 +61,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     }
 }
 
-/// Rounds a literal to the nearest 16-bit float. Goes by way of an f64, which rounds too, unless the f64 is halfway
-/// between two numbers of the type; then the literal is compared with the midpoint exactly.
+/// Rounds a literal to the nearest 16-bit float. The literal is first rounded to an f64. If that f64 is halfway between
+/// two numbers of the 16-bit type, the literal itself is compared with the midpoint.
 fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
     let nearest: f64 = text.parse().ok()?;
     let rounded = round(nearest);

@@ -55,8 +55,8 @@ fn unbound_symbol_error(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Erro
 /// The maximum number of characters of a line that an error shows.
 const SHOWN_WIDTH: usize = 120;
 
-/// Returns the line at fault, and a line with a caret below the location. A long line is cut to the part around the
-/// location.
+/// Returns the line at fault, and a line with a caret below the location. Of a long line, only the part around the
+/// location is shown.
 fn marked_line(text: &str, site: Site) -> Vec<String> {
     let Site::Text { line, column } = site else { return Vec::new() };
     let shown = text.split('\n').nth(line - 1).unwrap_or_default().trim_end();
@@ -83,7 +83,7 @@ pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
     read().map_err(expectation)
 }
 
-/// Parses an op such as `slice %x {axis=0}`; `operands` parses the operands in between.
+/// Parses an op such as `slice %x {axis=0}`. `operands` parses the text between the name and the attributes.
 fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) -> Result<()>) -> Result<Op> {
     let site = cursor.site();
     let name = cursor.expect_name("an op")?;
@@ -166,8 +166,8 @@ impl Parser {
         Ok(body.graph)
     }
 
-    /// Parses the name after `@`, if there is one. Reports a missing `@` for a word in its place that is followed by
-    /// one of `followers`.
+    /// Parses the name after `@`, if there is one. If a word stands in its place and is followed by one of
+    /// `followers`, reports that its `@` is missing.
     pub(super) fn function_name(&mut self, followers: &[&str]) -> Result<String> {
         match self.cursor.peek().clone() {
             Token::Function(name) => {
@@ -274,7 +274,8 @@ impl Parser {
         })
     }
 
-    /// Parses one line, or an op with bodies up to its closing brace. `expected` describes what is allowed here.
+    /// Parses one equation: a line, or an op with bodies up to its closing brace. `expected` describes the allowed
+    /// tokens, for errors.
     pub(super) fn equation(&mut self, body: &mut Body, expected: &str) -> Result<()> {
         let binders = match self.cursor.peek() {
             Token::Value(_) => {
@@ -365,7 +366,7 @@ impl Parser {
     }
 }
 
-/// Checks that no result is limited to its last rows, which only the buffers of a loop may be.
+/// Checks that no binder limits its value to the last rows, which only the buffers of a loop may do.
 pub(super) fn reject_last(binders: &[Binder]) -> Result<()> {
     let Some(binder) = binders.iter().find(|binder| binder.last.is_some()) else { return Ok(()) };
     Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)))
@@ -386,7 +387,7 @@ pub(super) fn duplicate_name(site: Site, component: &str, name: &str, rule: &str
 mod tests {
     use super::parse;
 
-    /// Each of these texts is rejected, or parses and prints the same.
+    /// Checks that each damaged text is rejected, or parses to a graph whose printed text parses and prints the same.
     #[test]
     fn damaged_texts_do_not_panic() {
         let text = include_str!("mod.rs").replace("//!", "");

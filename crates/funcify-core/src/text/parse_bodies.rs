@@ -1,5 +1,5 @@
-//! Parses ops with bodies by one common grammar, `NAME operands {attributes} { bodies }`, with the words of the op's
-//! spelling.
+//! Parses ops with bodies using one common grammar, `NAME operands {attributes} { bodies }`, and the words of the
+//! op's spelling.
 
 use std::sync::Arc;
 
@@ -62,8 +62,8 @@ impl Parser {
         self.cursor.expect_line_end()
     }
 
-    /// Creates the error for a first line that does not continue like an op with bodies, as in texts of earlier
-    /// versions.
+    /// Creates the error for an op with bodies whose first line does not end with an opening brace. Texts of earlier
+    /// versions are like this.
     fn wrong_head(&self, spelling: &Spelling) -> Error {
         let attributes = match spelling.attributes {
             [] => String::new(),
@@ -159,7 +159,7 @@ impl Parser {
         }
     }
 
-    /// Parses a line that describes parameters which follow `%xs`: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, or
+    /// Parses a line that describes parameters of the body: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, or
     /// `mit-mot %m from %g`.
     fn line(
         &mut self,
@@ -199,7 +199,7 @@ impl Parser {
         Ok(Line { role, site, source, named, taps, from })
     }
 
-    /// Parses the name of the value whose rows a line describes, and returns its location.
+    /// Parses the name of the value that a line takes rows from. Returns it with its location.
     fn source(&mut self) -> Result<(String, Site)> {
         let site = self.cursor.site();
         Ok((self.cursor.expect_value("a row such as `%xs[t]`, or a value such as `%xs`")?, site))

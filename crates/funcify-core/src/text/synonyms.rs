@@ -1,7 +1,7 @@
-//! Names of ops in other places: the builder, NumPy, JAX, PyTorch and StableHLO. If a text uses one, the error
-//! suggests the equivalent in the text form.
+//! Maps names that ops have elsewhere to the text form: in the builder, NumPy, JAX, PyTorch and StableHLO. If a text
+//! uses such a name, the error suggests the equivalent.
 
-/// Returns the equivalent in the text form of `name`, which is not the name of an op, if it is known elsewhere.
+/// Returns the text form's equivalent of a name from elsewhere. Returns `None` if the name is unknown.
 pub(super) fn equivalent_of(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let bare = name.strip_prefix("reduce_").unwrap_or(&name);
@@ -70,7 +70,7 @@ mod tests {
     use crate::ops::all_names;
     use crate::text::parse_op_text;
 
-    /// Checks that each suggestion parses, and that no name is already an op.
+    /// Checks that each suggestion parses, and that no synonym is the name of an op.
     #[test]
     fn each_answer_is_an_op() {
         let names = all_names();

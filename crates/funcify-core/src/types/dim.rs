@@ -4,9 +4,9 @@
 //! for all sizes exactly when they compare equal. A symbol stands for a size and is therefore not negative;
 //! [`Dim::is_at_least`] relies on that.
 //!
-//! Arithmetic is checked. A result with a coefficient beyond 64 bits, or a product of polynomials with very many
-//! terms, is [beyond range](Dim::is_beyond_range): it is not a size, equals no size, and is known to be neither
-//! smaller nor larger than one. Graphs reject types and attributes that contain it.
+//! Arithmetic is checked. A result is [beyond range](Dim::is_beyond_range) if a coefficient exceeds 64 bits, or if it
+//! is a product of polynomials with very many terms. Such a result is not a size and equals no size. It is known to be
+//! neither smaller nor larger than a size. Graphs reject types and attributes that contain it.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -47,7 +47,7 @@ impl fmt::Display for Symbol {
 /// A product of symbols, sorted; empty for the constant term.
 type Monomial = Vec<Symbol>;
 
-/// The maximum number of products of terms in one multiplication, and of steps in one division.
+/// The maximum number of term products in one multiplication, and of steps in one division.
 const MAX_TERMS: usize = 1 << 16;
 
 /// One dimension: an integer polynomial over symbols.
@@ -158,8 +158,8 @@ impl Dim {
         (constant_is_negative && none_is_positive).then_some(false)
     }
 
-    /// Returns its value under `sizes`. The value may be negative: [`Shape::value`](super::Shape::value) rejects
-    /// that.
+    /// Returns its value for the given sizes. The value may be negative; [`Shape::value`](super::Shape::value) rejects
+    /// negative values.
     pub fn value(&self, sizes: &Sizes) -> Result<i64, SizeError> {
         if let Some(constant) = self.constant() {
             return Ok(constant);
@@ -180,7 +180,7 @@ impl Dim {
         i64::try_from(sum).map_err(|_| too_large())
     }
 
-    /// Replaces every symbol that `sizes` binds by its size.
+    /// Replaces every symbol in `sizes` with its size.
     pub fn substitute(&self, sizes: &Sizes) -> Dim {
         let mut terms = Vec::with_capacity(self.terms.len());
         for (monomial, coefficient) in &self.terms {
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!((dim("k") + 1).solve(0), None);
     }
 
-    /// Results beyond 64 bits are not sizes, in any order of operations.
+    /// Checks that results beyond 64 bits are not sizes, in any order of operations.
     #[test]
     fn arithmetic_beyond_range_is_no_size() {
         let (largest, smallest) = (Dim::from(i64::MAX), Dim::from(i64::MIN));

@@ -4,7 +4,7 @@ use super::lexer::{Cursor, Token, error_at, unknown_word};
 use super::{DType, Dim, Symbol, TensorType};
 use crate::error::{Error, Result};
 
-/// Parses a text that consists of one type. The error names the expected tokens and their location.
+/// Parses a text that contains one type and nothing else. The error names the expected tokens and their location.
 pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
     let read = || {
         let mut cursor = Cursor::new(text)?;

@@ -1,7 +1,7 @@
 //! Rounds numbers to 16-bit floats exactly once.
 //!
-//! The conversions of `half` from f64 ignore the last 32 bits or convert by way of f32, and so mistake numbers close
-//! to the midpoint of two floats for the midpoint.
+//! The conversions from f64 in the crate `half` ignore the last 32 bits, or convert to f32 first. They therefore
+//! mistake numbers close to the midpoint of two floats for the midpoint.
 
 use half::{bf16, f16};
 

@@ -3,10 +3,10 @@
 use strsim::osa_distance;
 
 /// Returns the candidate at the smallest edit distance, if that is small: a missing, extra, different or transposed
-/// letter counts 1. Ties are resolved in favour of a candidate with the same letters, then of one that the word
-/// begins with, then of one of the same length, then of the first.
+/// letter counts 1. A tie is resolved in favour of a candidate with the same letters, then of a candidate that is a
+/// prefix of the word, then of one of the same length, then of the first.
 pub(crate) fn closest_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The language has no longer words.
+    // No word of the language is longer.
     const MAX_WORD_LENGTH: usize = 40;
     let (word, length) = (word.to_lowercase(), word.chars().count());
     if length > MAX_WORD_LENGTH {

@@ -46,7 +46,7 @@ impl Shape {
         self.0.iter().fold(Dim::from(1), |product, dim| product * dim)
     }
 
-    /// Returns the concrete sizes under `sizes`.
+    /// Returns the concrete sizes for the given sizes of symbols.
     pub fn value(&self, sizes: &Sizes) -> Result<Vec<usize>, SizeError> {
         let size = |dim: &Dim| {
             let value = dim.value(sizes)?;
@@ -67,7 +67,7 @@ impl Shape {
         self.value(&Sizes::new()).ok()
     }
 
-    /// Replaces every symbol that `sizes` binds by its size.
+    /// Replaces every symbol in `sizes` with its size.
     pub fn substitute(&self, sizes: &Sizes) -> Shape {
         Shape(self.0.iter().map(|dim| dim.substitute(sizes)).collect())
     }
@@ -167,8 +167,8 @@ impl TensorType {
         TensorType { dtype, shape: Shape::scalar() }
     }
 
-    /// Parses a type as it is printed: `f32[T,B,64]`, `i64[]`, `f64[2*n+1]`. White space is ignored. The error names
-    /// the expected tokens and their location.
+    /// Parses the printed form of a type: `f32[T,B,64]`, `i64[]`, `f64[2*n+1]`. White space is ignored. The error
+    /// names the expected tokens and their location.
     pub fn parse(text: &str) -> Result<TensorType, String> {
         super::grammar::parse_type(text)
     }
@@ -178,22 +178,22 @@ impl TensorType {
         self.shape.rank()
     }
 
-    /// Returns the type of one row, which lacks axis 0, or `None` for a scalar.
+    /// Returns the type of one row, which is the type without axis 0, or `None` for a scalar.
     pub fn row(&self) -> Option<TensorType> {
         (self.rank() > 0).then(|| TensorType::new(self.dtype, self.shape.without(0)))
     }
 
-    /// Returns the type of `n` such values stacked along a new leading axis.
+    /// Returns the type of `n` values of this type, stacked along a new leading axis.
     pub fn stacked(&self, n: impl Into<Dim>) -> TensorType {
         TensorType::new(self.dtype, self.shape.with_leading(n))
     }
 
-    /// Returns the type with the same shape and another element type.
+    /// Returns the type with the same shape and a different element type.
     pub fn with_dtype(&self, dtype: DType) -> TensorType {
         TensorType { dtype, shape: self.shape.clone() }
     }
 
-    /// Returns the type with the same element type and another shape.
+    /// Returns the type with the same element type and a different shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> TensorType {
         TensorType { dtype: self.dtype, shape: shape.into() }
     }

@@ -1,4 +1,4 @@
-//! Binds symbols to the sizes of a call.
+//! Binds symbols to the sizes they have in a call.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use super::{Dim, Symbol};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Sizes {
-    /// Sorted by symbol, so that equal bindings are equal values.
+    /// The bindings, sorted by symbol so that equal bindings compare equal.
     bound: Vec<(Symbol, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Elementwise functions composed from ops, in forms that neither overflow nor cancel.
+//! Elementwise functions composed from ops, in forms that avoid overflow and cancellation.
 
 use super::*;
 
@@ -76,8 +76,8 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn softplus(self) -> Value {
-        // Each choice is the whole function, not one side of a kink, so that derivatives of every order are correct
-        // at 0.
+        // Both choices of the predicate compute the whole function, not one side of a kink. Derivatives of every order
+        // are therefore correct at 0.
         let is_positive = self.gt(0.0);
         select(is_positive, self, 0.0) + select(is_positive, -self, self).exp().log1p()
     }
@@ -131,7 +131,7 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn hypot(self, right: Value) -> Value {
-        // The length cancels, so derivatives can treat it as a constant.
+        // The length cancels out, so derivatives can treat it as a constant.
         let length = magnitude(self, right);
         let sum = (self / length).square() + (right / length).square();
         let is_zero = sum.eq(0.0);
@@ -139,9 +139,9 @@ impl Value {
     }
 }
 
-/// Returns the larger of |x| and |y|, without derivatives. Dividing both by it ensures that the sum of their squares
-/// neither overflows nor vanishes. Returns 1 where one is not finite, and a number with a finite reciprocal where
-/// both are tiny.
+/// Returns the larger of |x| and |y|, without derivatives. If both are divided by it, the sum of their squares neither
+/// overflows nor vanishes. Returns 1 where either is not finite, and a number with a finite reciprocal where both are
+/// tiny.
 pub(crate) fn magnitude(x: Value, y: Value) -> Value {
     let least = match x.dtype() {
         DType::F16 => 2f64.powi(-14),

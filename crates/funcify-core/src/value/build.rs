@@ -37,8 +37,8 @@ impl Builder {
         }
     }
 
-    /// Declares an integer scalar input whose value may be compiled into a program, such as a number of steps that a
-    /// backend which unrolls loops needs to know. Each new value triggers a compilation.
+    /// Declares an integer scalar input whose value may be compiled into a program. An example is a number of steps,
+    /// which a backend that unrolls loops must know. Each new value triggers a compilation.
     #[track_caller]
     pub fn static_input(&self, name: &str, dtype: DType) -> Value {
         let site = Site::caller();
@@ -211,9 +211,10 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// # Errors Building the program fails if `number` is not an integer scalar. A call fails if the number is negative,
-/// with an error that names the op, the number and this line, or if another value does not match the size, such as a
-/// slice beyond the existing rows.
+/// # Errors
+/// Building the program fails if `number` is not an integer scalar. A call fails if the number is negative; the error
+/// names the op, the number and this line. A call also fails if a value does not match the size, such as a slice beyond
+/// the existing rows.
 #[track_caller]
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();

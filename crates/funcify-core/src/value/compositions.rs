@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use crate::{Graph, HostTensor, evaluate};
 
-    /// Checks the result of a function of one tensor.
+    /// Checks the result of a function with one argument.
     fn check(x: impl Into<HostTensor>, f: impl Fn(Value) -> Value, expected: impl Into<HostTensor>) {
         let (x, expected) = (x.into(), expected.into());
         let graph = Graph::build("f", |b| f(b.input("x", x.ty()))).unwrap_or_else(|error| panic!("{error}"));

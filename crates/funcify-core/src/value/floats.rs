@@ -4,10 +4,10 @@ use super::*;
 use crate::ops::{Bitcast, NextAfter};
 
 impl Value {
-    /// Reinterprets the bits of each element as another type of the same width: `f32`, `i32` and `u32` convert to each
-    /// other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved, including the payload of NaN.
-    /// Returns the value itself if it already has that dtype; otherwise no derivative passes through it. Corresponds to
-    /// JAX's `lax.bitcast_convert_type`.
+    /// Reinterprets the bits of each element as an element of a different type with the same width: `f32`, `i32` and
+    /// `u32` convert to each other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved,
+    /// including the payload of NaN. Returns the value itself if it already has that dtype; otherwise no derivative
+    /// passes through it. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
     /// Other pairs are an [`Error::Type`](crate::Error::Type) that lists the supported types. The 16-bit floats have no
     /// integer type of their width: cast them to `f32` first.
@@ -154,8 +154,8 @@ impl Value {
     }
 }
 
-/// The layout of the floats used to decompose a float type: `f64` for `f64`, and `f32` for the narrower ones, which
-/// it can represent.
+/// The layout of a float type that is decomposed: of `f64` for `f64`, and of `f32` for the narrower types, which are
+/// converted to `f32`.
 #[derive(Clone, Copy)]
 struct Layout {
     float: DType,
@@ -180,22 +180,22 @@ impl Layout {
         i64::MAX >> (64 - 8 * self.bits.size())
     }
 
-    /// Computes 2 to the power of exponents of normal numbers.
+    /// Computes 2 to the power of an exponent. The result must be a normal number.
     #[track_caller]
     fn power(self, exponent: Value) -> Value {
         ((exponent + self.bias) << self.fraction).bitcast(self.float)
     }
 
-    /// Computes 2 to the power of the exponent of a normal number, as a constant.
+    /// Returns 2 to the power of an exponent as a constant. The result must be a normal number.
     #[track_caller]
     fn constant(self, exponent: i64) -> Value {
         let power = f64::from_bits(((1023 + exponent) as u64) << 52);
         constant(HostTensor::scalar(power).cast(self.float))
     }
 
-    /// Returns a first part of an exponent that exceeds the normal numbers. A part that scales down leaves so much to
-    /// the last part that a product which the first part rounds to a subnormal number becomes 0 in the end: nothing
-    /// is rounded twice (as in musl's `scalbn`).
+    /// Returns the part of an exponent to apply first if 2 to its power is not a normal number. When scaling down, the
+    /// remaining part is large: if the first multiplication rounds to a subnormal number, the last one turns it into 0.
+    /// Nothing is therefore rounded twice (as in musl's `scalbn`).
     fn part(self, exponent: i64) -> i64 {
         match exponent {
             _ if exponent > self.bias => self.bias,
@@ -213,7 +213,7 @@ impl Layout {
         4 * self.bias
     }
 
-    /// Splits an exponent into exponents of normal numbers, whose powers of 2 are applied in order.
+    /// Splits an exponent into parts whose powers of 2 are normal numbers. They are applied in order.
     fn steps(self, exponent: i64) -> Vec<i64> {
         let mut rest = exponent.clamp(-self.max_scale(), self.max_scale());
         let mut steps = Vec::new();
@@ -226,8 +226,7 @@ impl Layout {
         steps
     }
 
-    /// Returns the powers of 2 for exponents computed by the program, in order: [`steps`](Layout::steps) of each
-    /// exponent.
+    /// Like [`steps`](Layout::steps), for exponents computed by the program. Returns the powers of 2, in order.
     #[track_caller]
     fn powers(self, exponent: Value) -> [Value; 3] {
         let part = |rest: Value| {
@@ -274,7 +273,8 @@ mod tests {
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            // 1.3 units of the last place left by a first product round to 1, but to 2 if rounded before.
+            // Scaled to 1.3 units of the last place, the last number rounds to 1. Rounding in an earlier step could
+            // yield 2.
             [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Scales a sum of two powers of 2, which f64 represents exactly, and compares with a rounding cast from f64.
+    /// Compares scaling with the exact product in f64, which a cast then rounds once.
     #[test]
     fn scaling_is_rounded_once() {
         for dtype in FLOATS.into_iter().filter(|dtype| *dtype != DType::F64) {
@@ -372,8 +372,8 @@ mod tests {
         assert_eq!(ints, [[false, true].into(), [false, false].into()]);
     }
 
-    /// Compares with JAX: the slope of the fraction is 2^-exponent, that of a scaled number 2^exponent, that of a
-    /// copied sign that of |x|.
+    /// Compares with JAX: the derivative of the fraction is 2^-exponent, that of a scaled number is 2^exponent, and
+    /// that of a copied sign is that of |x|.
     #[test]
     fn derivatives_of_every_order() {
         let slopes = |x: f64, f: &dyn Fn(Value) -> Value| {

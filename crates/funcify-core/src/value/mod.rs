@@ -1,6 +1,6 @@
 //! Values of the trace, their operators and their methods.
 //!
-//! Shapes are broadcast to a common one by NumPy's rule, with ops that the builder inserts. Dtypes are never
+//! Shapes are broadcast to a common one by NumPy's rule; the builder inserts the ops for that. Dtypes are never
 //! promoted: a Rust number takes the dtype of the value that it is combined with.
 
 mod activations;
@@ -42,24 +42,24 @@ impl Value {
         self.parts().is_some() && self.parts() == other.parts()
     }
 
-    /// Returns whether the value is the result of a failed op, so that nothing more is built from it.
+    /// Returns whether the value is the result of a failed op. Nothing more is built from such a value.
     pub(crate) fn is_failed(self) -> bool {
         tracer::type_of(self).is_none()
     }
 
-    /// Returns the value, or an error if it has failed. For rules that inspect the type of a value they have
-    /// computed.
+    /// Returns the value, or an error if it has failed. Rules call this before they inspect the type of a value that
+    /// they have computed.
     #[track_caller]
     pub fn checked(self) -> Result<Value, Failed> {
         tracer::check("value", Site::caller(), [self]).map(|()| self)
     }
 
-    /// Returns its type; that of a scalar after a failure.
+    /// Returns its type. After a failure, returns the type of a scalar.
     pub fn ty(self) -> TensorType {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// Returns the type of a row along axis 0; the value's own type for a scalar or after a failure.
+    /// Returns the type of a row along axis 0. For a scalar, and after a failure, returns the type of the value.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)

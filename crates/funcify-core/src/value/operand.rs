@@ -213,7 +213,7 @@ pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
     cast.is_finite() || !number.is_finite()
 }
 
-/// Converts an axis that may be negative to one that counts from 0.
+/// Converts an axis that may be negative to an axis counted from 0.
 #[track_caller]
 pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) -> Option<usize> {
     let normal = if axis < 0 { axis + rank as i64 } else { axis };

@@ -58,7 +58,7 @@ impl Value {
     }
 }
 
-/// An operand with its axes sorted by role.
+/// An operand whose axes are sorted by their role in the product.
 struct Arranged {
     value: Value,
     shape: Shape,
@@ -77,7 +77,8 @@ impl Arranged {
         axes.iter().map(|axis| self.shape[*axis].clone()).collect()
     }
 
-    /// Reshapes to matrices of the free and the contracted axes, in that order for the left operand.
+    /// Reshapes to matrices. For the left operand, the free axes become the rows and the contracted axes the columns;
+    /// for the right operand, the reverse.
     #[track_caller]
     fn matrices(&self, is_left: bool) -> Value {
         let (rows, columns) = if is_left { (&self.free, &self.contracted) } else { (&self.contracted, &self.free) };

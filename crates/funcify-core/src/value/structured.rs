@@ -1,4 +1,5 @@
-//! Methods of a value that process an axis in order or slide over it: running reductions, sorting, convolution.
+//! Methods of a value that process an axis in order or slide a window over it: running reductions, sorting,
+//! convolution.
 
 use super::*;
 use crate::graph::emit_at;

@@ -109,8 +109,8 @@ impl VmapOptions {
         self
     }
 
-    /// Returns the batch axis of each leaf, counted from 0; `rank` returns the rank of a leaf including its batch
-    /// axis.
+    /// Returns the batch axis of each leaf, counted from 0. `rank` returns the rank of the leaf with a given index,
+    /// including its batch axis.
     fn axes<'a>(
         &self,
         at: &Place,
@@ -142,7 +142,7 @@ impl VmapOptions {
         axes.into_iter().zip(leaves).map(normal).collect()
     }
 
-    /// Moves the batch axis of a result to the requested position.
+    /// Moves the batch axis of a result to the position that the options request.
     fn move_batch_axis(&self, at: &Place, name: &str, result: Batched, size: &Dim) -> Value {
         let value = result.materialized(size);
         if value.is_failed() {
@@ -158,7 +158,7 @@ impl VmapOptions {
     }
 }
 
-/// Returns the batch axis of each leaf, from the named ones.
+/// Returns the batch axis of each leaf, given the axes of the named leaves.
 fn axes_by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
     let mut axes = vec![None; leaves.len()];
     for (name, axis) in named {
@@ -246,8 +246,8 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
     tree::rebuild_or_failed(&ys, batched)
 }
 
-/// Traces `body` on one lane of these leaves. Returns the graph, whose inputs are one lane of the mapped leaves and
-/// the captured values, and the result of the body.
+/// Traces `body` on one lane of these leaves. Returns the graph and the result of the body. The inputs of the graph
+/// are one lane of the mapped leaves, and the captured values.
 pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[Batched],
@@ -259,7 +259,7 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     (trace.close(&tree::leaves(&ys, "y")), ys)
 }
 
-/// Opens the trace of one lane, and returns the leaves in it.
+/// Opens the trace of one lane, and returns the leaves inside it.
 fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let mapped = names.iter().zip(leaves).filter(|(_, leaf)| leaf.mapped);
     let params: Vec<(String, TensorType)> =

@@ -1,9 +1,9 @@
 //! Batching: turns a program for one lane into a program for many.
 //!
 //! Each op has a rule, [`OpRules::batch`], in addition to its type rule. Inside a batched program, the batch axis is
-//! axis 0 of a value; the entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap), move the
-//! axes named by the user there and back. Values that are the same for all lanes are computed once. The semantics are
-//! those of JAX's `vmap`.
+//! axis 0 of a value. The entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap), move the axes
+//! that the user names to the front of each input, and back in each result. Values that are the same for all lanes are
+//! computed once. The semantics are those of JAX's `vmap`.
 
 mod build;
 pub(crate) mod ragged;
@@ -71,14 +71,14 @@ impl Batched {
     }
 }
 
-/// Returns the type of a batched value, from the type of one lane: padded if it is ragged, and with a batch axis if
-/// it is mapped.
+/// Returns the type of a batched value, given its type in one lane. The batched type is padded if the value is ragged,
+/// and has a batch axis if the value is mapped.
 pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorType {
     let ty = ragged::padded_shape(&ty.shape).map_or_else(|| ty.clone(), |shape| ty.with_shape(shape));
     if mapped { ty.stacked(size) } else { ty }
 }
 
-/// Selects per lane: `yes` where the mask, one boolean per lane, is `true`, else `no`.
+/// Selects per lane: `yes` where the mask is `true`, else `no`. The mask contains one boolean per lane.
 pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -> Batched {
     let (yes, no) = (yes.materialized(size), no.materialized(size));
     let others = std::iter::repeat_n(Dim::from(1), yes.rank().saturating_sub(1));
@@ -114,7 +114,7 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
     Ok(replayed.outputs()?)
 }
 
-/// Like [`inline`], for a body that only the lanes with a `true` mask run: sizes bound by the other lanes are
+/// Like [`inline`], for a body that runs only in lanes whose mask is `true`. Sizes bound by the other lanes are
 /// ignored.
 pub(crate) fn inline_where(
     mask: Option<Value>,

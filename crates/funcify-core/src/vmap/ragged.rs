@@ -26,7 +26,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
-/// Returns a symbol of a dimension whose size differs between lanes.
+/// Returns a symbol in the dimension whose size differs between lanes, if there is one.
 pub(crate) fn ragged_symbol(dim: &Dim) -> Option<Symbol> {
     let sizes = sizes_by_lane();
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
@@ -53,8 +53,8 @@ fn slope(dim: &Dim, symbol: &Symbol) -> Dim {
     dim.replaced(&BTreeMap::from([(symbol.clone(), Dim::symbol(symbol) + 1)])) - dim
 }
 
-/// Returns an upper bound of the sizes of all lanes (ragged-c1): symbols with which the dimension grows are replaced
-/// by their largest size, symbols with which it shrinks by 0. Returns `None` if the direction is unknown.
+/// Returns an upper bound of the sizes of all lanes (ragged-c1). Symbols that increase the dimension are replaced with
+/// their largest size, and symbols that decrease it with 0. Returns `None` if the direction is unknown.
 pub(crate) fn padded(dim: &Dim) -> Option<Dim> {
     let mut sizes = BTreeMap::new();
     for SizeByLane { symbol, largest, .. } in sizes_by_lane() {
@@ -74,8 +74,8 @@ pub(crate) fn padded_shape(shape: &Shape) -> Option<Shape> {
     Some(Shape::new(shape.dims().iter().map(padded).collect::<Option<Vec<Dim>>>()?))
 }
 
-/// Returns the size in each lane, or the shared size. Returns `None` if the dimension is not linear in the ragged
-/// symbols.
+/// Returns the size of a dimension in each lane, or the size that all lanes share. Returns `None` if the dimension is
+/// not linear in the ragged symbols.
 pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     let sizes = sizes_by_lane();
     let Some(by_lane) = sizes.iter().rev().find(|size| dim.symbols().contains(&&size.symbol)) else {
@@ -90,16 +90,16 @@ pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + sizes_of_lanes(&rest)?.value }))
 }
 
-/// Returns a mask of this shape: `true` for the first `own` elements of each lane along `axis`, where axes are
-/// counted within a lane.
+/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. Axes are counted
+/// within a lane.
 fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
 }
 
-/// Broadcasts rows, one per lane along `axis` of a lane, along the other axes of `shape`, which includes the batch
-/// axis.
+/// Broadcasts one row per lane, which lies along `axis` of the lane, along the other axes of `shape`. `shape` includes
+/// the batch axis.
 fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     (dims[0], dims[axis + 1]) = (shape[0].clone(), shape[axis + 1].clone());
@@ -118,8 +118,8 @@ fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// Returns the largest count of the lanes, or 0 without lanes. If any count is negative, returns a negative one, so
-/// that it is rejected as it would be in a single lane.
+/// Returns the largest count of all lanes, or 0 if there are no lanes. If any count is negative, returns a negative
+/// count, which is then rejected as it would be in a single lane.
 pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
@@ -142,8 +142,8 @@ fn zero(dtype: DType) -> Value {
     constant(HostTensor::zeros(dtype, &[]))
 }
 
-/// Returns `rows` positions along `axis`: position `i` of each lane is position `i - offset` of the first `own` ones
-/// of the operand, or zero if that is out of range.
+/// Shifts each lane's own elements along `axis` by `offset`. Position `i` of the `rows` positions in the result is
+/// position `i - offset` of the operand, or zero if that is not one of its first `own` positions.
 pub(crate) fn shift_rows(
     value: Batched,
     axis: usize,
@@ -175,7 +175,7 @@ pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol
     sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
 }
 
-/// Applies the rule of a node that is ragged in this symbol. Rejects a node without such a rule.
+/// Applies the batching rule to a node that is ragged in this symbol. Rejects a node without a rule for that.
 pub(super) fn batch(
     graph: &Graph,
     node: &Node,
@@ -288,7 +288,7 @@ pub(super) fn batch(
         OpClass::Along(Along::Reduce(op)) => {
             let mut operand = operands[0];
             for axis in op.axes.iter().copied().filter(|axis| types.is_ragged_along(0, *axis)) {
-                // The result of reducing no elements.
+                // Filling with the result of reducing no elements leaves the reduction unchanged.
                 let nothing = constant(HostTensor::zeros(operand.value.dtype(), &[0]));
                 let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing])?[0];
                 operand = fill_padding(operand, axis, lane_sizes(&types.operands[0].shape[axis])?, nothing, lanes)?;
@@ -359,7 +359,7 @@ impl Types<'_> {
             })
     }
 
-    /// Returns whether the axis along which an op reads other elements is not ragged, and neither are its attributes.
+    /// Returns whether an op combines elements only along an axis that is not ragged, and has no ragged attributes.
     fn works_on_whole_axes(&self, op: &Op) -> bool {
         let attributes = op.attributes();
         if attributes.iter().any(|(_, attribute)| attribute.dims().iter().any(is_ragged)) {

@@ -1,6 +1,6 @@
 //! Runs the innermost loops of a plan.
 //!
-//! A [`PlannedLoop`] and the [`Setting`] that it runs in are turned into a [`Body`], which runs its iterations on
+//! A [`PlannedLoop`] is turned into a [`Body`] for the [`Setting`] in which it runs. The body runs the iterations on
 //! [`View`]s. There are three kinds of bodies, and the code outside this folder does not know which kind it has:
 //!
 //! - `tiles`: instructions over rows and lanes, for any loop. Instructions outside loops run as tiles too
@@ -40,7 +40,7 @@ use crate::views::{Cursor, Layout, Range, Start, View};
 /// The estimated nanoseconds per element of register code.
 const NS_PER_REGISTER_OP: f64 = 0.5;
 
-/// An element type of bodies, which machine code supports.
+/// An element type of bodies that machine code supports.
 #[cfg(feature = "jit")]
 pub trait Translatable: MathTable + funcify_jit::Number {}
 /// An element type of bodies.
@@ -50,7 +50,7 @@ pub trait Translatable: MathTable {}
 impl Translatable for f32 {}
 impl Translatable for f64 {}
 
-/// The context in which bodies run: the regions of a plan as the parts of a stage see them, and a machine.
+/// The context in which bodies run: a machine, and the regions of a plan as the parts of a stage see them.
 pub(crate) struct Setting<'p> {
     pub(crate) regions: &'p [Region],
     pub(crate) layouts: Vec<Layout>,
@@ -86,8 +86,8 @@ pub(crate) struct Operands {
     addresses: SmallVec<[Address; 32]>,
 }
 
-/// The current place of a piece, and the distance that it moves per iteration: in units for columns, in elements
-/// otherwise.
+/// The current place of a piece, and the distance that it moves per iteration. The distance is in units for columns,
+/// and in elements otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     region: usize,
@@ -96,7 +96,7 @@ struct Address {
 }
 
 impl Setting<'_> {
-    /// Returns the fastest body of a loop, or `None` if a condition ends the loop and it does not run as register
+    /// Returns the fastest body of a loop. Returns `None` if a condition ends the loop and it cannot run as register
     /// code.
     pub(crate) fn body<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Body<T>> {
         if let Some(kind) = self.lower_to_registers(planned) {
@@ -117,7 +117,7 @@ impl Setting<'_> {
         body
     }
 
-    /// Appends an instruction to a body of tiles. Returns `false` if the body is of another kind.
+    /// Appends an instruction to a body of tiles. Returns `false` if the body is of a different kind.
     pub(crate) fn append<T: Float>(&self, body: &mut Body<T>, instruction: &Instruction) -> bool {
         let Kind::Tiles(instructions) = &mut body.kind else { return false };
         body.starts.extend(tiles::starts::<T>(&self.layouts, instruction));
@@ -158,7 +158,7 @@ impl Setting<'_> {
             Step::Do(instruction) => instruction.elements(),
             Step::EndUnless(_) => 1.0,
         });
-        // Register code saves the time that an instruction takes before its first element.
+        // Register code avoids the overhead of each instruction before its first element.
         let nanoseconds = (elements.sum::<f64>() * NS_PER_REGISTER_OP).ceil() as u64;
         Body { kind, starts, nanoseconds }
     }
@@ -207,7 +207,7 @@ impl<T: MathTable> Body<T> {
     }
 }
 
-/// Chains register ops that use the result of the previous one, if all registers hold single elements.
+/// Chains register ops to the ops before them, if all registers hold single elements.
 fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     if code.is_single() {
         chain(&mut code.ops);
@@ -215,9 +215,9 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     code
 }
 
-/// Returns all register code that a loop may become, whether it is faster or not, each with the number of elements in
-/// a register: the code interpreted on machines with vectors and without them, and the code translated to machine
-/// code. For proofs.
+/// Returns all register code that a loop may become, whether it is faster or not, for proofs. Each has the number of
+/// elements in a register. There is code to interpret on machines with vectors and without them, and code to translate
+/// to machine code.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

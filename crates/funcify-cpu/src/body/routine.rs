@@ -27,7 +27,7 @@ use crate::views::{Range, View};
 const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 const NS_PER_CALL: f64 = 300.0;
-/// The least nanoseconds that a call must gain. A translation to machine code takes about a millisecond.
+/// The minimum number of nanoseconds that a call must save. A translation to machine code takes about a millisecond.
 const MIN_GAIN_NS: f64 = 20_000.0;
 /// The expected number of iterations of a loop without a bound.
 const EXPECTED_ITERATIONS: usize = 1000;
@@ -40,8 +40,8 @@ pub(super) struct Routine<T> {
     streams: Vec<Piece>,
 }
 
-/// Translates a loop to machine code, if it gains enough. `otherwise` is the nanoseconds of an iteration without
-/// machine code.
+/// Translates a loop to machine code if that saves enough time. `otherwise` is the estimated nanoseconds of an
+/// iteration without machine code.
 pub(super) fn translate_if_worthwhile<T: Translatable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,
@@ -94,7 +94,7 @@ impl<T> Routine<T> {
         self.streams.iter()
     }
 
-    /// Runs the code until it ends itself or `more` returns 0. `more` returns the number of iterations to run next.
+    /// Runs the code until it ends the loop or `more` returns 0. `more` returns the number of iterations to run next.
     /// `addresses` are the addresses of [`pieces`](Routine::pieces).
     pub(super) fn run(&self, views: &mut [View<'_, T>], addresses: &mut [Address], mut more: impl FnMut() -> usize) {
         let mut buffers: SmallVec<[Buffer<'_, T>; 32]> = views.iter_mut().map(buffer).collect();
@@ -176,7 +176,7 @@ enum Slot {
     Kept(Register),
 }
 
-/// Emits register code to a builder of machine code.
+/// Emits register code using a builder of machine code.
 struct CodeEmitter<'b, 'f, T: Number> {
     builder: &'b mut Builder<'f, T>,
     /// The stream, the offset from the start of the stream, and the length of each piece that moves.
@@ -221,7 +221,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // Regions that no op stores to are loaded first: a load waits for pending stores whose addresses look alike.
+        // Regions that no op stores to are loaded first, because a load waits for pending stores to similar addresses.
         let stored: Vec<usize> =
             ops_with_verb(code, Verb::Store).map(|op| code.streams[usize::from(op.to)].region).collect();
         let is_early =
@@ -285,9 +285,9 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         }
     }
 
-    /// Emits a row times packed matrices, summed in the order of the kernel: four sums per column, each over every
-    /// fourth term, and then the sum of the four. Columns are processed in groups small enough to keep their sums in
-    /// the processor's registers.
+    /// Emits the product of a row and packed matrices. Terms are summed in the order of the kernel: four sums per
+    /// column, each over every fourth term, and then the sum of the four. Columns are processed in groups small enough
+    /// to keep their sums in the processor's registers.
     fn product(&mut self, product: &Product, panel: usize) {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
@@ -485,7 +485,7 @@ machine_arithmetic! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // The field, a small integer, becomes the fraction of a number whose lowest bit is 1.
+        // The field is a small integer. It becomes the fraction of a number whose lowest bit is worth 1.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);
@@ -495,7 +495,7 @@ machine_arithmetic! {
     };
 }
 
-/// Shifts n to the exponent field of a number: adds the rounder, and moves the low bits of the sum.
+/// Shifts n to the exponent field of a number: adds the rounder, and shifts up the low bits of the sum.
 fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);
     let sum = builder.add(n, rounder);

@@ -83,15 +83,15 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         self.others.source(operand.region, range, operand.row, operand.across == Across::Element)
     }
 
-    /// Returns operand `index`, which must not be the destination, as elements, and advances its cursor.
+    /// Returns operand `index` as elements, and advances its cursor. The operand must not be the destination.
     #[inline(always)]
     fn slice(&mut self, index: usize) -> &'v [T] {
         let range = self.cursors[index + 1].next();
         self.others.read(self.instruction.from[index].region, range).expect(READABLE)
     }
 
-    /// Pushes the blocks of operand `index`, and advances its cursor. It fills a list in place, since returning one
-    /// would copy it.
+    /// Pushes the blocks of operand `index` to `blocks`, and advances its cursor. The list is filled in place, because
+    /// returning it would copy it.
     fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; MAX_BLOCKS]>) {
         let step = self.cursors[index + 1].block;
         let mut range = self.cursors[index + 1].next();
@@ -103,8 +103,8 @@ impl<'v, T> Access<'_, 'v, '_, T> {
     }
 }
 
-/// Runs an instruction. `cursors` holds the cursor of the destination first, and then those of the sources; they
-/// advance to the next iteration.
+/// Runs an instruction, and advances its cursors to the next iteration. `cursors` holds the cursor of the destination
+/// first, and then those of the sources.
 fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut [Cursor], views: &mut [View<'_, T>]) {
     let Instruction { op, rows, lanes, to, from } = instruction;
     let (rows, lanes) = (*rows, *lanes);

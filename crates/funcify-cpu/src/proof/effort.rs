@@ -1,4 +1,4 @@
-//! Limits the work of a proof: little in a user's debug build, and as much as needed in tests of plans.
+//! Limits the work of a proof: a little in a user's debug build, and as much as needed in tests of plans.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +17,8 @@ pub(super) fn graph_budget() -> usize {
     if IS_THOROUGH.load(Ordering::Relaxed) { 128_000_000 } else { 1_000_000 }
 }
 
-/// Returns the budget for interpreting a plan, in operations on elements, and the number of elements that it may
-/// hold. A plan takes more than its graph.
+/// Returns the budget for interpreting a plan, in operations on elements. It also limits the number of elements that
+/// the plan may hold. Interpreting a plan takes more operations than evaluating its graph.
 pub(super) fn plan_budget() -> usize {
     4 * graph_budget()
 }

@@ -1,20 +1,20 @@
 //! Arithmetic modulo the prime 2^61 - 1.
 //!
-//! 2 has order 61 in this field, so multiplying by a power of two rotates the bits, and every finite float is an
-//! element: its mantissa times a power of two. An element also represents a signed number, nonnegative up to half of
-//! the prime, so small integers compare as integers do.
+//! 2 has order 61 in this field, so multiplying by a power of two rotates the bits. Every finite float is an element:
+//! its mantissa times a power of two. An element also represents a signed number, which is nonnegative for elements up
+//! to half of the prime, so small integers compare as usual.
 
 /// The prime.
 pub(super) const PRIME: u64 = (1 << 61) - 1;
 
-/// The largest nonnegative number.
+/// The largest element that represents a nonnegative number.
 pub(super) const HALF: u64 = PRIME >> 1;
 
-/// The element that represents infinity: larger than nearly all other numbers, and not a small fraction (the largest
-/// of those is -1/2). Its negative represents negative infinity.
+/// The element that represents infinity. It is larger than nearly all other numbers, and not a fraction of small
+/// numbers (the largest of those is -1/2). Its negative represents negative infinity.
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
-/// The element that represents NaN: one that no computation yields by chance.
+/// The element that represents NaN. No computation yields it by chance.
 pub(super) const NAN: u64 = 0x0b5e_97c3_21d4_6a8f;
 
 /// Returns `a + b`.
@@ -61,7 +61,7 @@ pub(super) fn power(a: u64, mut exponent: u64) -> u64 {
     result
 }
 
-/// Returns `1 / a` by Euclid's algorithm, or `None` if `a` is zero.
+/// Returns `1 / a`, using Euclid's algorithm, or `None` if `a` is zero.
 pub(super) fn inverse(a: u64) -> Option<u64> {
     let (mut large, mut small) = (PRIME as i64, a as i64);
     let (mut of_large, mut of_small) = (0i64, 1i64);
@@ -79,7 +79,7 @@ pub(super) fn scale(a: u64, exponent: i32) -> u64 {
     if by == 0 { a } else { reduce(((a << by) & PRIME) | (a >> (61 - by))) }
 }
 
-/// Returns the element of an integer.
+/// Returns the element that represents an integer.
 #[inline(always)]
 pub(super) fn of_signed(number: i64) -> u64 {
     number.rem_euclid(PRIME as i64) as u64
@@ -91,7 +91,7 @@ pub(super) fn signed(a: u64) -> i64 {
     if a > HALF { (a as i64).wrapping_sub(PRIME as i64) } else { a as i64 }
 }
 
-/// Returns the element of a float.
+/// Returns the element that represents a float.
 pub(super) fn of_f64(number: f64) -> u64 {
     if number.is_nan() {
         return NAN;
@@ -106,8 +106,9 @@ pub(super) fn of_f64(number: f64) -> u64 {
     if number < 0.0 { neg(size) } else { size }
 }
 
-/// Returns numerator and denominator if an element is a fraction of small numbers, which random elements are not. The
-/// two are the first remainders of Euclid's algorithm below the square root of half the prime, where they are unique.
+/// Returns the numerator and the denominator of an element that is a fraction of small numbers. Random elements are
+/// not. The two are the first remainders of Euclid's algorithm below the square root of half the prime, where they are
+/// unique.
 pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     const MAX_TERM: i64 = 1 << 29;
     let small = signed(a);

@@ -1,8 +1,8 @@
-//! Evaluates a graph over the field, node by node, with a separate rule for each op.
+//! Evaluates a graph over the field, node by node, using a separate rule for each op.
 //!
-//! The evaluation is independent of how programs run. Ops that only move elements use their own reference evaluation,
-//! on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`; loops and choices
-//! are in `loops.rs`.
+//! The evaluation is independent of how programs run. Ops that only move elements use their own reference rule, on
+//! tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`; loops and switches are
+//! in `loops.rs`.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use funcify_core::{DType, Graph, HostTensor};
 use super::field::{of_signed, signed};
 use super::model::Model;
 
-/// The cost of a node in addition to its elements, in operations on elements.
+/// The fixed cost of a node, which is added to that of its elements, in operations on elements.
 const OPERATIONS_PER_NODE: usize = 32;
 
 /// A tensor of elements of the field, in row-major order.
@@ -62,7 +62,7 @@ impl Grid {
         Grid::new(Vec::new(), vec![cell])
     }
 
-    /// Returns a row, without the axis of rows.
+    /// Returns a row along axis 0, which is removed.
     pub(super) fn row(&self, row: usize) -> Self {
         let shape = self.shape[1..].to_vec();
         let len: usize = shape.iter().product();
@@ -85,7 +85,7 @@ impl Grid {
         *self.cells.first().expect("counts, indices and conditions have an element")
     }
 
-    /// Converts the grid to 64-bit integers: the elements, or the integers that they represent.
+    /// Converts the grid to a tensor of 64-bit integers: the elements themselves, or the integers that they represent.
     fn host(&self, as_integers: bool) -> HostTensor {
         let number = |cell: &u64| if as_integers { signed(*cell) } else { *cell as i64 };
         let numbers: Vec<i64> = self.cells.iter().map(number).collect();
@@ -106,7 +106,7 @@ pub(super) struct Evaluator<'s> {
     pub(super) element: DType,
     /// The remaining budget of operations.
     pub(super) left: usize,
-    /// The cancellation of the call that compiles.
+    /// The cancellation handles of the call that compiles the plan.
     pub(super) watch: ActiveHandles,
     /// All elements computed so far, if they are recorded.
     pub(super) known: Option<HashSet<u64>>,
@@ -183,8 +183,7 @@ impl Evaluator<'_> {
         Ok(results)
     }
 
-    /// Evaluates an op that only moves elements with its reference evaluation. The operands in `indices` are
-    /// integers.
+    /// Evaluates an op that only moves elements, using its reference rule. The operands in `indices` are integers.
     fn move_elements(
         &mut self,
         graph: &Graph,
@@ -206,7 +205,7 @@ impl Evaluator<'_> {
         Ok(ty.shape.value(self.sizes)?)
     }
 
-    /// Rounds a float to its type, if that is narrower than the plan's.
+    /// Rounds a float to its type, if that is narrower than the element type of the plan.
     pub(super) fn round(&self, cell: u64, dtype: DType) -> u64 {
         let is_narrower = match dtype {
             DType::F16 | DType::BF16 => true,

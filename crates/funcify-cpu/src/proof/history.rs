@@ -17,8 +17,8 @@ use crate::plan::{Instruction, Op, Plan};
 struct Event<'p> {
     place: Position,
     instruction: &'p Instruction,
-    /// The regions that it read, each with the event that last wrote there, or `None`. Each writing instruction
-    /// appears once per region.
+    /// The regions that it read, each with the event that last wrote the cells read, or `None`. Each writing
+    /// instruction appears once per region.
     sources: Vec<(usize, Option<usize>)>,
 }
 
@@ -33,8 +33,8 @@ pub(super) struct History<'p> {
     known: HashSet<u64>,
     events: Vec<Event<'p>>,
     writers: HashMap<Cell, usize>,
-    /// For each cell whose value follows from one that the graph does not compute: whether that value may be a
-    /// partial sum, and the event that wrote it.
+    /// An entry for each cell whose value depends on a value that the graph does not compute. The entry states whether
+    /// that value may be a partial sum, and which event wrote it.
     origins: HashMap<Cell, (bool, usize)>,
 }
 

@@ -114,7 +114,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Computes all elements before it writes them.
+    /// Computes all elements of the destination, and then writes them.
     fn each(&mut self, to: Target, value: impl Fn(&Self, usize, usize) -> Result<u64, OutOfBounds>) -> Done {
         let mut values = std::mem::take(&mut self.values);
         values.clear();

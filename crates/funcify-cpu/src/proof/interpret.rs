@@ -1,5 +1,4 @@
-//! Interprets plans over the field: stages, parts, loops and choices. `instruction.rs` has the semantics of one
-//! instruction.
+//! Interprets plans over the field: stages, parts, loops and choices. `instruction.rs` interprets single instructions.
 
 use std::collections::HashMap;
 
@@ -18,7 +17,7 @@ pub(super) enum Stop {
     Budget,
     /// An instruction accesses a cell that does not exist.
     OutOfBounds(String),
-    /// Register code computes other values than the instructions that it was lowered from.
+    /// Register code computes different values than the instructions that it was lowered from.
     Registers(String),
 }
 
@@ -208,8 +207,8 @@ impl<'p> Interpreter<'p> {
         Ok(())
     }
 
-    /// Runs a loop, and each kind of its register code on the same initial memory. All of them must leave the same
-    /// memory.
+    /// Runs a loop, and then each kind of its register code on the same initial memory. Checks that all of them leave
+    /// the same memory.
     fn compare_with_registers(
         &mut self,
         node: &'p Node,

@@ -1,5 +1,5 @@
-//! Evaluates loops and choices over the field, from the invariants of their modules: scan-c1 to scan-c7, while-c1 to
-//! while-c3 and switch-c1 to switch-c3. scan-c8 does not affect values.
+//! Evaluates loops and switches over the field, following the invariants of their modules: scan-c1 to scan-c7,
+//! while-c1 to while-c3 and switch-c1 to switch-c3. scan-c8 does not affect values.
 
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify_core::ops::{Switch, While};
@@ -41,7 +41,7 @@ impl Evaluator<'_> {
             arguments.append(&mut carries);
             arguments.extend_from_slice(&inputs[operands.invariants.clone()]);
             let given = self.graph(&scan.body, &arguments)?;
-            // scan-c1: all reads of the step are done.
+            // scan-c1: writes come after all reads of the step.
             for ((rows, buffer), of_buffer) in buffers.iter_mut().zip(&scan.buffers).zip(&results.buffers) {
                 for (k, result) in buffer.writes.iter().zip(of_buffer.clone()) {
                     let row = rows.get_mut(t + k).ok_or_else(|| refusal("a row outside a buffer"))?;
@@ -98,7 +98,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Returns the rows of a buffer before the first step. Given rows come first in the order of the loop.
+/// Returns the rows of a buffer before the first step. The given rows are the first ones in the order of the loop.
 fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> WrittenRows {
     let given: WrittenRows =
         given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());

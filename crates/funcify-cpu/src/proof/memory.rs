@@ -70,7 +70,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Undoes the writes in the journal, and returns the value that each cell had been changed to.
+    /// Undoes the writes in the journal. Returns the changed cells, with their values before the undo.
     pub(super) fn undo(&mut self) -> Vec<(Cell, u64)> {
         let changes = self.journal.take().expect("the caller started a journal before the writes to undo");
         let mut last: Vec<(Cell, u64)> = Vec::with_capacity(changes.len());
@@ -89,8 +89,8 @@ impl Memory {
 /// The start of each region of a plan, as one part of a stage sees it.
 ///
 /// A part sees its own columns of a region that is split in columns, and its own copy of a region that is split in
-/// parts. The only part of a stage sees all copies, one after the other. The start of an operand is therefore the
-/// same sum for all kinds of regions.
+/// parts. If a stage has only one part, that part sees all copies, one after the other. The start of an operand is
+/// therefore the same sum for all kinds of regions.
 #[derive(Clone, Debug)]
 pub(super) struct Bases {
     bases: Vec<usize>,
@@ -109,7 +109,7 @@ impl Bases {
         Bases { bases: plan.regions.iter().map(base).collect(), pitches }
     }
 
-    /// Returns the first cell of an operand in the iterations given by `counters`.
+    /// Returns the first cell of an operand in the iterations that `counters` specifies.
     pub(super) fn start(&self, operand: &Operand, counters: &[isize]) -> usize {
         self.first_cell(
             operand.region,

@@ -57,7 +57,7 @@ use verdict::Verdict;
 use crate::machine::Machine;
 use crate::plan::Plan;
 
-/// Checks a plan: proves it, or runs it if it cannot be proved. `run` runs it the way a call does.
+/// Checks a plan by proving it. If it cannot be proved, runs it with `run`, which must run it as a call does.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
     let verdict = match known::prove_cached(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),
@@ -70,8 +70,8 @@ pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> 
     }
 }
 
-/// Proves an f32 plan without constants for a graph without symbols. The error says what is wrong with the plan, or
-/// why there is no proof. For tests of hand-written plans.
+/// Proves an f32 plan without constants for a graph without symbols. The error describes the fault of the plan, or why
+/// there is no proof. For tests of hand-written plans.
 #[doc(hidden)]
 pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     let subject = Subject {
@@ -91,7 +91,7 @@ pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// Returns the reason why there is no proof.
+/// Describes why there is no proof.
 fn reason_of(none: &NoMeaning) -> String {
     match none {
         NoMeaning::Unknown(op) => format!("`{op}` has no rule over the field yet"),

@@ -1,8 +1,9 @@
-//! The meaning of each function in a proof: the interpretation under which graph and plan are compared.
+//! The interpretation of each function in a proof, which the evaluations of graph and plan share.
 //!
-//! Sums and products are those of the field. Every other function is a symbol: a keyed hash of its operands or, where
-//! programs rely on results for small numbers (comparisons, choices, rounding to integers), a function that agrees
-//! with the real one there. Both evaluations must use the same symbols for the same functions, and nothing else.
+//! Sums and products are those of the field. Every other function is a symbol. A symbol is a keyed hash of its
+//! operands. Where programs rely on results for small numbers (comparisons, choices, rounding to integers), it is a
+//! function that agrees with the real one for those numbers. Both evaluations must use the same symbols for the same
+//! functions, and share nothing else.
 
 use funcify_core::DType;
 
@@ -91,7 +92,7 @@ impl Model {
         neg_number(self.max(neg_number(x), neg_number(y)))
     }
 
-    /// Returns an integer near x, computed by `round` if x is a small fraction. For other elements the integer is
+    /// Returns an integer near x. If x is a small fraction, `round` computes it. For other elements the integer is
     /// random, and often small enough to be an index.
     fn whole(self, op: Unary, x: u64, round: fn(f64) -> f64) -> u64 {
         if x == NAN || signed(x).unsigned_abs() == INFINITY {
@@ -108,9 +109,9 @@ impl Model {
         }
     }
 
-    /// Rounds x to a narrower float type. Numbers of that type are returned unchanged: small integers and their
-    /// halves, quarters and so on, and results of earlier rounding to that type, which a tag in their lower bits
-    /// marks.
+    /// Rounds x to a narrower float type. Numbers of that type are returned unchanged. These are small integers, their
+    /// halves, quarters and so on, and the results of earlier rounding to that type, which have a tag in their lower
+    /// bits.
     pub(super) fn round(self, x: u64, dtype: DType) -> u64 {
         let size = signed(x).unsigned_abs();
         let is_exact = |x: u64| signed(x).unsigned_abs() < 1 << 8;
@@ -129,7 +130,7 @@ impl Model {
         if signed(x) < 0 { neg(rounded) } else { rounded }
     }
 
-    /// Returns an element near a random one that represents a number of a type. Every element represents an f64
+    /// Returns an element close to `random` that represents a number of a type. Every element represents an f64
     /// number.
     fn representable(self, random: u64, dtype: DType) -> u64 {
         match dtype {
@@ -138,8 +139,8 @@ impl Model {
         }
     }
 
-    /// Returns the cell that holds a word. It differs from the number with the same value, which exposes code that
-    /// confuses the two. The word 0 is the number 0, since their bits are the same.
+    /// Returns the cell that holds a word. It differs from the cell of the number with the same value, which exposes
+    /// code that confuses the two. The word 0 is the number 0, since their bits are the same.
     pub(super) fn cell_of_word(self, word: u32) -> u64 {
         if word == 0 { 0 } else { add(self.first_word(), u64::from(word)) }
     }

@@ -131,7 +131,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells))
     }
 
-    /// Rounds or wraps a sum or a product to its type.
+    /// Rounds or wraps a sum or a product to the type `of`.
     fn result(&self, cell: u64, of: DType) -> u64 {
         match of {
             of if of.is_float() => self.round(cell, of),
@@ -211,7 +211,7 @@ fn of_number(number: i64, dtype: DType) -> u64 {
     of_scalar(HostTensor::scalar(number).cast(dtype).get(0))
 }
 
-/// Collects cells into a grid, if `op` has a meaning for all of them.
+/// Collects cells into a grid. Returns an error that names `op` if it has no result for one of them.
 fn collect_grid(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
     match cells.collect::<Option<Vec<u64>>>() {
         Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
@@ -237,8 +237,8 @@ fn index_of(flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// Converts an element of a tensor. The smallest and the largest 64-bit integer have no integer in the field; they
-/// represent the infinities, which are the initial values of maximum and minimum.
+/// Converts an element of a tensor. The field cannot represent the smallest and the largest 64-bit integer. They stand
+/// for the infinities, because they are the initial values of maximum and minimum.
 pub(super) fn of_scalar(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::Int(i64::MIN) => neg(INFINITY),
@@ -260,7 +260,7 @@ fn combine(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Maps ops to the kernels of the same names, and the other ops as listed.
+/// Maps ops to the kernels of the same names, and the remaining ops to the listed kernels.
 macro_rules! kernels_by_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
         match $op {
@@ -270,7 +270,7 @@ macro_rules! kernels_by_name {
     };
 }
 
-/// Returns the symbol of an op on floats.
+/// Returns the kernel whose symbol stands for an op on floats.
 fn unary_symbol(op: ops::Unary) -> Option<Unary> {
     kernels_by_name! {
         op, Unary => Unary:
@@ -287,7 +287,7 @@ fn binary_symbol(op: ops::Binary) -> Option<Binary> {
     }
 }
 
-/// Multiplies two integers. The product of two words has more bits than the field, and only its lower bits count.
+/// Multiplies two integers. The product of two words has more bits than the field, but only its lower bits are needed.
 fn integer_product(x: u64, y: u64, of: DType) -> u64 {
     if of == DType::U32 { wrap(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
 }

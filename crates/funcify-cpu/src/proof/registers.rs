@@ -1,7 +1,7 @@
-//! Runs register code over the field, to check that it does the same as the instructions of its loop.
+//! Runs register code over the field, to check that it computes the same as the instructions of its loop.
 //!
-//! The code is the code that the executor interprets, and the code that is translated to machine code. It runs on the
-//! memory from before the loop, and must leave the same memory as the loop's instructions.
+//! Both the code that the executor interprets and the code that is translated to machine code are checked. The code
+//! starts with the memory from before the loop, and must leave the same memory as the loop's instructions.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use crate::run::Element;
 /// All register code of a loop.
 pub(super) type Lowered = Rc<[FieldCode]>;
 
-/// A function that lowers the steps of a loop to register code at each width that is compared.
+/// A function that lowers the steps of a loop to register code, once for each register width to check.
 type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<FieldCode>;
 
 /// Lowers the loops of a plan to register code.
@@ -35,7 +35,7 @@ pub(super) struct Registers<'p> {
 pub(super) struct FieldCode {
     width: usize,
     code: RegisterCode<u64>,
-    /// The number of columns in the matrices of each product.
+    /// For each product, the number of columns in its matrices.
     lanes: Rc<[usize]>,
 }
 
@@ -173,7 +173,7 @@ impl FieldCode {
         Ok(())
     }
 
-    /// Describes a cell where the code and the instructions left different values, and the ops that wrote it.
+    /// Describes a cell in which the code and the instructions left different values, and the ops that wrote it.
     pub(super) fn difference(
         &self,
         node: &Node,
@@ -353,8 +353,8 @@ mod tests {
     use super::*;
     use crate::plan::{Operand, Split, Storage, repeat};
 
-    /// Compares the instructions of a loop with register code: a row of a trace is a copy of a state, the state is
-    /// replaced, and another state takes the row.
+    /// Compares register code with a loop whose step copies a state to a row of a trace, replaces the state, and then
+    /// sets a second state to that row.
     fn compared(codes: MakeCodes) -> Result<(), Stop> {
         let mut plan = Plan::default();
         let xs = Operand::of(plan.region(Storage::Input(0), 4, 1, Split::Whole)).step(0, 1);

@@ -1,5 +1,5 @@
-//! Translation validation: runs a plan without a proof on small numbers, and compares it with the reference
-//! evaluator.
+//! Translation validation: runs a plan that has no proof on small numbers, and compares its results with those of the
+//! reference evaluator.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,17 +19,17 @@ pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor
 /// The number of inputs on which a plan must run.
 const RUNS: usize = 2;
 
-/// The time limit of a run of the plan or of the reference evaluator, since a loop may never end on these inputs.
+/// The time limit of a run of the plan or of the reference evaluator. A loop may never end on the chosen inputs.
 pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// The center of the random float inputs, and their largest distance from it. A loop that does not end on some of
-/// them may end on others.
+/// Ranges of random float inputs: the center, and the largest distance from it. A loop that does not end for one range
+/// may end for a different one.
 const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
-/// The largest number of elements in all values of the graph, as the reference evaluator is slow.
+/// The largest number of elements in all values of the graph. The reference evaluator is too slow for more.
 const MAX_ELEMENTS: usize = 4_000_000;
 
-/// Runs a plan that has no proof because of `reason`.
+/// Runs a plan that has no proof, and compares the results. `reason` states why there is no proof.
 pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) -> Verdict {
     let reason = format!("`{}`: {reason}", subject.graph.name());
     let mut runs = 0;
@@ -43,7 +43,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
         match run(&inputs) {
             Ok(Some(found)) => match difference(&expected, &found, 1.0) {
                 None => runs += 1,
-                // Inputs where a change in the last bits moves the results about as far prove nothing.
+                // The difference proves nothing if changing the last bits of the inputs moves the results as far.
                 Some(_) if !is_steady(subject, &inputs, &expected) => {}
                 Some((output, element)) => {
                     let name = &subject.graph.outputs()[output].name;
@@ -62,7 +62,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
     if runs > 0 { Verdict::Validated } else { Verdict::Unknown(reason) }
 }
 
-/// Returns inputs whose elements are mostly different, as far as their types allow.
+/// Returns inputs whose elements differ from each other as far as their types allow.
 fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option<Vec<HostTensor>> {
     let mut all = 0;
     let input = |index: usize| {
@@ -87,7 +87,7 @@ fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option
     (0..subject.graph.inputs().len()).map(input).collect()
 }
 
-/// Runs the reference evaluator for the sizes of the plan. Returns `None` if it fails or takes too long.
+/// Runs the reference evaluator with the sizes of the plan. Returns `None` if it fails or takes too long.
 fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTensor>> {
     let graph = subject.graph;
     let mut sizes = subject.sizes.clone();
@@ -127,8 +127,8 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
     results.is_some_and(|results| difference(expected, &results, 0.1).is_none())
 }
 
-/// Returns the first element outside the tolerance, scaled by `factor`. Skips outputs whose shapes differ: they have
-/// rows for steps that a loop did not run, which are not results.
+/// Returns the first element outside the tolerance, which is multiplied by `factor`. Outputs whose shapes differ are
+/// skipped: they have rows for steps that a loop did not run, and those rows are not results.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

@@ -43,8 +43,8 @@ pub(crate) struct Subject<'a> {
 /// The number of random interpretations and inputs in a proof.
 const SEEDS: u64 = 2;
 
-/// The number of operations after which no further seed starts, so that debug builds stay usable. A plan that needs
-/// fewer runs with its parts in both orders.
+/// The number of operations after which no further seed is tried, so that debug builds stay usable. The parts of a
+/// plan that needs fewer operations run in both orders.
 const SUFFICIENT_OPERATIONS: usize = 100_000;
 
 /// The result of one seed.
@@ -147,8 +147,8 @@ impl Subject<'_> {
         Ok(Evidence::Agrees)
     }
 
-    /// Evaluates the graph. Returns its outputs, the sizes that it bound, and the computed elements if `known` is
-    /// given.
+    /// Evaluates the graph. Returns its outputs and the sizes that it bound. If `known` is given, also returns the
+    /// computed elements.
     fn meaning(
         &self,
         model: Model,
@@ -187,7 +187,7 @@ impl Subject<'_> {
         self.has_words && dtype == DType::U32
     }
 
-    /// Returns random inputs of the graph. Integers are small, so that some are valid indices.
+    /// Returns random inputs of the graph. Integers are small, so some of them are valid indices.
     fn inputs(&self, model: Model, seed: u64) -> Meaning<Vec<Grid>> {
         let input = |index: usize| {
             let ty = self.graph.input_type(index);
@@ -243,8 +243,8 @@ impl Subject<'_> {
         self.output_region(output).map_or(&[], |region| &memory.regions[region])
     }
 
-    /// Returns the first valid element of an output. All elements are valid, except in the traces of a loop that
-    /// ended early, where the plan has rows for all steps.
+    /// Returns the first valid element of an output. All elements are valid, except in the traces of a loop that ended
+    /// early: there, the plan has rows for all steps, including those that did not run.
     fn first_valid_element(&self, output: usize, grid: &Grid, found: usize, sizes: &Sizes) -> Meaning<usize> {
         let missing = found.checked_sub(grid.cells.len());
         let missing = missing.ok_or_else(|| NoMeaning::Refused(format!("output {output} has too few elements")))?;

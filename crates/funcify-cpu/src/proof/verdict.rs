@@ -16,7 +16,7 @@ pub(super) enum Verdict {
     Validated,
     /// The plan could not be checked, for this reason.
     Unknown(String),
-    /// The plan computes other values: a bug in the planner.
+    /// The plan computes different values: a bug in the planner.
     Failed(String),
 }
 

@@ -95,7 +95,7 @@ fn sines_and_cosines() {
     let intervals = [[-0.8, 0.8], [-7.0, 7.0], [-1400.0, 1400.0], [1499.0, 1501.0], [-1e6, 1e6], [1e-30, 1e-29]];
     bounded(Unary::Sin, f64::sin, [2.5, 2.0], &intervals);
     bounded(Unary::Cos, f64::cos, [2.5, 2.0], &intervals);
-    // Next to the zeros, where the result is the distance to the zero.
+    // Tests numbers next to the zeros of the function, where the result is the distance to the zero.
     for quadrant in 1..900 {
         let near = f64::from(quadrant) * std::f64::consts::FRAC_PI_2;
         for machine in Machine::all() {

@@ -9,7 +9,7 @@ use funcify_cpu::kernels::{Binary, Ternary, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage};
 use funcify_cpu::{Element, Executor, Machine};
 
-/// Runs a program once. The inputs, followed by the output, are whole regions whose units are single elements.
+/// Runs a program once. Each input, and the output, is a whole region whose units are single elements.
 fn run<T: Element>(
     machine: Machine,
     inputs: &[&[T]],
@@ -46,7 +46,7 @@ fn ternary<T: Element>(machine: Machine, op: Ternary, x: &[T], y: &[T], z: &[T])
     w
 }
 
-/// Returns numbers between `low` and `high`.
+/// Returns pseudorandom numbers between `low` and `high`.
 fn numbers<T: Element>(count: usize, low: f64, high: f64, seed: u64) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     let next = || {

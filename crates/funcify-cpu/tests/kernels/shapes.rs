@@ -6,7 +6,7 @@ use funcify_cpu::{Element, Executor, Machine};
 
 use super::{numbers, run, unary};
 
-/// Numbers of lanes that fill no, one and several registers, with and without a tail.
+/// Numbers of lanes that fill no register, one register, or several, with and without a tail.
 const LANES: [usize; 12] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100];
 
 #[test]
@@ -60,7 +60,7 @@ fn kinds<T: Element>(machine: Machine, lanes: usize) {
         check(format!("copy of {a_name}"), Op::Unary(Unary::Square), &|from, _| vec![a(from, lanes)], &|row, lane| {
             x(row, lane).powi(2)
         });
-        // Div distinguishes the kinds at run time; Sub is compiled for each of them.
+        // `Div` checks the kinds of its operands at run time; `Sub` is compiled for each of them.
         for (op, apply) in [(Binary::Sub, (|x, y| x - y) as fn(f64, f64) -> f64), (Binary::Div, |x, y| x / y)] {
             let applied = |row, lane| apply(x(row, lane), old(row, lane));
             let operands = |from, to| vec![a(from, lanes), to];
@@ -127,7 +127,7 @@ fn fold(kind: Fold, start: Option<f64>, terms: impl Iterator<Item = f64>) -> f64
 
 #[test]
 fn folds_of_rows_and_of_lanes() {
-    // Few rows, and enough rows to be folded in several chains.
+    // Tests few rows, and enough rows that several chains fold them.
     [5, 67].into_iter().for_each(folds_of);
 }
 
@@ -182,7 +182,8 @@ fn folds_of(height: usize) {
     }
 }
 
-/// Tests a product of two factors with an initial value and an activation, and the transposed product of a sink.
+/// Tests a product of two factors with an initial value and an activation, and a sink, which computes a transposed
+/// product.
 fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let what = format!("[{m},{k}][{k},{n}] in {} on {}", std::any::type_name::<T>(), machine.name());
     let (a, b): (Vec<T>, Vec<T>) = (numbers(m * (k + 1), -1.0, 1.0, 7), numbers(k * n, -1.0, 1.0, 8));
@@ -197,7 +198,8 @@ fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let z = output(&mut plan, 1, m * n).rows(n);
     let sum = output(&mut plan, 2, k * n).rows(n);
     let packed = Operand::of(plan.shared(packed_len::<T>(k, n)));
-    // The transposed right side, packed as if it were not transposed, is another matrix of k rows and n columns.
+    // If the transposed right side is packed as if it were not transposed, it is a different matrix of k rows and n
+    // columns.
     let packed_transposed = Operand::of(plan.shared(packed_len::<T>(k, n)));
     let product = |inner: Vec<usize>, init, then| Op::Product { inner, init, then };
     plan.once(vec![

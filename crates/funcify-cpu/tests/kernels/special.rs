@@ -1,4 +1,4 @@
-//! Special values: those with one answer in the core's table, and the ends of the functions' ranges.
+//! Special values: those for which the core's table specifies the result, and the ends of the functions' ranges.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
 use funcify_cpu::plan::Op;
@@ -151,7 +151,7 @@ fn nan_wins_in_folds() {
     }
 }
 
-/// -0 is less than 0, at any position among the lanes and the rows.
+/// Checks that folds treat -0 as less than 0, at any position among the lanes and the rows.
 #[test]
 fn zeros_have_an_order_in_folds() {
     for machine in Machine::all() {

@@ -6,7 +6,7 @@ use funcify_cpu::{Element, Machine};
 
 use super::run;
 
-/// Zeros of both signs, NaNs with a payload, and the ends of the range, as bits of f32.
+/// The bits of f32 zeros of both signs and of NaNs with a payload, and the ends of the range of words.
 const WORDS: [u32; 9] = [0, 1, 31, 32, 0x7fff_ffff, 0x8000_0000, 0x7fa0_0001, 0xffc1_2345, u32::MAX];
 
 fn expected(op: WordOp, x: u32, y: u32) -> u32 {

@@ -10,7 +10,7 @@ pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) ->
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns numbers between -1 and 1.
+/// Returns pseudorandom numbers between -1 and 1.
 pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
     let mut state = seed;
     HostTensor::from_fn(DType::F32, shape, |_| {

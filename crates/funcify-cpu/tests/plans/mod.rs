@@ -1,4 +1,4 @@
-//! Hand-made plans, as a planner would make them, each with a plain loop in f64 that computes the expected results.
+//! Hand-written plans, like those of the planner. Each has a plain loop in f64 that computes the expected results.
 
 mod lstm;
 mod rnn;
@@ -84,7 +84,7 @@ impl<T: Element> Ready<T> {
     }
 }
 
-/// Returns numbers between -`scale` and `scale`, the same ones for the same seed.
+/// Returns pseudorandom numbers between -`scale` and `scale`, which are the same for the same seed.
 pub fn numbers(count: usize, scale: f64, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     let next = || {

@@ -133,7 +133,7 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
     let [dw, du, db] = sums.map(Operand::of);
     let (dw, du) = (dw.rows(width), du.rows(width));
 
-    // One step at a place in the strip; strips and steps run downward.
+    // An operand at the current step of the current strip; strips and steps run downward.
     let down = |at: Operand| at.step(0, -(strip as isize)).step(1, -1);
     let product = Op::Product { inner: vec![width], init: false, then: None };
     let step = |y: Operand, buffer: Operand| {

@@ -16,7 +16,7 @@ pub(in super::super) fn chain(ops: &mut [RegisterOp]) {
     }
 }
 
-/// Returns a register op that takes the operand in register `last` from the previous op instead.
+/// Returns the register op that uses the result of the previous op instead of its operand in register `last`.
 fn chained(op: RegisterOp, last: u8) -> Option<RegisterOp> {
     let RegisterOp { verb, to, from: [a, b, c] } = op;
     let chained = |verb, from: [u8; 2]| Some(RegisterOp { verb, to, from: [from[0], from[1], 0] });

@@ -15,10 +15,10 @@ const MAX_COMPUTED_VECTORS: usize = 1024;
 /// The estimated nanoseconds of a register op, and of one that evaluates a function.
 const NS_PER_REGISTER_OP: f64 = 2.0;
 const NS_PER_FUNCTION: f64 = 7.0;
-/// The least number of iterations for which loading registers pays off.
+/// The smallest number of iterations for which loading registers pays off.
 const MIN_ITERATIONS: usize = 4;
 
-/// Lowers a loop to register code, if it needs few enough ops. Also returns the estimated nanoseconds of an
+/// Lowers a loop to register code, unless that needs too many ops. Also returns the estimated nanoseconds of an
 /// iteration.
 pub(in super::super) fn lower_with_cost<T: Float>(
     slicer: Slicer<'_>,
@@ -55,7 +55,7 @@ pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoo
 pub(in super::super) struct Slicer<'r> {
     pub(in super::super) regions: &'r [Region],
     pub(in super::super) width: usize,
-    /// The number of adjacent columns in a panel of a packed matrix; `None` leaves products to tiles.
+    /// The number of adjacent columns in a panel of a packed matrix. With `None`, loops with products are not lowered.
     pub(in super::super) panel: Option<usize>,
 }
 
@@ -90,15 +90,15 @@ impl Slicer<'_> {
         init.iter().flat_map(whole).chain(factors).collect()
     }
 
-    /// Returns a packed matrix as one piece, which is larger than a vector.
+    /// Returns a packed matrix as a single piece, which may be larger than a vector.
     fn packed(self, operand: &Operand, inner: usize, lanes: usize) -> Piece {
         let len = inner * lanes.next_multiple_of(self.panel.unwrap_or(1));
         let at = operand.unit * self.regions[operand.region].pitch + operand.offset;
         Piece { region: operand.region, at, steps: operand.steps, len }
     }
 
-    /// Returns the pieces that the loop accesses, each with whether it is written; `None` if two of them may overlap
-    /// in some iterations.
+    /// Returns the pieces that the loop accesses, and for each whether it is written. Returns `None` if two of them may
+    /// overlap in some iterations.
     fn accessed_pieces(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
         for step in steps {
@@ -141,8 +141,8 @@ impl Slicer<'_> {
         let mut sorted: Vec<(&Piece, bool, [isize; 2])> =
             all.iter().map(|(piece, is_written)| (piece, *is_written, reach(piece))).collect();
         sorted.sort_unstable_by_key(|(piece, _, reach)| (piece.region, reach[0]));
-        // A piece that stays in a register must not overlap another piece. Pieces that move are loaded and stored in
-        // order.
+        // A piece that stays in a register must not overlap any other piece. Moving pieces may overlap, because they
+        // are loaded and stored in order.
         for (index, (one, is_written, [_, end])) in sorted.iter().enumerate() {
             let later = &sorted[index + 1..];
             let met = later.iter().take_while(|(other, _, reach)| other.region == one.region && reach[0] <= *end);
@@ -239,9 +239,9 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.ops.push(RegisterOp { verb, to, from });
     }
 
-    /// Writes the result of a verb to a piece. If the piece moves, the result is stored, which may change every other
-    /// piece of its region. A piece that was copied from a register is no longer in that register once the register
-    /// is written (order-c4 of the planner), and is loaded again.
+    /// Writes the result of a verb to a piece. A piece that moves is stored, which may change every other piece of its
+    /// region. If a piece was copied from a register, and that register is then written, it no longer holds the piece
+    /// (order-c4 of the planner): the piece must be loaded again.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
         let register = match self.resident.get(&to) {
@@ -390,7 +390,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.push_op(Verb::Product, 0, [number, 0, 0]);
         let verb = then.map_or(Verb::Copy, verb_of_unary);
         to.into_iter().zip(sums).try_for_each(|(to, sum)| {
-            // The lanes after the last column hold padding, but a piece of one element has it in all lanes.
+            // The lanes after the last column hold padding. A piece of one element needs that element in all lanes.
             let sum = if to.len == 1 { self.compute(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
             self.write(verb, to, [sum, 0, 0])
         })

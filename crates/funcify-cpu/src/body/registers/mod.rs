@@ -8,9 +8,9 @@
 //! moves with the iterations is loaded and stored. Small carries therefore never reach memory while the loop runs.
 //!
 //! A register holds a [`Piece`]: up to a vector of adjacent elements, or one element in all lanes. Lanes beyond the
-//! length of a piece hold arbitrary values, which are computed along and never stored.
+//! length of a piece hold arbitrary values, which take part in computations but are never stored.
 //!
-//! A loop ended by a condition is left in the middle of an iteration.
+//! A loop that a condition ends stops in the middle of an iteration.
 //!
 //! Code that runs long enough is translated to machine code (`routine.rs`), which also supports products of one row
 //! with matrices.
@@ -79,8 +79,8 @@ impl<T> RegisterCode<T> {
         outside.chain(&self.streams)
     }
 
-    /// Returns the estimated nanoseconds of an iteration, from those of a register op and of one that evaluates a
-    /// function.
+    /// Returns the estimated nanoseconds of an iteration. Each register op costs `ns_per_op`, and each op that
+    /// evaluates a function costs `ns_per_function`.
     pub(super) fn cost(&self, ns_per_op: f64, ns_per_function: f64) -> f64 {
         let is_function = |op: &RegisterOp| matches!(op.verb, Verb::Unary(_) | Verb::Binary(_));
         let ops: f64 = self.ops.iter().map(|op| if is_function(op) { ns_per_function } else { ns_per_op }).sum();
@@ -162,7 +162,7 @@ pub(crate) enum Verb {
     UnaryLast(Unary),
 }
 
-/// Elements of a region, at a place for each iteration of the enclosing loops.
+/// Adjacent elements of a region. Their place depends on the iterations of the enclosing loops.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Piece {
     pub(crate) region: usize,

@@ -12,7 +12,7 @@ use crate::kernels::table::Elementwise;
 use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
 
-/// Runs code until it ends itself or `more` returns 0. `more` returns the number of iterations to run next.
+/// Runs code until it ends the loop or `more` returns 0. `more` returns the number of iterations to run next.
 /// `addresses` are the addresses of [`RegisterCode::pieces`].
 pub(in super::super) fn run<T: MathTable, S: Simd>(
     simd: S,
@@ -63,7 +63,7 @@ pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
 #[derive(Clone, Copy)]
 pub(in super::super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
-/// Implements methods that forward to those of [`Float`] with the same names.
+/// Implements methods that call the methods of [`Float`] with the same names.
 macro_rules! of_vectors {
     ($($name:ident($($operand:ident),*);)*) => {$(
         #[inline(always)]
@@ -73,7 +73,7 @@ macro_rules! of_vectors {
     )*};
 }
 
-/// Implements methods by functions of two elements.
+/// Implements methods using functions of two elements.
 macro_rules! of_elements {
     ($($name:ident = $of_elements:ident;)*) => {$(
         #[inline(always)]
@@ -142,7 +142,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     }
 }
 
-/// A register that holds one element, for code in which every piece has one.
+/// A register that holds one element, for code in which every piece has a single element.
 #[derive(Clone, Copy)]
 struct Single<T>(T);
 
@@ -205,7 +205,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
 #[repr(align(64))]
 struct File<R>([R; REGISTERS]);
 
-/// All iterations of a loop. It runs on the instruction set of the registers.
+/// The iterations of a loop, as a function to run on the instruction set of the registers.
 struct Loop<'c, 'a, T, S, M, R> {
     simd: S,
     code: &'c RegisterCode<T>,
@@ -250,7 +250,7 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
     }
 }
 
-/// Runs an iteration, and returns whether the loop goes on.
+/// Runs an iteration, and returns whether the loop continues.
 #[inline(always)]
 fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
     simd: S,

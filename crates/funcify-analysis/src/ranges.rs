@@ -457,7 +457,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
         ops::Binary::Mul => a.ends(b, i128::saturating_mul),
         ops::Binary::Max => a.ends(b, i128::max),
         ops::Binary::Min => a.ends(b, i128::min),
-        // Different ops return different remainders of a division by zero.
+        // A divisor that may be 0 allows any result.
         ops::Binary::Rem => match (a, b) {
             (Within(low, high), Within(least, most)) if least > 0 || most < 0 => {
                 let largest = most.max(-least) - 1;

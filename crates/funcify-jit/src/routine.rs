@@ -127,8 +127,7 @@ impl RawBuffer {
             Buffer::Columns(array) => {
                 let (units, columns) = array.dim();
                 let [pitch, side] = [array.strides()[0], array.strides()[1]];
-                // If the columns are not contiguous, treat the buffer as having none, so that every access is out of
-                // bounds.
+                // If the columns are not contiguous, treat the buffer as having none.
                 let columns = if side == 1 || columns <= 1 { columns } else { 0 };
                 let start = array.as_mut_ptr().cast();
                 return RawBuffer { start, units, columns, pitch, is_columns: true, may_be_written: true };

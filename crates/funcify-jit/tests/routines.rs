@@ -119,7 +119,8 @@ fn functions_are_called_with_which_and_operands() {
     }
 }
 
-/// Builds a routine that sums three of five lanes, and copies the last lane to all lanes.
+/// Builds a routine that keeps running sums of the first three of five elements. It also stores the last sum plus the
+/// fifth element.
 fn sums() -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [state, xs, sums] = [builder.stream(), builder.stream(), builder.stream()];

@@ -1,11 +1,10 @@
-//! Tracks the contents of memory: each write creates a new version, and a copy is valid as long as the version is the
-//! same.
+//! Tracks the contents of memory. Each write creates a new version; a copy is valid as long as the version is the same.
 
 use std::collections::HashMap;
 
 use crate::occupants::Memory;
 
-/// A version of the contents of some memory: the number of writes so far.
+/// A version of the contents of an allocation or a region: the number of writes so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(usize);
 
@@ -26,12 +25,12 @@ pub struct Version(usize);
 pub struct Contents(HashMap<Memory, usize>);
 
 impl Contents {
-    /// Records a write.
+    /// Records a write to `memory`.
     pub fn record_write(&mut self, memory: Memory) {
         *self.0.entry(memory).or_default() += 1;
     }
 
-    /// Returns the current version of the contents of some memory.
+    /// Returns the current version of the contents of `memory`.
     pub fn version(&self, memory: Memory) -> Version {
         // Memory that was never written is at version 0.
         Version(self.0.get(&memory).map_or(0, |writes| *writes))

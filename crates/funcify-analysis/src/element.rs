@@ -1,9 +1,9 @@
-//! The float type that an engine computes in, and the integers that it represents exactly.
+//! Determines the float type that an engine computes in, and the integers that this type represents exactly.
 
 use funcify_core::{DType, Graph};
 
-/// Returns the widest float type of a graph and its bodies, and at least f32: the element type of an engine that
-/// computes in a single type. Returns `None` if the graph has no floats.
+/// Returns the element type of an engine that computes in a single type: the widest float type of a graph and its
+/// bodies, and at least f32. Returns `None` if the graph has no floats.
 ///
 /// ```
 /// use funcify_analysis::element_type;
@@ -30,8 +30,8 @@ pub fn element_type(graph: &Graph) -> Option<DType> {
     element
 }
 
-/// Returns an integer up to which a float type represents every integer exactly: 2^53 - 1 for f64, otherwise 2^24 - 1,
-/// as for f32.
+/// Returns an integer up to which a float type represents every integer exactly: 2^53 - 1 for f64, and 2^24 - 1 for
+/// all other types.
 pub fn greatest_integer(element: DType) -> i64 {
     let bits = if element == DType::F64 { 53 } else { 24 };
     (1 << bits) - 1

@@ -8,10 +8,10 @@ use funcify_core::types::Sizes;
 use crate::parallel::{Label, ParallelAxis};
 
 impl ParallelAxis {
-    /// Returns whether values in loops should be laid out with the axis innermost: it is not their last axis
-    /// everywhere, and all products are so small that they are computed as sums of rows. `max_terms` bounds the
-    /// number of multiplications that a matrix product has per index of the axis: first where each index has matrices
-    /// of its own, then where all indices share one matrix.
+    /// Returns whether values in loops should be laid out with the axis innermost. This is the case if the axis is not
+    /// their last axis everywhere, and all products are small enough to be computed as sums of rows. `max_terms`
+    /// limits the number of multiplications of a matrix product per index of the axis. The first limit applies if each
+    /// index has matrices of its own, the second one if all indices share one matrix.
     pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, max_terms: [usize; 2]) -> bool {
         let mut moves = false;
         self.allows_innermost(graph, sizes, max_terms, false, &mut moves) && moves
@@ -42,7 +42,7 @@ impl ParallelAxis {
         })
     }
 
-    /// Counts the multiplications of a matrix product per index of the axis.
+    /// Returns the number of multiplications of a matrix product per index of the axis.
     fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
         let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;

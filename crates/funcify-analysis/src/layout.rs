@@ -50,12 +50,12 @@ impl TensorLayout {
         self.shape.contains(&0)
     }
 
-    /// Returns a layout with other axes that starts at the same element.
+    /// Returns a layout that starts at the same element, with a different shape and strides.
     pub fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> Self {
         TensorLayout { start: self.start, shape, strides }
     }
 
-    /// Splits the axes: returns the layout over the first `count` axes, and the one over the others.
+    /// Returns the layout of the first `count` axes, and the layout of the remaining axes.
     pub fn split_axes(&self, count: usize) -> (Self, Self) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
         let of = |shape: &[usize], strides: &[isize]| self.with_axes(shape.to_vec(), strides.to_vec());
@@ -94,7 +94,7 @@ impl TensorLayout {
         self.strides.iter().any(|stride| *stride < 0)
     }
 
-    /// Returns the lowest and the highest index of its elements in memory.
+    /// Returns the lowest and the highest index in memory of the tensor's elements.
     pub fn ends(&self) -> [usize; 2] {
         let reach = |sign: isize| -> isize {
             let axes = self.shape.iter().zip(&self.strides).filter(|(_, stride)| stride.signum() == sign);
@@ -103,7 +103,7 @@ impl TensorLayout {
         [-1, 1].map(|sign| self.start.wrapping_add_signed(reach(sign)))
     }
 
-    /// Selects one index of an axis, and removes the axis.
+    /// Selects one index of an axis, and drops the axis.
     pub fn at(&self, axis: usize, index: usize) -> Self {
         let mut layout = self.part(axis, index, 1, 1);
         layout.shape.remove(axis);
@@ -118,7 +118,7 @@ impl TensorLayout {
         self.with_axes(shape, strides)
     }
 
-    /// Repeats the tensor along axes that are missing or have one element.
+    /// Broadcasts the tensor to a shape: repeats it along axes that are missing or have one element.
     pub fn broadcast(&self, shape: &[usize]) -> Self {
         let added = shape.len() - self.shape.len();
         let stride = |axis: usize| match axis.checked_sub(added) {
@@ -134,7 +134,7 @@ impl TensorLayout {
         Some(self.with_axes(shape.to_vec(), strides))
     }
 
-    /// Returns whether another layout of the region has the same elements in the same order.
+    /// Returns whether both layouts have the same elements of the region in the same order.
     pub fn is_same(&self, other: &Self) -> bool {
         let moves = |axis: &usize| self.shape[*axis] > 1;
         (self.start, &self.shape) == (other.start, &other.shape)
@@ -153,8 +153,8 @@ impl TensorLayout {
     }
 }
 
-/// Returns the strides of the same elements in another shape. Matches axes of the new shape with runs of contiguous
-/// old axes.
+/// Returns the strides of the same elements in another shape, or `None` if elements would have to move. Matches axes
+/// of the new shape with runs of contiguous old axes.
 fn reshaped_strides(layout: &TensorLayout, shape: &[usize]) -> Option<Vec<isize>> {
     let mut runs: Vec<(usize, isize)> = Vec::new();
     for (size, stride) in

@@ -3,12 +3,12 @@
 //! An engine that compiles whole loops asks the same questions about a checked [`Graph`], whether it produces tiles on
 //! a CPU, machine code or GPU kernels. This crate answers them, and depends only on graphs, values, axes and integers:
 //!
-//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that its parts may run on different
+//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that its parts can run on different
 //!   threads;
 //! - [`Ranges`] bounds the integers of a program, so that an engine knows which of them a float represents exactly;
 //! - [`TensorLayout`] locates the elements of a tensor: transposes, slices, broadcasts and reshapes move no element;
-//! - [`ReadOrder`] tells which memory may be overwritten while values are still to be read, and [`Contents`] which
-//!   copies are still valid.
+//! - [`ReadOrder`] determines which memory may be overwritten while some values have yet to be read, and [`Contents`]
+//!   determines which copies are still valid.
 //!
 //! ```
 //! use funcify_analysis::{Label, ParallelAxis};

@@ -1,19 +1,19 @@
-//! Finds things by the memory that they occupy, at a cost that does not grow with their number.
+//! Finds items by the memory that they occupy, at a cost that does not grow with the number of items.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// Identifies memory, as an engine names it while it lays out a program.
+/// Identifies memory while an engine lays out a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Memory {
     /// The index of a region: a tensor of the caller, or scratch memory.
     pub region: usize,
-    /// The unique number of an allocation within the region; `None` for the whole region.
+    /// The number of an allocation, unique within the region, or `None` for the whole region.
     pub allocation: Option<usize>,
 }
 
 impl Memory {
-    /// Returns whether other memory may have bytes in common with this: the same allocation does, and so do a region
-    /// and each of its allocations.
+    /// Returns whether the two may have bytes in common. This is the case for the same allocation, and for a region and
+    /// any of its allocations.
     pub fn may_share(&self, other: &Memory) -> bool {
         self.region == other.region
             && match (self.allocation, other.allocation) {
@@ -23,7 +23,7 @@ impl Memory {
     }
 }
 
-/// The indices of things, by the memory that each one occupies.
+/// The indices of items, keyed by the memory that each item occupies.
 ///
 /// ```
 /// use funcify_analysis::{Memory, Occupants};
@@ -39,12 +39,12 @@ impl Memory {
 pub struct Occupants(HashMap<usize, HashMap<Option<usize>, BTreeSet<usize>>>);
 
 impl Occupants {
-    /// Records that a thing occupies some memory.
+    /// Records that an item occupies `memory`.
     pub fn insert(&mut self, memory: Memory, thing: usize) {
         self.0.entry(memory.region).or_default().entry(memory.allocation).or_default().insert(thing);
     }
 
-    /// Records that a thing no longer occupies some memory.
+    /// Records that an item no longer occupies `memory`.
     pub fn remove(&mut self, memory: Memory, thing: usize) {
         let Some(allocations) = self.0.get_mut(&memory.region) else { return };
         let Some(things) = allocations.get_mut(&memory.allocation) else { return };
@@ -54,7 +54,7 @@ impl Occupants {
         }
     }
 
-    /// Returns the things in memory that [may have](Memory::may_share) bytes in common with this one.
+    /// Returns the items whose memory [may have](Memory::may_share) bytes in common with `memory`.
     pub fn with(&self, memory: Memory) -> impl Iterator<Item = usize> {
         let allocations = self.0.get(&memory.region);
         let (these, others) = match memory.allocation {
@@ -80,7 +80,7 @@ mod tests {
             of(1, Some(0)),
             of(1, None),
             of(2, None),
-            // Another thing in the same memory as the first.
+            // A second item in the same memory as the first.
             of(0, Some(0)),
         ];
         let mut occupants = Occupants::default();

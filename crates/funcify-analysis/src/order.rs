@@ -1,4 +1,4 @@
-//! Tracks which memory may be overwritten while values are still to be read.
+//! Tracks which memory may be overwritten while some values have yet to be read.
 
 use funcify_core::Graph;
 use funcify_core::graph::{Node, ValueId};
@@ -6,24 +6,23 @@ use funcify_core::graph::{Node, ValueId};
 use crate::occupants::{Memory, Occupants};
 
 /// Tracks the reads of each value of a graph, and the values that occupy each memory. An engine that lays out the
-/// nodes of a body in order asks it which memory it may overwrite.
+/// nodes of a body in order queries it before it overwrites memory.
 ///
-/// A value occupies memory: the tensors that it names, or that it will read once it is computed. Several values may
+/// A value occupies the memory of its tensors, and of the tensors that will be read to compute it. Several values may
 /// occupy the same memory under different names (a transpose, a stopped gradient, a switch with one branch).
 ///
-/// - **order-c1, in place.** The next value of a state may be written over the state's memory only if no value that
-///   occupies it is read after the node that writes it ([`ReadOrder::is_read_later`]), and each operand of that node
-///   is either the state itself, element for element, or apart from it.
-/// - **order-c2, free.** A node that writes while it still reads in a different order takes memory only if no value
-///   occupies it, its own operands included ([`ReadOrder::is_free`]).
-/// - **order-c3, deferred.** A sum is added to a state later than its step only if the step reads neither the old nor
-///   the new state: the sum is the only reader of the state, and the next step the only reader of the sum
+/// - **order-c1, in place.** The node that computes the next value of a state may overwrite the state's memory under
+///   two conditions: no value that occupies this memory is read after the node ([`ReadOrder::is_read_later`]), and
+///   each operand of the node is either the state itself, element for element, or apart from it.
+/// - **order-c2, free.** If a node reads elements in a different order than it writes them, it may write only to memory
+///   that no value occupies, not even one of its operands ([`ReadOrder::is_free`]).
+/// - **order-c3, deferred.** A sum may be added to a state after its step only if the step reads neither the old nor
+///   the new state: the sum is the only reader of the state, and the next step is the only reader of the sum
 ///   ([`ReadOrder::may_defer`]).
-/// - **order-c4, copies.** A copy replaces its source as long as the source has not been written since
-///   ([`Contents`](crate::Contents) counts the writes).
-/// - **order-c5, moves.** The results of a step are moved to where the next step reads them. If a move overwrites
-///   something before it is read, by the same move or by a later one, it is copied aside first. The engine makes the
-///   moves.
+/// - **order-c4, copies.** A copy may replace its source as long as the source has not been written since the copy was
+///   taken ([`Contents`](crate::Contents) counts the writes).
+/// - **order-c5, moves.** The results of a step are moved to where the next step reads them. Anything that a move
+///   overwrites before the same move or a later one reads it is copied aside first. The engine emits the moves.
 ///
 /// Writes to an assigned place (a row of a trace, an output, a part of a concatenation) need no condition: by scan-c5,
 /// no step reads a row before the step that writes it, and outputs are not read.
@@ -52,7 +51,7 @@ use crate::occupants::{Memory, Occupants};
 /// ```
 #[derive(Debug)]
 pub struct ReadOrder<'g> {
-    /// The total number of reads of each value, and the number still to come.
+    /// The total number of reads of each value, followed by the number of reads that remain.
     readers: Vec<usize>,
     remaining: Vec<usize>,
     /// The node being laid out.
@@ -62,7 +61,7 @@ pub struct ReadOrder<'g> {
 }
 
 impl<'g> ReadOrder<'g> {
-    /// Counts the reads of values by the graph's live nodes and outputs.
+    /// Creates the read order of a graph, counting the reads of values by its live nodes and its outputs.
     pub fn of(graph: &'g Graph) -> Self {
         let mut readers = vec![0; graph.values().count()];
         let live = graph.live_nodes();
@@ -73,18 +72,18 @@ impl<'g> ReadOrder<'g> {
         ReadOrder { remaining: readers.clone(), readers, current_node: None, occupants: Occupants::default() }
     }
 
-    /// Returns the number of reads of a value still to come, including those of the current node.
+    /// Returns the number of reads of a value that remain, including those of the current node.
     pub fn remaining_reads(&self, value: ValueId) -> usize {
         self.remaining[value.index()]
     }
 
-    /// Begins a node: its operands are being read until it [ends](ReadOrder::end).
+    /// Begins a node, which reads its operands until it [ends](ReadOrder::end).
     pub fn begin(&mut self, node: &'g Node) {
         debug_assert!(self.current_node.is_none(), "a node must end before the next one begins");
         self.current_node = Some(node);
     }
 
-    /// Ends the current node: returns its operands that nothing reads any more.
+    /// Ends the current node, and returns those of its operands that nothing reads any more.
     pub fn end(&mut self) -> Vec<ValueId> {
         let node = self.current_node.take().expect("`begin` was called before `end`");
         let mut done = Vec::new();
@@ -98,28 +97,28 @@ impl<'g> ReadOrder<'g> {
         done
     }
 
-    /// Records that a value occupies some memory.
+    /// Records that a value occupies `memory`.
     pub fn occupy(&mut self, memory: Memory, value: ValueId) {
         self.occupants.insert(memory, value.index());
     }
 
-    /// Records that a value no longer occupies some memory.
+    /// Records that a value no longer occupies `memory`.
     pub fn vacate(&mut self, memory: Memory, value: ValueId) {
         self.occupants.remove(memory, value.index());
     }
 
-    /// Returns whether a value that occupies any of this memory is read after the current node (order-c1).
+    /// Returns whether a value that occupies any part of `memory` is read after the current node (order-c1).
     pub fn is_read_later(&self, memory: Memory) -> bool {
         self.occupants.with(memory).any(|value| self.later_reads(value) > 0)
     }
 
-    /// Returns whether no value occupies any of this memory (order-c2).
+    /// Returns whether no value occupies any part of `memory` (order-c2).
     pub fn is_free(&self, memory: Memory) -> bool {
         self.occupants.with(memory).next().is_none()
     }
 
-    /// Returns whether a sum computed by the current node, which is the next value of a state, may be added to the
-    /// state after its step (order-c3).
+    /// Returns whether the sum that the current node computes may be added to `state` after the step (order-c3). The
+    /// sum must be the state's next value.
     pub fn may_defer(&self, sum: ValueId, state: ValueId) -> bool {
         let is_read_by_sum = self.current_node.is_some_and(|node| node.inputs.contains(&state));
         is_read_by_sum && self.readers[state.index()] == 1 && self.readers[sum.index()] == 1

@@ -1,9 +1,9 @@
 //! Bounds the integers of a program.
 //!
-//! An engine may compute in floats only. A float can hold an integer if the element type represents all its possible
-//! values exactly: step counters, indices, and integers computed from them. So each integer value has a range, found
-//! by interval arithmetic (Cousot and Cousot 1977) for the sizes of the call. The range of a state that each step adds
-//! to covers the total that all steps together can add.
+//! An engine may compute only in floats. It can hold an integer in a float if the element type represents all possible
+//! values of the integer exactly, as for step counters, indices, and integers computed from them. Each integer value
+//! therefore gets a range, found by interval arithmetic (Cousot and Cousot 1977) for the sizes of the call. If each
+//! step adds to a state, the state's range covers the total that all steps together can add.
 
 use std::collections::HashMap;
 
@@ -19,15 +19,15 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use crate::element::greatest_integer;
 
-/// The number of rounds over a loop after which a range that still grows becomes unbounded.
+/// The number of passes over a loop after which a range that still grows becomes unbounded.
 const MAX_ROUNDS: usize = 6;
 
-/// The possible values of the elements of a value.
+/// The possible elements of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Possible {
-    /// No element has been seen yet.
+    /// No element is known yet.
     Nothing,
-    /// Integers from the first to the second number, both included.
+    /// The integers from the first number to the second, both included.
     Within(i128, i128),
     /// Any value.
     Anything,
@@ -45,8 +45,8 @@ impl Possible {
         }
     }
 
-    /// Returns the range of a function of both, computed from the ends: the function must be monotone in each, or a
-    /// product.
+    /// Returns the range of a function of two values, computed at the ends of their ranges. The function must be
+    /// monotone in each argument, or a product.
     fn ends(self, other: Possible, f: impl Fn(i128, i128) -> i128) -> Possible {
         match (self, other) {
             (Within(a, b), Within(c, d)) => {
@@ -58,19 +58,19 @@ impl Possible {
         }
     }
 
-    /// Restricts the range to a type: an integer beyond its limits would wrap, and floats can be anything.
+    /// Restricts the range to a type. Integers beyond the limits of the type would wrap, and floats can be anything.
     fn of_type(self, dtype: DType) -> Possible {
         match (self, limits(dtype)) {
             (Nothing, _) => Nothing,
             (Within(low, high), Some((least, greatest))) if least <= low && high <= greatest => self,
-            // The result of an op with an unknown range.
+            // An op with an unknown range still returns a boolean.
             (Anything, Some((0, 1))) => Within(0, 1),
             _ => Anything,
         }
     }
 }
 
-/// Returns the least and the greatest integer of a type.
+/// Returns the smallest and the largest integer of a type.
 fn limits(dtype: DType) -> Option<(i128, i128)> {
     match dtype {
         DType::Bool => Some((0, 1)),
@@ -86,7 +86,7 @@ fn limits(dtype: DType) -> Option<(i128, i128)> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fact {
     possible: Possible,
-    /// The loop state that it equals, and the range that was added to each of its elements.
+    /// The loop state whose value this is after additions, and the range of the number added to each of its elements.
     state: Option<(usize, Possible)>,
 }
 
@@ -96,7 +96,8 @@ impl From<Possible> for Fact {
     }
 }
 
-/// The ranges of the integers of a graph and its bodies, and which of them an engine represents as floats.
+/// The ranges of the integers of a graph and its bodies, which determine the integers that an engine can represent as
+/// floats.
 ///
 /// ```
 /// use funcify_analysis::{Possible, Ranges};
@@ -116,18 +117,20 @@ impl From<Possible> for Fact {
 #[derive(Default, Debug)]
 pub struct Ranges {
     graphs: HashMap<GraphId, Vec<Possible>>,
-    /// The range of the number of steps of each early-ending loop, keyed by its symbol.
+    /// The range of the number of steps of each loop that ends early, keyed by the loop's symbol.
     counts: HashMap<Symbol, Possible>,
-    /// The greatest integer up to which the element type represents every integer exactly, and its negative.
+    /// The largest integer up to which the element type represents every integer, and its negative, exactly.
     greatest: i128,
     are_checked: bool,
     has_words: bool,
 }
 
 impl Ranges {
-    /// Finds the ranges of a program for an engine whose element type is `element`. `are_checked` states that the
-    /// caller checks facts known only at run time: that integer inputs are representable in that type, and that loops
-    /// without a bound end after at most [`max_checked_steps`](Ranges::max_checked_steps) steps.
+    /// Finds the ranges of a program for an engine whose element type is `element`.
+    ///
+    /// With `are_checked`, the caller checks facts that are known only at run time: that the element type represents
+    /// all integer inputs, and that loops without a bound end after at most
+    /// [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
         let has_words = has_random_bits(graph);
@@ -147,24 +150,24 @@ impl Ranges {
         ranges
     }
 
-    /// Returns whether the program has random bits: `u32` values are then words, not numbers.
+    /// Returns whether the program has random bits. In this case, `u32` values are words, not numbers.
     pub fn has_words(&self) -> bool {
         self.has_words
     }
 
-    /// Returns whether the caller checks facts known only at run time: integer inputs, and numbers of rows.
+    /// Returns whether the caller checks facts that are known only at run time: integer inputs, and numbers of rows.
     pub fn are_checked(&self) -> bool {
         self.are_checked
     }
 
-    /// Returns the bound on the steps of a loop without a bound of its own, if the caller checks that it suffices. It
-    /// is chosen so that step counters stay among the integers that the element type represents exactly.
+    /// Returns the bound assumed for the steps of a loop that states none, if the caller checks that the loop stays
+    /// within it. Up to this bound, the element type represents step counters exactly.
     pub fn max_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
 
-    /// Returns the range of a value of the graph or of a body: [`Possible::Anything`] for floats, and if nothing is
-    /// known.
+    /// Returns the range of a value of the graph or of a body. This is [`Possible::Anything`] for floats, and for
+    /// values about which nothing is known.
     pub fn of(&self, graph: &Graph, value: ValueId) -> Possible {
         self.graphs.get(&graph.id()).map_or(Anything, |all| all[value.index()])
     }
@@ -187,7 +190,7 @@ impl Ranges {
         }
     }
 
-    /// Analyses a graph with these inputs; returns the facts about its outputs.
+    /// Analyses a graph whose inputs have the given facts, and returns the facts about its outputs.
     fn graph(&mut self, graph: &Graph, inputs: Vec<Fact>, sizes: &Sizes) -> Vec<Fact> {
         let mut facts = vec![Fact::from(Nothing); graph.values().count()];
         for (input, fact) in graph.inputs().iter().zip(inputs) {
@@ -248,7 +251,7 @@ impl Ranges {
                 Elementwise::Select(_) => either(operands[1], operands[2]),
                 Elementwise::Cast(cast) if cast.dtype == DType::Bool => Within(0, 1).into(),
                 Elementwise::Cast(_) => first.possible.into(),
-                // The first may set any bit; the others are floats.
+                // A bitwise op may set any bit; the other ops return floats.
                 Elementwise::Bits(_) | Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => Anything.into(),
             },
             OpClass::Movement(op) => match op {
@@ -283,7 +286,7 @@ impl Ranges {
         vec![one; node.outputs.len()]
     }
 
-    /// Returns the range of an operand; if it is unbounded, the limits of its type.
+    /// Returns the range of an operand, or the limits of its type if the range is unbounded.
     fn of_any(&self, graph: &Graph, node: &Node, operands: &[Fact], operand: usize) -> Possible {
         match (operands[operand].possible, limits(graph.ty(node.inputs[operand]).dtype)) {
             (Anything, Some((low, high))) => Within(low, high),
@@ -305,7 +308,7 @@ impl Ranges {
             })
             .chain(places.carries.clone().map(possible))
             .collect();
-        // The outputs of a step for each state.
+        // The indices of the step's outputs that are written to each state.
         let written: Vec<Vec<usize>> = results
             .buffers
             .iter()
@@ -362,11 +365,11 @@ impl Ranges {
         results.reduce(both).expect("the type rule guarantees a branch")
     }
 
-    /// Returns the ranges of the states of a loop with at most `most` steps, before each step and at the end. `step`
+    /// Returns the ranges of the states of a loop with at most `most` steps: before each step, and at the end. `step`
     /// computes the next value of each state.
     ///
-    /// A state that a step adds to moves from its start by at most the total that `most` steps add; other states are
-    /// found by iterating until nothing changes.
+    /// A state that a step adds to moves from its initial value by at most the total that `most` steps can add. The
+    /// ranges of other states are found by iterating until nothing changes.
     fn states(
         &mut self,
         initial: Vec<Possible>,
@@ -414,7 +417,7 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
         }
         (ops::Unary::Sign, Within(..)) => Within(-1, 1).into(),
         (ops::Unary::Square, possible) => possible.ends(possible, i128::saturating_mul).into(),
-        // All ones minus the integer.
+        // `not x` is all ones minus x.
         (ops::Unary::Not, Within(low, high)) => match all_ones(dtype) {
             Some(ones) => Within(ones - high, ones - low).into(),
             None => Anything.into(),
@@ -423,7 +426,7 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
     }
 }
 
-/// Returns the integer of a type with all bits set, or 1 for booleans: `not x` is this minus `x`.
+/// Returns the integer of a type with all bits set, or 1 for booleans. `not x` is this integer minus `x`.
 pub fn all_ones(dtype: DType) -> Option<i128> {
     limits(dtype).map(|(low, high)| if low < 0 { -1 } else { high })
 }
@@ -437,7 +440,7 @@ fn bits_of_both(a: Possible, b: Possible) -> Possible {
     }
 }
 
-/// Returns the range of a nonnegative integer whose bits are shifted right by a number of places.
+/// Returns the range of a nonnegative integer shifted right by a number of places.
 fn shifted_right(a: Possible, places: Possible) -> Possible {
     match (a, places) {
         (Within(0.., high), Within(least @ 0..=63, _)) => Within(0, high >> least),
@@ -454,7 +457,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
         ops::Binary::Mul => a.ends(b, i128::saturating_mul),
         ops::Binary::Max => a.ends(b, i128::max),
         ops::Binary::Min => a.ends(b, i128::min),
-        // The result of a division by zero depends on the op.
+        // A divisor that may be 0 allows any result.
         ops::Binary::Rem => match (a, b) {
             (Within(low, high), Within(least, most)) if least > 0 || most < 0 => {
                 let largest = most.max(-least) - 1;
@@ -484,7 +487,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
     Fact { possible, state }
 }
 
-/// Combines the facts about two values, one of which is chosen.
+/// Returns the facts that hold for both of two values, one of which is chosen at run time.
 fn either(x: Fact, y: Fact) -> Fact {
     let state = match (x.state, y.state) {
         (Some((one, added)), Some((other, also))) if one == other => Some((one, added.or(also))),
@@ -493,7 +496,7 @@ fn either(x: Fact, y: Fact) -> Fact {
     Fact { possible: x.possible.or(y.possible), state }
 }
 
-/// Returns the range of a reduction of `count` elements; partial sums are within it, too.
+/// Returns the range of a reduction of `count` elements. The range includes the partial results.
 fn reduced(kind: ReduceKind, x: Possible, count: Possible) -> Possible {
     match (kind, x, count) {
         (ReduceKind::Any | ReduceKind::All, ..) => Within(0, 1),
@@ -503,7 +506,7 @@ fn reduced(kind: ReduceKind, x: Possible, count: Possible) -> Possible {
     }
 }
 
-/// Returns the range of the elements of a tensor.
+/// Returns the smallest range that contains all elements of a tensor.
 fn elements(tensor: &HostTensor) -> Possible {
     tensor.scalars().fold(Nothing, |all, scalar| {
         all.or(match scalar {

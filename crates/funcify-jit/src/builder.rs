@@ -1,4 +1,4 @@
-//! Builds a loop operation by operation: the setup before it, the body of an iteration, and the stores after it.
+//! Builds a loop operation by operation: the setup before the loop, the body of an iteration, and the stores after it.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, AbiParam, Block, InstBuilder, MemFlagsData, StackSlot, Type, types};
@@ -11,7 +11,7 @@ use crate::number::{Functions, Number, Reach};
 #[derive(Clone, Copy, Debug)]
 pub struct Value(pub(crate) ir::Value);
 
-/// A vector that keeps its value from one iteration to the next.
+/// A vector variable, which keeps its value from one iteration to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Register(Variable);
 
@@ -19,11 +19,11 @@ pub struct Register(Variable);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream(usize);
 
-/// Builds a loop: first its streams and the loads before it, then, after [`begin`](Builder::begin), the operations of
-/// an iteration.
+/// Builds a loop. The streams come first, with the loads that run once; the operations of an iteration follow after
+/// [`begin`](Builder::begin).
 ///
-/// All vectors have the routine's lanes. A load of fewer elements fills the remaining lanes with zeros, except that a
-/// single element is copied to all lanes.
+/// All vectors have the routine's number of lanes. A load of fewer elements fills the remaining lanes with zeros,
+/// except that a single element is copied to all lanes.
 pub struct Builder<'f, T: Number> {
     pub(crate) function: FunctionBuilder<'f>,
     /// The type of an address.
@@ -34,9 +34,9 @@ pub struct Builder<'f, T: Number> {
     pub(crate) functions: Functions<T>,
     /// The signatures of functions of one and of two operands.
     pub(crate) signatures: [ir::SigRef; 2],
-    /// The stack slots that pass vector operands to functions.
+    /// The stack slots that pass vector operands to called functions.
     pub(crate) slots: Option<[StackSlot; 2]>,
-    /// The addresses of the streams, the distances that they move, and the number of iterations.
+    /// The routine's arguments: the addresses of the streams, their steps, and the number of iterations.
     arguments: [ir::Value; 3],
     places: Vec<Variable>,
     reaches: Vec<Reach>,
@@ -47,8 +47,8 @@ pub struct Builder<'f, T: Number> {
     stored_after_loop: Vec<(Register, Stream, usize, usize)>,
 }
 
-/// Returns the flags of memory accesses. Their bounds are checked before the routine runs, so they cannot trap; they
-/// need not be aligned.
+/// Returns the flags of memory accesses. Accesses cannot trap, because their bounds are checked before the routine
+/// runs, and they need not be aligned.
 pub(crate) fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -115,14 +115,14 @@ impl<'f, T: Number> Builder<'f, T> {
         Stream(index)
     }
 
-    /// Adds a register with this initial value. Must be called before [`begin`](Builder::begin).
+    /// Adds a register that starts with `value`. Must be called before [`begin`](Builder::begin).
     pub fn register(&mut self, value: Value) -> Register {
         let register = Register(self.function.declare_var(self.ty));
         self.set(register, value);
         register
     }
 
-    /// Starts the body: the operations that follow run in each iteration.
+    /// Begins the body: operations added from now on run in each iteration.
     pub fn begin(&mut self) {
         let body = self.function.create_block();
         self.function.ins().jump(body, &[]);
@@ -140,7 +140,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.def_var(register.0, value.0);
     }
 
-    /// Loads `len` elements, at most a vector of them, starting `at` elements after the place of a stream.
+    /// Loads `len` elements, starting `at` elements after the place of a stream. `len` is at most the number of lanes.
     pub fn load(&mut self, stream: Stream, at: usize, len: usize) -> Value {
         let place = self.stream_address(stream, at + len, false);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
@@ -187,7 +187,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.seal_block(further);
     }
 
-    /// Returns a number in all lanes.
+    /// Returns a vector with `number` in all lanes.
     pub fn number(&mut self, number: T) -> Value {
         let one = number.constant(&mut self.function);
         Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
@@ -200,7 +200,8 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.ins().fcmp(FloatCC::NotEqual, first, zero)
     }
 
-    /// Returns the current address of a stream, and records that up to `end` elements after it are accessed.
+    /// Returns the current address of a stream, and records that the `end` elements from this address on may be
+    /// accessed.
     pub(crate) fn stream_address(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
         let reach = &mut self.reaches[stream.0];
         reach.elements = reach.elements.max(end);
@@ -208,7 +209,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.use_var(self.places[stream.0])
     }
 
-    /// Ends the iteration and the routine. Returns the elements that each stream reaches.
+    /// Ends the iteration and the routine. Returns the elements that each stream may access.
     pub(crate) fn end(mut self, module: &impl Module) -> Vec<Reach> {
         let [_, steps, times] = self.arguments;
         if let Some(body) = self.body {

@@ -1,6 +1,6 @@
-//! Errors of compiling and running routines.
+//! Errors from compiling and running routines.
 
-/// The reason why a routine cannot be compiled, or does not run.
+/// The reason why a routine cannot be compiled or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Cranelift cannot generate code for this processor, or for an operation of the loop.

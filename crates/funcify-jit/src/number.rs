@@ -1,4 +1,4 @@
-//! The elements of routines, the functions that routines may call, and the elements that their streams reach.
+//! The element types of routines, the functions that routines may call, and the elements that streams may access.
 
 use cranelift_codegen::ir::{self, InstBuilder, Type, types};
 use cranelift_frontend::FunctionBuilder;
@@ -35,17 +35,17 @@ impl Number for f64 {
     }
 }
 
-/// Functions on numbers that a routine may call. The first argument selects the function. The vector functions write
-/// their result to the first vector.
+/// The functions on numbers that a routine may call. Their first argument selects the function to compute. The vector
+/// functions write their result to the first vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions<T: Number> {
-    /// Functions of one operand, for routines of one lane.
+    /// Computes a function with one operand, for routines with one lane.
     pub unary: extern "C" fn(u32, T) -> T,
-    /// Functions of two operands, for routines of one lane.
+    /// Computes a function with two operands, for routines with one lane.
     pub binary: extern "C" fn(u32, T, T) -> T,
-    /// Functions of one operand, for routines of vectors.
+    /// Computes a function with one operand, for routines on vectors.
     pub unary_vector: extern "C" fn(u32, &mut T::Vector),
-    /// Functions of two operands, for routines of vectors.
+    /// Computes a function with two operands, for routines on vectors.
     pub binary_vector: extern "C" fn(u32, &mut T::Vector, &T::Vector),
 }
 
@@ -75,7 +75,7 @@ impl<T: Number> Functions<T> {
 /// The elements that a stream accesses in each iteration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Reach {
-    /// The number of elements, counted from its place, that may be accessed.
+    /// The number of elements that may be accessed, counted from the stream's place.
     pub(crate) elements: usize,
     pub(crate) is_written: bool,
 }

@@ -1,4 +1,4 @@
-//! Operations of an iteration on vectors, lane by lane.
+//! The operations of an iteration, which work on vectors lane by lane.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
@@ -42,11 +42,11 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Returns -x; flips the sign of NaN, too.
+    /// Returns -x. Flips the sign of NaN, too.
     neg(x) = fneg;
-    /// Returns |x|; clears the sign of NaN, too.
+    /// Returns |x|. Clears the sign of NaN, too.
     abs(x) = fabs;
-    /// Returns the square root; NaN below zero.
+    /// Returns the square root, or NaN for negative numbers.
     sqrt(x) = sqrt;
     /// Returns x + y.
     add(x, y) = fadd;
@@ -68,37 +68,37 @@ impl<T: Number> Builder<'_, T> {
         self.choose(mask, one, zero)
     }
 
-    /// Returns `yes` in lanes where a value is nonzero, else `no`.
+    /// Returns `yes` in lanes where `value` is nonzero, and `no` elsewhere.
     pub fn select(&mut self, value: Value, yes: Value, no: Value) -> Value {
         let zero = self.number(T::from(0));
         let mask = self.mask(Comparison::NotEqual, value, zero);
         self.choose(mask, yes, no)
     }
 
-    /// Returns the larger value, where -0 is less than +0; NaN if either is NaN.
+    /// Returns the larger value, or NaN if either is NaN. -0 is less than +0.
     pub fn max(&mut self, x: Value, y: Value) -> Value {
         let is_less = self.mask(Comparison::Less, y, x);
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
         let larger = self.choose(is_number, larger, x);
-        // Of two zeros, `larger` is y. The result is negative only if both are.
+        // If both are zeros, `larger` is y. The result is negative only if both zeros are negative.
         let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
         self.bitwise(larger, sign, |ins, larger, sign| ins.band(larger, sign))
     }
 
-    /// Returns the smaller value, where -0 is less than +0; NaN if either is NaN.
+    /// Returns the smaller value, or NaN if either is NaN. -0 is less than +0.
     pub fn min(&mut self, x: Value, y: Value) -> Value {
-        // `first` and `second` differ only for zeros and NaN. The smaller zero is negative if either is, as is the
-        // bitwise `or` of both; the `or` of NaN and any number is NaN.
+        // `first` and `second` differ only for zeros and NaN. For zeros, the bitwise `or` of both is negative if
+        // either is negative, as the result must be. The `or` of NaN and any number is NaN.
         let (x_is_less, y_is_less) = (self.mask(Comparison::Less, x, y), self.mask(Comparison::Less, y, x));
         let (first, second) = (self.choose(x_is_less, x, y), self.choose(y_is_less, y, x));
         self.bitwise(first, second, |ins, first, second| ins.bor(first, second))
     }
 
-    /// Applies an op to the bits of two numbers. They stay in float registers: always on x86-64, elsewhere only if a
-    /// register has several lanes.
+    /// Applies an op to the bits of two numbers. On x86-64, the bits stay in float registers; on other processors they
+    /// do so only if a register has several lanes.
     fn bitwise(
         &mut self,
         x: Value,
@@ -113,7 +113,7 @@ impl<T: Number> Builder<'_, T> {
         self.of_bits(Bits(bits))
     }
 
-    /// Returns lane `lane` of a value, in all lanes.
+    /// Returns a vector with lane `lane` of a value in all lanes.
     pub fn lane(&mut self, value: Value, lane: usize) -> Value {
         if self.lanes == 1 {
             return value;
@@ -122,13 +122,13 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().splat(self.ty, one))
     }
 
-    /// Calls the routine's function of one operand with the selector `which`.
+    /// Calls the routine's function with one operand. `which` selects the function to compute.
     pub fn call_unary(&mut self, which: u32, x: Value) -> Value {
         let address = self.functions.unary_address(self.lanes);
         self.call_address(address, which, &[x])
     }
 
-    /// Calls the routine's function of two operands with the selector `which`.
+    /// Calls the routine's function with two operands. `which` selects the function to compute.
     pub fn call_binary(&mut self, which: u32, x: Value, y: Value) -> Value {
         let address = self.functions.binary_address(self.lanes);
         self.call_address(address, which, &[x, y])
@@ -167,7 +167,7 @@ impl<T: Number> Builder<'_, T> {
         Mask(self.function.ins().fcmp(condition, x.0, y.0))
     }
 
-    /// Returns `yes` in lanes where a mask is true, else `no`.
+    /// Returns `yes` in lanes where the mask is true, and `no` elsewhere.
     pub fn choose(&mut self, Mask(mask): Mask, yes: Value, no: Value) -> Value {
         if self.lanes == 1 {
             return Value(self.function.ins().select(mask, yes.0, no.0));
@@ -187,7 +187,7 @@ impl<T: Number> Builder<'_, T> {
         Value(self.cast(self.ty, bits.0))
     }
 
-    /// Returns an integer in all lanes, as wide as the numbers.
+    /// Returns a vector with an integer in all lanes. The integer is as wide as a number.
     pub fn word(&mut self, word: u64) -> Bits {
         let words = self.words();
         // For 32-bit words, the constant must be zero-extended from the lower half.
@@ -223,7 +223,7 @@ impl<T: Number> Builder<'_, T> {
         Bits(self.function.ins().ushr(a.0, places))
     }
 
-    /// Returns the vector type of bits.
+    /// Returns the type of a vector of bits.
     fn words(&self) -> ir::Type {
         self.ty.as_int()
     }

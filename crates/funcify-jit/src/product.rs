@@ -1,4 +1,4 @@
-//! Multiplies a row by a matrix, as a loop inside the routine's loop.
+//! Multiplies a row by a matrix, in an inner loop of the routine.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value as IrValue};
@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, 
 use crate::builder::{Builder, Stream, Value, memory};
 use crate::number::Number;
 
-/// A matrix at a stream, which no iteration writes.
+/// A matrix that a stream points to. No iteration writes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
     /// The stream that points to it.
@@ -15,7 +15,7 @@ pub struct Matrix<'m> {
     pub rows: usize,
     /// The number of elements from one row to the next.
     pub pitch: usize,
-    /// The vectors of the first row that are multiplied, as offsets in elements from the stream.
+    /// The columns to multiply, one vector each, as offsets in elements from the start of a row.
     pub columns: &'m [usize],
 }
 
@@ -34,13 +34,14 @@ impl RegisterRow {
     }
 }
 
-/// The number of times that one round of the inner loop cycles through the sums.
+/// The number of times that one iteration of the inner loop cycles through the sums.
 const UNROLL: usize = 2;
 
 impl<T: Number> Builder<'_, T> {
-    /// Adds a row times a matrix: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each row k of the matrix, in order.
+    /// Adds the product of a row and a matrix to sums: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each row k of
+    /// the matrix, in order.
     ///
-    /// The sums and one element of the row should fit into the processor's registers; some processors have 16.
+    /// The sums and one element of the row should fit into the processor's registers; some processors have only 16.
     ///
     /// # Panics
     ///
@@ -64,7 +65,8 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Emits `rounds` rounds over `UNROLL * SUMS` rows each. Returns the address of the rows after them.
+    /// Emits a loop of `rounds` iterations over `UNROLL * SUMS` rows each. Returns the address of the row after the
+    /// last one.
     fn add_rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
@@ -81,7 +83,7 @@ impl<T: Number> Builder<'_, T> {
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * UNROLL * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
-        // Block arguments are computed in this order: all uses of one element of the row, then the next.
+        // Block arguments are computed in this order: first all uses of one element of the row, then those of the next.
         let carried = |elements: IrValue, place: IrValue, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));
             [elements, place].into_iter().chain(sums).map(BlockArg::Value).collect()
@@ -113,7 +115,8 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Adds an element times a row of the matrix, which starts `behind` elements after the address `place`.
+    /// Adds the product of an element and a row of the matrix, which starts `behind` elements after the address
+    /// `place`.
     fn add_row<'s>(
         &mut self,
         sums: impl Iterator<Item = &'s mut Value>,
@@ -128,8 +131,8 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Forces values to be computed here instead of where they are first used, so that their operands are no longer
-    /// needed. (They are stored; nothing reads them.)
+    /// Forces values to be computed here rather than where they are first used, so that their operands are no longer
+    /// needed. To this end, the values are stored in memory that nothing reads.
     pub fn compute(&mut self, values: &[Value]) {
         self.store_in_stack(values);
     }
@@ -147,15 +150,15 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Returns the end of the elements that are read, as an offset from the stream.
+    /// Returns the end of the elements of the matrix that are read, as an offset from the stream.
     fn end_of(&self, matrix: Matrix<'_>) -> usize {
         let last = *matrix.columns.iter().max().expect("the caller passes at least one column");
         last + matrix.rows.saturating_sub(1) * matrix.pitch + self.lanes
     }
 }
 
-/// Returns the flags of memory that is not written while it may be read. Other loads keep their order; these may move
-/// to where their values are used, as otherwise many of the values would be spilled to memory again.
+/// Returns the flags of loads from memory that is not written while it may be read. Such loads may move to where their
+/// values are used; otherwise many of the values would be spilled to memory again. Other loads keep their order.
 fn read_only() -> MemFlagsData {
     memory().with_readonly().with_can_move()
 }

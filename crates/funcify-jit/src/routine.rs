@@ -1,4 +1,4 @@
-//! Machine code, the memory that holds it, and the buffers that it runs on.
+//! Machine code, the memory that holds it, and the buffers that it reads and writes.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::number::{Functions, Number, Reach};
 
-/// A loop compiled to machine code. It may run in several threads at once.
+/// A loop compiled to machine code. Several threads may run it at the same time.
 pub struct Routine<T> {
     module: ManuallyDrop<JITModule>,
     code: Code,
@@ -24,35 +24,36 @@ pub struct Routine<T> {
     number: PhantomData<fn(T)>,
 }
 
-/// The signature of the code: takes the addresses of the streams, the bytes that each moves per iteration, and the
-/// number of iterations; returns the number of iterations that ran.
+/// The signature of the code. It takes the addresses of the streams, the number of bytes that each stream moves per
+/// iteration, and the number of iterations. It returns the number of iterations that ran.
 type Code = unsafe extern "C" fn(*const *mut u8, *const isize, usize) -> usize;
 
-/// The memory that a routine runs on.
+/// A piece of memory that a routine runs on.
 pub enum Buffer<'b, T> {
     /// Elements that the routine may read.
     Read(&'b [T]),
     /// Elements that the routine may read and write.
     Write(&'b mut [T]),
-    /// Units of which the routine may read and write some columns. The columns of a unit must be contiguous.
+    /// Columns of a matrix whose rows are units. The routine may read and write them. The columns of a unit must be
+    /// contiguous.
     Columns(ArrayViewMut2<'b, T>),
 }
 
-/// The place of a stream in the first iteration, and its movement.
+/// The place of a stream in the first iteration, and the distance that it moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// The index of the buffer.
     pub buffer: usize,
-    /// The unit, for columns; otherwise 0.
+    /// The unit, for a buffer of columns; otherwise 0.
     pub unit: usize,
-    /// The first element; for columns, within its unit.
+    /// The index of the first element: within its unit for a buffer of columns, otherwise within the buffer.
     pub at: usize,
-    /// The distance that it moves with each iteration: in units for columns, otherwise in elements.
+    /// The distance that the stream moves with each iteration: in units for a buffer of columns, otherwise in elements.
     pub step: isize,
 }
 
 impl<T: Number> Routine<T> {
-    /// Compiles a loop on vectors of one lane or of [`Number::LANES`] lanes. `build` builds the loop.
+    /// Compiles the loop that `build` builds. Its vectors have one lane or [`Number::LANES`] lanes.
     pub fn new(lanes: usize, functions: Functions<T>, build: impl FnOnce(&mut Builder<'_, T>)) -> Result<Self, Error> {
         if lanes != 1 && lanes != T::LANES {
             return Err(Error::Lanes(lanes));
@@ -78,8 +79,8 @@ impl<T: Number> Routine<T> {
 }
 
 impl<T> Routine<T> {
-    /// Runs at most `times` iterations. `spans` places the streams, in order. Returns the number of iterations that
-    /// ran, which is smaller than `times` if the loop ended itself.
+    /// Runs at most `times` iterations. `spans` holds the place of each stream, in order. Returns the number of
+    /// iterations that ran, which is smaller than `times` if the loop ended early.
     pub fn run(&self, buffers: &mut [Buffer<'_, T>], spans: &[Span], times: usize) -> Result<usize, Error> {
         if spans.len() != self.reaches.len() {
             return Err(Error::Bounds(spans.len().min(self.reaches.len())));
@@ -95,21 +96,22 @@ impl<T> Routine<T> {
             places.push(place);
             steps.push(step);
         }
-        // SAFETY: in iteration i of at most `times`, the code reads and writes up to `reach.elements` elements after
-        // each place moved i times by its step, and writes only where `reach.is_written`. `RawBuffer::place` has checked
-        // that all of these are in the buffers, whose borrows last until the code returns, and that buffers being
-        // written are borrowed mutably. The addresses come from those borrows, and no buffer is accessed here in the
-        // meantime. Any bits are valid for the elements.
+        // SAFETY: in each of at most `times` iterations, the code accesses up to `reach.elements` elements after the
+        // place of each stream, which moves by its step per iteration. It writes only where `reach.is_written`.
+        // `RawBuffer::place` has checked that all of these elements are in the buffers, and that buffers being written
+        // are borrowed mutably. The borrows last until the code returns. The addresses come from those borrows, and no
+        // buffer is accessed here in the meantime. Any bits are valid for the elements.
         #[allow(unsafe_code, reason = "calls machine code")]
         let ran = unsafe { (self.code)(places.as_ptr(), steps.as_ptr(), times) };
         Ok(ran)
     }
 }
 
-/// The memory of a buffer, as addresses.
+/// The memory of a buffer as a raw address, and its dimensions.
 struct RawBuffer {
     start: *mut u8,
-    /// The number of units, the columns of each, and the elements from one unit to the next. A slice is one unit.
+    /// The number of units, the number of columns per unit, and the number of elements from one unit to the next. A
+    /// slice is one unit.
     units: usize,
     columns: usize,
     pitch: isize,
@@ -125,7 +127,7 @@ impl RawBuffer {
             Buffer::Columns(array) => {
                 let (units, columns) = array.dim();
                 let [pitch, side] = [array.strides()[0], array.strides()[1]];
-                // Columns that are not contiguous are treated as no columns.
+                // If the columns are not contiguous, treat the buffer as having none.
                 let columns = if side == 1 || columns <= 1 { columns } else { 0 };
                 let start = array.as_mut_ptr().cast();
                 return RawBuffer { start, units, columns, pitch, is_columns: true, may_be_written: true };
@@ -134,8 +136,8 @@ impl RawBuffer {
         RawBuffer { start: start.cast(), units: 1, columns, pitch: 0, is_columns: false, may_be_written }
     }
 
-    /// Returns the address of a span's place and the bytes that it moves, if all elements that it reaches are in the
-    /// buffer.
+    /// Returns the address of a span's place and the number of bytes that it moves, or `None` if an element that it
+    /// reaches is outside the buffer.
     fn place<T>(&mut self, span: &Span, reach: &Reach, times: usize) -> Option<(*mut u8, isize)> {
         let size = size_of::<T>() as isize;
         let further = span.step.checked_mul(isize::try_from(times - 1).ok()?)?;
@@ -173,11 +175,11 @@ fn processor_error(error: impl fmt::Display) -> Error {
     Error::Processor(error.to_string())
 }
 
-/// Returns the code of a finished function.
+/// Returns the machine code of a function that was compiled.
 fn code(module: &JITModule, id: FuncId) -> Code {
     let address = module.get_finalized_function(id);
-    // SAFETY: the function has this signature, and stays at this address until the module's memory is freed, when the
-    // routine is dropped.
+    // SAFETY: the function has this signature, and stays at this address until the module's memory is freed, which
+    // happens when the routine is dropped.
     #[allow(unsafe_code, reason = "turns an address into a function")]
     unsafe {
         std::mem::transmute::<*const u8, Code>(address)
@@ -186,8 +188,8 @@ fn code(module: &JITModule, id: FuncId) -> Code {
 
 impl<T> Drop for Routine<T> {
     fn drop(&mut self) {
-        // SAFETY: no thread runs a routine that is being dropped, or has the address of its code; the module is not
-        // used again.
+        // SAFETY: a routine that is being dropped is not running in any thread, and no thread has the address of its
+        // code. The module is not used again.
         #[allow(unsafe_code, reason = "frees the machine code")]
         unsafe {
             ManuallyDrop::take(&mut self.module).free_memory();
@@ -195,7 +197,7 @@ impl<T> Drop for Routine<T> {
     }
 }
 
-// SAFETY: the module is not accessed until it is dropped, and its code has no state of its own.
+// SAFETY: the module is not accessed until the routine is dropped, and its code has no state of its own.
 #[allow(unsafe_code, reason = "the module only owns the memory of the code")]
 unsafe impl<T> Sync for Routine<T> {}
 

@@ -1,4 +1,4 @@
-//! Tests that routines compute what was built, on exactly the memory that they may access.
+//! Tests that routines compute the operations that were built, and access only the memory that they may access.
 
 use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, RegisterRow, Routine, Span, Value};
 use ndarray::{Array2, s};
@@ -8,7 +8,7 @@ fn at(buffer: usize, at: usize) -> Span {
     Span { buffer, unit: 0, at, step: 0 }
 }
 
-/// Applies the operations that `build` builds to two vectors, in one iteration.
+/// Runs a routine for one iteration, which applies the operations that `build` adds to two vectors.
 fn once<T: Number + Default>(
     lanes: usize,
     x: &[T],
@@ -51,7 +51,7 @@ fn truth<T: Number>(holds: bool) -> T {
     T::from(u8::from(holds))
 }
 
-/// Declares the same tests for both element types.
+/// Declares the same tests for each element type.
 macro_rules! of_both_types {
     ($($rows:tt)*) => {
         mod f32s {
@@ -119,7 +119,8 @@ fn functions_are_called_with_which_and_operands() {
     }
 }
 
-/// Builds a routine that sums three lanes of five, and copies the last lane to all lanes.
+/// Builds a routine that keeps running sums of the first three of five elements. It also stores the last sum plus the
+/// fifth element.
 fn sums() -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [state, xs, sums] = [builder.stream(), builder.stream(), builder.stream()];
@@ -259,8 +260,8 @@ fn a_routine_runs_in_several_threads_at_once() {
 /// The number of columns of the matrix of [`product`].
 const WIDTH: usize = 12;
 
-/// Builds a routine that multiplies rows by the first and the last four columns of a matrix: the sum of the even terms
-/// minus that of the odd ones.
+/// Builds a routine that multiplies rows by the first and the last four columns of a matrix. It stores the sum of the
+/// even terms minus the sum of the odd terms.
 fn product(rows: usize) -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];

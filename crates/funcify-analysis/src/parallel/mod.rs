@@ -1,12 +1,14 @@
 //! Finds an axis that stays parallel through a whole program, bodies included.
 //!
-//! Parts of such an axis may run on different threads without waiting for each other. An elementwise op keeps it, and
-//! so do rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and
-//! ops that only move axes. A sum over the axis leaves each part with a share of the result, and the shares are summed
-//! at the end. Until then, they may be added and scaled. The factor in a loop must be a known, moderate number, and so
-//! must a divisor anywhere: others (0, an infinity, a very large number) could turn shares into infinities of opposite
-//! signs although their sum is finite. Nor may a loop scale a share that it carries: the shares would grow beyond
-//! their sum. Any op that mixes the indices of the axis in another way ends the search.
+//! Parts of such an axis can run on different threads without waiting for each other. An elementwise op keeps the axis.
+//! So do rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and
+//! ops that only move axes.
+//!
+//! A sum over the axis leaves each part with a share of the result, and the shares are summed at the end. Until then,
+//! they may be added and scaled. A factor in a loop must be a known, moderate number, and so must any divisor. Other
+//! numbers (0, an infinity, a very large number) could turn shares into infinities of opposite signs although their
+//! sum is finite. A loop must not scale a share that it carries, either, because the shares would grow beyond their
+//! sum. Any op that mixes the indices of the axis in another way ends the search.
 
 mod checks;
 
@@ -26,17 +28,17 @@ use funcify_core::{DType, Graph};
 pub enum Label {
     /// Not determined yet.
     Unknown,
-    /// The value does not have the axis: all parts have the same value.
+    /// The value does not have the axis and is the same in all parts.
     None,
-    /// The value has it at this position.
+    /// The value has the axis at this position.
     Axis(usize),
-    /// The value does not have the axis, and each part has a share of it: the value is the sum over the parts.
+    /// The value does not have the axis. It is a sum over the parts, and each part has a share of it.
     Share,
 }
 
 /// An axis that stays parallel through a whole program, and its location in each value of the graph and its bodies.
 ///
-/// Without such an axis ([`ParallelAxis::default`]) its size is 0, and no value has it.
+/// The default represents a program without such an axis: its size is 0, and no value has it.
 ///
 /// ```
 /// use funcify_analysis::{Label, ParallelAxis};
@@ -64,10 +66,10 @@ pub struct ParallelAxis {
     element: Option<DType>,
 }
 
-/// Signals that an op mixes the indices of the axis.
+/// The error of an op that mixes the indices of the axis.
 struct Mixed;
 
-/// Returns whether a graph or one of its bodies has a condition that ends a loop or chooses a branch.
+/// Returns whether the graph or one of its bodies has a condition that ends a loop or chooses a branch.
 fn has_conditions(graph: &Graph) -> bool {
     let ends = |op: &Op| {
         let is_conditional = match op.class() {
@@ -84,13 +86,14 @@ fn has_conditions(graph: &Graph) -> bool {
 }
 
 impl ParallelAxis {
-    /// Finds an axis of the program that stays parallel: the first axis of a carry, a buffer or a sequence of its
-    /// outermost loops for which the labels agree. Axes of size 1, such as a batch of one sequence, are skipped.
+    /// Finds an axis of the program that stays parallel. Tries the first axis of each carry, buffer and sequence of
+    /// the outermost loops, and returns the first one for which the labels of all values agree. Skips axes of size 1,
+    /// such as a batch of one sequence.
     ///
-    /// `element` is the engine's element type ([`element_type`](crate::element_type)), if it has a single one: casts
-    /// of integers to it round nothing.
+    /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine computes in a
+    /// single type. Casts of integers to this type are assumed to be exact.
     pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
-        // A condition applies to all indices of the axis.
+        // A condition applies to all indices of the axis at once.
         if has_conditions(graph) {
             return None;
         }
@@ -123,7 +126,8 @@ impl ParallelAxis {
         self.size
     }
 
-    /// Returns the location of the axis in a value of the graph or of a body: [`Label::None`] if it is not determined.
+    /// Returns the location of the axis in a value of the graph or of a body, or [`Label::None`] if it is not
+    /// determined.
     pub fn of(&self, graph: &Graph, value: ValueId) -> Label {
         match self.graphs.get(&graph.id()).map(|labels| labels[value.index()]) {
             Some(Label::Unknown) | None => Label::None,
@@ -146,7 +150,7 @@ impl ParallelAxis {
         self.graphs.get_mut(&graph.id()).expect("`start` labels every body")[value.index()] = label;
     }
 
-    /// Labels all values, iterating until nothing changes.
+    /// Labels all values. Repeats this until nothing changes.
     fn propagate(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         loop {
             let before = self.graphs.clone();
@@ -168,7 +172,7 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Assigns the same label to two values of a graph, if one of them has a label.
+    /// Assigns the same label to two values of a graph, if at least one of them has a label.
     fn unify(&mut self, graph: &Graph, one: ValueId, other: ValueId) -> Result<(), Mixed> {
         match (self.get(graph, one), self.get(graph, other)) {
             (Label::Unknown, label) => self.set(graph, one, label),
@@ -179,7 +183,7 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Assigns a label to a value; fails if it has a different one.
+    /// Assigns a label to a value. Fails if the value has a different label.
     fn require_label(&mut self, graph: &Graph, value: ValueId, label: Label) -> Result<(), Mixed> {
         match self.get(graph, value) {
             Label::Unknown => self.set(graph, value, label),
@@ -189,13 +193,14 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Assigns a label to each of two values; fails if either has a different one.
+    /// Assigns a label to each of two values. Fails if either has a different label.
     fn require_labels(&mut self, graph: &Graph, labels: [(ValueId, Label); 2]) -> Result<(), Mixed> {
         labels.into_iter().try_for_each(|(value, label)| self.require_label(graph, value, label))
     }
 
-    /// Labels an operand and a result whose axes correspond: `there` maps an axis of the operand to the result, and
-    /// `back` maps one of the result to the operand. `None` stands for an axis that the other side does not have.
+    /// Labels an operand and a result whose axes correspond. `there` maps an axis of the operand to the result, and
+    /// `back` maps an axis of the result to the operand. They return `None` for an axis that the other side does not
+    /// have.
     fn map(
         &mut self,
         graph: &Graph,
@@ -310,8 +315,8 @@ impl ParallelAxis {
             }
             OpClass::Product(Product::MatMul(_)) => self.matmul(graph, node, shape(result)?.len())?,
             OpClass::Creation(Creation::Constant(_)) => {}
-            // They do not have the axis: they create their result, run along axes, or contain code that is not
-            // analysed.
+            // None of their values may have the axis: they create their result, compute along axes, or contain code
+            // that is not analysed.
             OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.require_no_axis(graph, node)?,
             OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.require_no_axis(graph, node)?,
             OpClass::Control(_) | OpClass::Custom(_) => self.require_no_axis(graph, node)?,
@@ -324,7 +329,7 @@ impl ParallelAxis {
         node.inputs.iter().chain(&node.outputs).try_for_each(|value| self.require_label(graph, *value, Label::None))
     }
 
-    /// Requires that all operands and the result have the axis in one place, and no shares.
+    /// Requires that all operands and the result have the axis at the same position, and that none of them is a share.
     fn elementwise(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         for input in &node.inputs {
             self.reject_share(graph, *input)?;
@@ -333,8 +338,8 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Labels a product or quotient: factors that are the same for all parts may scale shares. The quotient of
-    /// integers is truncated.
+    /// Labels a product or quotient. A share may be scaled by factors that are the same in all parts, but not if the
+    /// result is a quotient of integers, which is truncated.
     fn scale(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         if matches!(node.op, Op::Binary(ops::Binary::Div)) && graph.ty(node.outputs[0]).dtype.is_int() {
             return self.elementwise(graph, node);
@@ -348,7 +353,7 @@ impl ParallelAxis {
             }
             (_, Label::Share) => Err(Mixed),
             _ if self.get(graph, result) == Label::Share => Ok(()),
-            // An unlabelled operand may become a share, and the result with it.
+            // The operand without a label may become a share, and then the result is a share, too.
             (Label::Unknown, Label::None) | (Label::None, Label::Unknown)
                 if self.get(graph, result) == Label::Unknown =>
             {
@@ -358,8 +363,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Returns whether the cast of a sum is the sum of the casts of its shares: nothing is rounded, truncated or
-    /// compared.
+    /// Returns whether the cast of a sum is the sum of the casts of its shares, which requires that nothing is rounded,
+    /// truncated or compared.
     fn is_linear(&self, from: DType, to: DType) -> bool {
         from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
     }
@@ -426,7 +431,7 @@ impl ParallelAxis {
                     self.row(graph, node.inputs[operand], body, row)?;
                 }
             }
-            // Each part would add what a step adds to the given rows.
+            // The given rows would be added once per part.
             if buffer.start != Start::Empty {
                 self.reject_share(graph, whole)?;
             }
@@ -440,14 +445,15 @@ impl ParallelAxis {
                     (Label::Unknown, label) => self.set(body, value, label),
                     (label, Label::Unknown) => self.set(graph, last, label),
                     (inside, outside) if inside == outside => {}
-                    // A sum of shares starts from a value that is not a share; the first part starts from that value.
+                    // A sum of shares starts from a value that is not a share; only the first part starts from that
+                    // value.
                     (Label::None, Label::Share) | (Label::Share, Label::None) => return Err(Mixed),
                     _ => return Err(Mixed),
                 }
             }
             match (self.get(graph, initial), self.get(graph, last)) {
                 (_, Label::Share) => self.require_label(graph, initial, Label::None)?,
-                // It may be the start of a sum of shares.
+                // The initial value may be the start of a sum of shares.
                 (Label::None, Label::Unknown) => {}
                 _ => self.unify(graph, initial, last)?,
             }
@@ -467,7 +473,7 @@ impl ParallelAxis {
         self.propagate_once(body, sizes)
     }
 
-    /// Labels a tensor and its row.
+    /// Labels a tensor and one of its rows.
     fn row(&mut self, graph: &Graph, whole: ValueId, body: &Graph, row: ValueId) -> Result<(), Mixed> {
         match self.get(graph, whole) {
             Label::Axis(0) => return Err(Mixed),
@@ -482,8 +488,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Checks that values left unlabelled agree with the labelled ones, and that every labelled axis has the right
-    /// size.
+    /// Checks that values without a label are consistent with the labelled ones, and that every labelled axis has the
+    /// right size.
     fn check(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         for labels in self.graphs.values_mut() {
             labels.iter_mut().filter(|label| **label == Label::Unknown).for_each(|label| *label = Label::None);
@@ -498,7 +504,8 @@ impl ParallelAxis {
     }
 }
 
-/// Returns the axis of another shape that has the same elements: the same number before it, and the same size.
+/// Returns the axis of the shape `to` that has the same elements as `axis` of the shape `from`: it has the same size,
+/// and the same number of elements before it.
 fn same_axis(from: &[usize], to: &[usize], axis: usize) -> Option<usize> {
     let before: usize = from[..axis].iter().product();
     (0..to.len()).find(|other| to[*other] == from[axis] && to[..*other].iter().product::<usize>() == before)

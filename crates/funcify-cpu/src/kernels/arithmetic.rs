@@ -1,9 +1,9 @@
-//! The operations from which functions of numbers are built. The functions are written once; they run on registers of
-//! any instruction set, or are translated to machine code.
+//! The basic operations that mathematical functions are built from. The functions are written once; they run on the
+//! registers of any instruction set, or are translated to machine code.
 
 use super::*;
 
-/// The operations of [`Float`] that functions need, on some kind of vector.
+/// The operations of [`Float`] that mathematical functions need, on a vector type.
 pub(crate) trait Arithmetic<T: Float>: Copy {
     /// A vector of numbers.
     type Vector: Copy;
@@ -30,15 +30,15 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn abs(self, a: Self::Vector) -> Self::Vector;
     /// Returns the nonnegative `magnitude` with the sign of `sign`.
     fn with_sign(self, magnitude: Self::Vector, sign: Self::Vector) -> Self::Vector;
-    /// Computes a < b; false for NaN.
+    /// Computes a < b, which is false if either is NaN.
     fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
-    /// Computes a == b; false for NaN.
+    /// Computes a == b, which is false if either is NaN.
     fn equal(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
     /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select(self, mask: Self::Mask, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Returns `x`, or `low` where x is less; NaN stays NaN.
+    /// Returns the larger of `x` and `low`. If `x` is NaN, the result is NaN.
     fn at_least(self, low: Self::Vector, x: Self::Vector) -> Self::Vector;
-    /// Returns `x`, or `high` where x is more; NaN stays NaN.
+    /// Returns the smaller of `x` and `high`. If `x` is NaN, the result is NaN.
     fn at_most(self, high: Self::Vector, x: Self::Vector) -> Self::Vector;
     /// Returns the bits of numbers.
     fn bits(self, a: Self::Vector) -> Self::Bits;
@@ -50,11 +50,11 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn and(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
     /// Computes a + b, wrapping.
     fn add_words(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
-    /// Shifts n to the exponent field of a number, for integers n between -2000 and 2000.
+    /// Shifts n to the exponent field of a number. n is an integer between -2000 and 2000.
     fn to_exponent(self, n: Self::Vector) -> Self::Bits;
     /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two(self, n: Self::Vector) -> (Self::Vector, Self::Vector);
-    /// Returns the stored exponent of nonnegative numbers, as a number.
+    /// Returns the stored exponents of nonnegative numbers, converted to numbers.
     fn exponent_field(self, bits: Self::Bits) -> Self::Vector;
 }
 

@@ -1,6 +1,6 @@
-//! Elementwise ops of two and of three operands: tables of name, meaning and kernel.
+//! Elementwise ops with two or three operands: tables of their names, definitions and kernels.
 //!
-//! Comparisons return masks: 1 where they hold, and 0 elsewhere. `And`, `Or` and `Xor` of masks are `Mul`, `Max` and
+//! Comparisons return masks: 1 where they hold, and 0 elsewhere. On masks, `And`, `Or` and `Xor` are `Mul`, `Max` and
 //! `NotEqual`.
 
 use super::arithmetic::Registers;

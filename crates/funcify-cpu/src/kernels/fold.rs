@@ -1,8 +1,8 @@
 //! Folds over the rows of an operand, lane by lane, and over the lanes of each row.
 //!
-//! Sums may also fold the products of two operands. A fold starts from the identity (sum 0, product 1, maximum -inf,
-//! minimum inf) or from the target's current value. Maximum and minimum return NaN if an element is NaN, and order -0
-//! below +0.
+//! Sums may also fold the products of two operands. A fold starts from its identity (0 for a sum, 1 for a product, -inf
+//! for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum return NaN if an element
+//! is NaN, and treat -0 as less than +0.
 
 use super::map::Target;
 use super::source::{ElementRows, LaneRows, RowSource, Source, SourceRow};
@@ -69,7 +69,7 @@ pub(crate) struct FoldRows<'a, T> {
     pub(crate) accumulate: bool,
 }
 
-/// The least number of rows for which narrow tiles are folded in several chains: in a single chain, each row waits
+/// The smallest number of rows for which narrow tiles are folded in several chains. In a single chain, each row waits
 /// for the previous one.
 const MIN_ROWS_FOR_CHAINS: usize = 64;
 
@@ -83,7 +83,7 @@ impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
 }
 
 impl<T: Float> FoldRows<'_, T> {
-    /// Folds all columns: narrow tiles in `CHAINS` chains, wide tiles in one.
+    /// Folds all columns: narrow tiles in `CHAINS` chains, and wide tiles in one chain.
     #[inline(always)]
     fn all<S: Simd, const CHAINS: usize>(&mut self, simd: S) {
         let vectors = T::as_vectors::<S>(self.to).0.len();
@@ -152,7 +152,7 @@ impl<T: Float> FoldRows<'_, T> {
     }
 }
 
-/// Folds the terms of all rows into `start`, in `CHAINS` chains that take the rows in turn.
+/// Folds the terms of all rows into `start`. The rows are dealt in turn to `CHAINS` chains.
 #[inline(always)]
 fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
     simd: S,
@@ -187,7 +187,7 @@ trait Terms<T: Float, S: Simd, const WIDTH: usize>: Copy {
     fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]);
 }
 
-/// Lanes of one operand, folded unchanged.
+/// The lanes of one operand, folded as they are.
 #[derive(Clone, Copy)]
 struct PlainTerms<'a, T, C> {
     fold: Fold,
@@ -195,7 +195,7 @@ struct PlainTerms<'a, T, C> {
     columns: C,
 }
 
-/// The products of lanes and one element per row, to be added.
+/// The products of lanes with one element per row, which are summed.
 #[derive(Clone, Copy)]
 struct Scaled<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -203,7 +203,7 @@ struct Scaled<'a, T, C> {
     columns: C,
 }
 
-/// The products of lanes and lanes, to be added.
+/// The products of lanes with lanes, which are summed.
 #[derive(Clone, Copy)]
 struct Products<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -242,13 +242,13 @@ impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S,
     }
 }
 
-/// Some columns of rows.
+/// A selection of the columns of rows.
 trait Columns<T: Float, S: Simd, const WIDTH: usize>: Copy {
     /// Returns these columns of a row.
     fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; WIDTH];
 }
 
-/// Full registers, starting at a lane.
+/// Columns that fill whole registers, starting at a lane.
 #[derive(Clone, Copy)]
 struct FullRegisters {
     first: usize,
@@ -371,7 +371,7 @@ impl<T: Float> FoldLanes<'_, T> {
     }
 }
 
-/// Folds one more register, or one more product of registers, into `sum`.
+/// Folds another register, or another product of registers, into `sum`.
 #[inline(always)]
 fn with_term<T: Float, S: Simd>(
     simd: S,

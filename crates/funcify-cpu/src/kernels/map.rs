@@ -1,12 +1,12 @@
 //! Elementwise kernels: apply a function of one, two or three registers to the rows and lanes of a destination.
 //!
 //! A function that costs no more than a load is compiled for each combination of operand kinds. Other functions
-//! distinguish the kinds at run time, which keeps the code small: unary functions are compiled once for both lanes
-//! and the destination; functions of more operands are compiled once for lanes and elements, and once for each choice
-//! of operands that are the destination.
+//! distinguish the kinds at run time, which keeps the code small. Unary functions are then compiled once for lanes and
+//! the destination together. Functions of more operands are compiled once for lanes and elements together, and once for
+//! each choice of the operands that are the destination.
 //!
-//! A function is a type with an inlined method, not a closure, because closures do not inherit the instruction set of
-//! the enclosing function.
+//! A function is a type with an inlined method rather than a closure, because closures do not inherit the instruction
+//! set of the enclosing function.
 
 use super::source::{ElementRows, LaneOrElementRows, LaneOrSameRows, LaneRows, RowSource, SameRows, Source, SourceRow};
 use super::*;
@@ -32,13 +32,14 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A function of `N` elements, run by `Simd::vectorize` on registers that hold them in all lanes.
+/// A function of `N` elements, run by `Simd::vectorize` on registers that hold an element in all lanes.
 pub(crate) struct One<T, F, const N: usize> {
     pub(crate) from: [T; N],
     pub(crate) function: PhantomData<F>,
 }
 
-/// A function of `N` registers, run by `Simd::vectorize`, so that it is compiled once and called instead of inlined.
+/// A function of `N` registers, run by `Simd::vectorize`, so that it is compiled once and then called rather than
+/// inlined.
 pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub(crate) simd: S,
     pub(crate) from: [T::Vector<S>; N],
@@ -110,7 +111,7 @@ functions! {
     Function3 of 3, "three registers", Map3, rows3: a A, b B, c C;
 }
 
-/// Runs `$run` with the kind of an operand as a static type.
+/// Expands `$run` for each kind of operand, so that the kind is known at compile time.
 macro_rules! by_kind {
     ($source:expr, |$rows:ident| $run:expr) => {
         match $source {
@@ -130,7 +131,7 @@ macro_rules! by_kind {
     };
 }
 
-/// Returns the rows of an operand that is not the destination.
+/// Returns the rows of an operand, which must not be the destination.
 #[inline(always)]
 fn lanes_or_element<T>(source: Source<'_, T>) -> LaneOrElementRows<'_, T> {
     match source {

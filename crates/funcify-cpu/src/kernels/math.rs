@@ -1,18 +1,18 @@
 //! Exponentials, logarithms and related functions, on any implementation of [`Arithmetic`]: registers and machine
 //! code.
 //!
-//! Errors are the largest that the tests observe against f64 (for f64, against the standard library), in units in the
-//! last place of the result:
+//! The errors are the largest ones that the tests observe, in units in the last place of the result. The tests compare
+//! f32 results with f64, and f64 results with the standard library.
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|
 //! | `exp` | 1.0 | 1.0 | 2^n times a polynomial; subnormal results are kept |
 //! | `expm1` | 1.5 | 2.0 | 2^n times a polynomial, plus 2^n - 1 |
 //! | `tanh` | 2.5 | 3.0 | -t / (t + 2) with t = expm1(-2 abs(x)) |
-//! | `sigmoid` | 2.5 | 3.0 | through exp(-abs(x)), so that no exponential overflows |
+//! | `sigmoid` | 2.5 | 3.0 | computed from exp(-abs(x)), so that no exponential overflows |
 //! | `log` | 1.0 | 1.0 | fdlibm's series of f / (2 + f) |
 //! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected for the rounding error of 1 + x |
-//! | `sin`, `cos` | 2.5 | 2.0 | pi / 2 in four parts; beyond a few turns the standard library, element by element |
+//! | `sin`, `cos` | 2.5 | 2.0 | pi / 2 in four parts; beyond a few turns, the standard library for each element |
 //!
 //! Special values follow the core's table: NaN yields NaN, signed zeros are kept where the function is odd at 0, and
 //! results that are too large are infinite.
@@ -22,7 +22,7 @@ use crate::float::Float;
 
 /// The constants of the methods, for one element type.
 pub trait MathTable: Float {
-    /// ln 2 in two parts: without its low bits, and the low bits.
+    /// ln 2 in two parts: its high bits, and its low bits.
     const LN_2: [Self; 2];
     /// 1 / ln 2.
     const LOG2_E: Self;
@@ -34,7 +34,7 @@ pub trait MathTable: Float {
     const LOG_LN_2: [Self; 2];
     /// The series of `log`, the lowest power first.
     const LOG_SERIES: &'static [Self];
-    /// The bits of sqrt(1/2), with the lower half 0 for f64.
+    /// The bits of sqrt(1/2). For f64, the lower half is 0.
     const ROOT_HALF: u64;
     /// The smallest normal number.
     const MIN_NORMAL: Self;
@@ -42,8 +42,8 @@ pub trait MathTable: Float {
     const SIN_SERIES: &'static [Self];
     /// (cos(r) - 1 + r^2 / 2) / r^4 for abs(r) up to pi / 4, as powers of r^2.
     const COS_SERIES: &'static [Self];
-    /// pi / 2 as a sum. The products of all terms but the last with quadrants below
-    /// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE) are exact.
+    /// pi / 2 as a sum. The products of all terms but the last with a quadrant number are exact for angles below
+    /// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE).
     const HALF_PI: [Self; 4];
     /// The largest magnitude for which `sin` and `cos` run on registers.
     const MAX_FAST_ANGLE: Self;
@@ -127,7 +127,7 @@ fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]
     sum
 }
 
-/// Rounds small numbers to the nearest integer.
+/// Rounds numbers of small magnitude to the nearest integer.
 #[inline(always)]
 pub(crate) fn nearest<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let rounder = m.splat(T::ROUNDER);
@@ -145,14 +145,14 @@ fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vect
     (n, m.mul_add(m.mul(r, r), series, r))
 }
 
-/// Returns 2^n for integers n whose power is a normal number.
+/// Returns 2^n for an integer n, if 2^n is a normal number.
 #[inline(always)]
 fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let bias = m.splat(T::from_f64(T::EXPONENT_BIAS as f64));
     m.of_bits(m.to_exponent(m.add(n, bias)))
 }
 
-/// Computes exp(x). 2^n is a product of two powers, so that subnormal and infinite results are rounded once.
+/// Computes exp(x). The factor 2^n is split into two powers, so that subnormal and infinite results are rounded once.
 #[inline(always)]
 pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let [low, high] = T::EXP_RANGE;
@@ -202,12 +202,12 @@ pub(crate) fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::
 #[inline(always)]
 fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
-    // Scales subnormal numbers up to normal ones.
+    // Scale subnormal numbers up to normal ones.
     let lift = 2 + T::FRACTION_BITS as i32;
     let small = m.less(x, m.splat(T::MIN_NORMAL));
     let x = m.select(small, m.mul(x, m.splat(T::from_f64(2f64.powi(lift)))), x);
     let bias = m.select(small, m.splat(T::from_f64(bias.to_f64() + f64::from(lift))), m.splat(bias));
-    // x = 2^e c with c between sqrt(1/2) and sqrt(2).
+    // Split x into 2^e c, with c between sqrt(1/2) and sqrt(2).
     let one = T::EXPONENT_BIAS << T::FRACTION_BITS;
     let bits = m.add_words(m.bits(x), m.splat_word(one - T::ROOT_HALF));
     let e = m.sub(m.exponent_field(bits), bias);
@@ -227,7 +227,7 @@ fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
 #[inline(always)]
 pub(crate) fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let y = positive_log(m, x);
-    // Infinity and NaN are their own logarithms.
+    // The logarithm of infinity is infinity, and that of NaN is NaN.
     let y = m.select(m.less(x, m.splat(T::INFINITY)), y, x);
     let y = m.select(m.equal(x, m.splat(T::ZERO)), m.neg(m.splat(T::INFINITY)), y);
     m.select(m.less(x, m.splat(T::ZERO)), m.splat(T::NAN), y)
@@ -247,7 +247,7 @@ pub(crate) fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Ve
     m.select(m.less(x, minus_one), m.splat(T::NAN), y)
 }
 
-/// Returns the difference between an integer and the nearest even one: 0, 1 or -1.
+/// Returns the difference between an integer and the nearest even integer: 0, 1 or -1.
 #[inline(always)]
 fn parity<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let pairs = nearest(m, m.mul(n, m.splat(T::from_f64(0.5))));

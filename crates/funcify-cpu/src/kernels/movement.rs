@@ -1,15 +1,15 @@
-//! Kernels that only move elements. Copies and broadcasts are the elementwise op `Copy`.
+//! Kernels that only move elements. Copies and broadcasts are handled by the elementwise op `Copy`.
 
 use super::fold::Fold;
 use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
 
-/// The number of rows and of lanes in a block that is transposed in registers and the nearest cache.
+/// The number of rows, and of lanes, in a block that is transposed within registers and the nearest cache.
 const BLOCK: usize = 16;
 
-/// Sets row r, lane l of the target to element `l * stride + r`. Works on square blocks, so that both sides stay in
-/// cache.
+/// Sets lane l of row r of the target to element `l * stride + r` of the source. Works on square blocks, so that both
+/// sides stay in the cache.
 pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T], stride: usize) {
     for first_row in (0..target.rows).step_by(BLOCK) {
         for first_lane in (0..target.lanes).step_by(BLOCK) {
@@ -33,8 +33,8 @@ pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T]
     }
 }
 
-/// Sets row r, lane l of the target to the element `i * step` after row r, lane l of the table, where i is the index
-/// at row r, lane l, clamped into `0..count`.
+/// Sets lane l of row r of the target to an element of the table: the one `i * step` elements after lane l of row r.
+/// The index i is read at lane l of row r, and clamped to `0..count`.
 pub(crate) fn take<T: Float>(
     mut target: Target<'_, T>,
     table: Source<'_, T>,
@@ -65,8 +65,8 @@ pub(crate) fn take<T: Float>(
     }
 }
 
-/// Writes row r, lane l of x to the element `i * step` after row r, lane l of the target, where i is the index,
-/// clamped into `0..count`.
+/// Writes lane l of row r of x to the target, `i * step` elements after lane l of row r. The index i is clamped to
+/// `0..count`.
 pub(crate) fn put<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,
@@ -85,8 +85,8 @@ pub(crate) fn put<T: Float>(
     }
 }
 
-/// Writes row r, lane l of x to the element `i * step` after row r, lane l of the target, or folds it into that
-/// element, where i is the index at row r, lane l. Skips indices outside `0..count`. Folds the rows in order.
+/// Writes lane l of row r of x to the target, `i * step` elements after lane l of row r, or folds it into the element
+/// there. The index i is read at lane l of row r; indices outside `0..count` are skipped. Rows are processed in order.
 pub(crate) fn scatter<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,
@@ -107,7 +107,7 @@ pub(crate) fn scatter<T: Float>(
     }
 }
 
-/// Converts an integer to a position below `count`.
+/// Converts an index to a position below `count`.
 fn position<T: Float>(index: T, count: usize) -> usize {
     // The cast clamps negative values to 0.
     (index.to_f64() as usize).min(count - 1)

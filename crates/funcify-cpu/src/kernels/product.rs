@@ -1,8 +1,8 @@
 //! Matrix products with a right side that was packed in advance: target = then(init + Σ left · right).
 //!
-//! A tile of up to 12 rows and two registers of columns (6 rows with 16 registers) stays in registers over the whole
-//! inner axis. The right side is packed as panels `[k][two registers]` and read in order; the left side is read in
-//! place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and 4.
+//! A tile has up to 12 rows (6 rows on processors with 16 registers) and two registers of columns. It stays in
+//! registers over the whole inner axis. The right side is packed as panels `[k][two registers]` and read in order; the
+//! left side is read in place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and 4.
 
 use super::map::{Function1, Target};
 use super::math::MathTable;
@@ -19,7 +19,7 @@ pub const fn packed_len<T>(k: usize, n: usize) -> usize {
     k * n.next_multiple_of(MAX_PANEL_BYTES / size_of::<T>())
 }
 
-/// One left side with its packed right side.
+/// A left side, and the packed right side that it is multiplied by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factor<'a, T> {
     /// Row r is `left[r * stride..][..k]`.
@@ -31,8 +31,8 @@ pub(crate) struct Factor<'a, T> {
     pub(crate) packed: &'a [T],
 }
 
-/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`, and fills the
-/// last panel with zeros.
+/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`. Pads the last
+/// panel with zeros.
 pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [usize; 2], [rows, columns]: [usize; 2]) {
     let width = 2 * T::lanes::<S>();
     let (whole, last) = (n / width, n % width);
@@ -40,7 +40,7 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
         to[whole * k * width..][..k * width].fill(T::ZERO);
     }
     if columns == 1 {
-        // In memory order, since the matrix may be in no near cache.
+        // Read in memory order, because the matrix may not be in a near cache.
         for i in 0..k {
             for (panel, part) in from[i * rows..][..n].chunks(width).enumerate() {
                 to[(panel * k + i) * width..][..part.len()].copy_from_slice(part);
@@ -62,12 +62,12 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
     }
 }
 
-/// Returns the largest number of rows in a tile, whose sums stay in registers.
+/// Returns the largest number of rows of a tile for which all its sums stay in registers.
 pub(crate) const fn most_rows<S: Simd>() -> usize {
     if Registers::<S>::ARE_FEW { 6 } else { 12 }
 }
 
-/// The registers of an instruction set, as a constant: tiles that do not fit are not compiled for it.
+/// The number of registers of an instruction set, as a constant, so that tiles that do not fit are not compiled for it.
 pub(crate) struct Registers<S>(PhantomData<S>);
 
 impl<S: Simd> Registers<S> {
@@ -75,7 +75,7 @@ impl<S: Simd> Registers<S> {
     pub(crate) const ARE_FEW: bool = S::REGISTER_COUNT < 32;
 }
 
-/// Computes the product. The sums start from `init`, or from 0 without one; `then` is applied to each of them.
+/// Computes the product. The sums start from `init`, or from 0 if it is absent; `then` is applied to each sum.
 pub(crate) fn product<T: MathTable, S: Simd>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -84,7 +84,7 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     then: Option<Unary>,
 ) {
     let then = match (target.rows, then) {
-        // A step of a network waits for the product of one row, so its function is applied before the sums are
+        // The next step of a network waits for a product of one row, so the function is applied before the sums are
         // stored.
         (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
         (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
@@ -102,7 +102,7 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     }
 }
 
-/// Runs a tile with a number of rows known at compile time, up to the number that fits in registers.
+/// Runs a tile with a constant number of rows, up to the largest number that fits in registers.
 macro_rules! with_rows {
     ($simd:ident, $rows:expr, $tile:ident $fields:tt) => {
         match $rows {
@@ -145,14 +145,14 @@ fn rows<T: Float, S: Simd>(
     }
 }
 
-/// The place of a tile in the target.
+/// The position of a tile in the target.
 #[derive(Clone, Copy)]
 struct TilePlace {
     first_row: usize,
     first_column: usize,
 }
 
-/// `ROWS` rows and one panel of columns.
+/// A tile of `ROWS` rows and one panel of columns.
 struct Tile<'t, 'to, 'a, T, const ROWS: usize> {
     target: &'t mut Target<'to, T>,
     factors: &'t [Factor<'a, T>],
@@ -174,7 +174,7 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, '_, T, ROWS> {
 }
 
 impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
-    /// Computes the tile. `WHOLE` means that the panel has two full registers of columns.
+    /// Computes the tile. `WHOLE` is `true` if the panel has two full registers of columns.
     #[inline(always)]
     fn run<S: Simd, const WHOLE: bool>(self, simd: S) {
         let Tile { target, factors, init, place: TilePlace { first_row, first_column } } = self;
@@ -226,7 +226,8 @@ fn one_row<T: Float, S: Simd, F: Function1<T>>(
     simd.vectorize(OneRow { to: target.row(0), factors, init, then: PhantomData::<F> });
 }
 
-/// A single row, with four sums for each register of columns, so that no addition waits for the previous one.
+/// A product of a single row. It uses four sums per register of columns, so that no addition waits for the previous
+/// one.
 struct OneRow<'t, 'a, T, F> {
     to: &'t mut [T],
     factors: &'t [Factor<'a, T>],
@@ -290,7 +291,7 @@ fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
     T::as_vectors::<S>(packed).0.as_chunks::<2>().0
 }
 
-/// Loads the columns of a tile in one row. `WHOLE` means that they are two full registers.
+/// Loads the columns of a tile in one row. `WHOLE` is `true` if they fill two registers.
 #[inline(always)]
 pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from).0 {
@@ -309,7 +310,7 @@ pub(crate) fn load_pair<T: Float, S: Simd>(simd: S, from: &[T]) -> [T::Vector<S>
     }
 }
 
-/// Stores the elements of two registers, as many as the slice holds.
+/// Stores elements of two registers, up to the length of the slice.
 #[inline(always)]
 pub(crate) fn store_pair<T: Float, S: Simd>(simd: S, to: &mut [T], values: [T::Vector<S>; 2]) {
     match T::as_vectors_mut::<S>(to) {

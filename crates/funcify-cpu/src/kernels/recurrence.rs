@@ -1,11 +1,11 @@
-//! Loops over rows in which each row depends on the previous one and on operands of its own.
+//! Loops over rows in which each row depends on the previous one, and on the same row of other operands.
 //!
-//! y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays in a register for
-//! all rows, so a loop of one lane costs a few cycles per step and no dispatch. With many lanes, several registers
-//! run through the rows together.
+//! A loop computes y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays in
+//! a register for all rows. A loop of one lane thus costs a few cycles per step, without dispatch. With many lanes,
+//! several registers advance through the rows together.
 //!
-//! A running sum of one lane is computed in blocks of eight: the sums within a block do not wait for the previous
-//! block, so the loop costs one addition per block.
+//! A running sum of one lane is computed in blocks of eight. The sums within a block do not wait for the previous
+//! block, so the dependency chain has one addition per block.
 
 use super::fold::Fold;
 use super::map::Target;
@@ -17,12 +17,12 @@ use super::*;
 pub enum Recurrence {
     /// Folds x into the previous y.
     Running(Fold),
-    /// Multiplies the previous y by a, and adds x; without a, only adds x.
+    /// Multiplies the previous y by a, and adds x. Without a, only adds x.
     Linear,
 }
 
 impl Recurrence {
-    /// Returns the fold of x into the previous row, for rules without a factor.
+    /// Returns the fold that combines x with the previous row if there is no factor.
     #[inline(always)]
     fn fold(self) -> Fold {
         match self {
@@ -72,7 +72,7 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
         if first == lanes {
             return;
         }
-        // The last lanes are computed as a full register that overlaps the previous one, unless x is overwritten in
+        // The last lanes are computed as a full register that overlaps the previous one, except if x is overwritten in
         // place.
         if lanes < width || matches!(self.x, Source::Same) {
             self.part(simd, first);
@@ -82,8 +82,8 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
     }
 }
 
-/// The number of registers that run through all rows together. They are adjacent in a row, as memory is read in
-/// order. Processors with registers of [`WIDE_REGISTER_BYTES`] bytes use twice as many.
+/// The number of registers that advance through all rows together. They are adjacent in a row, so that memory is read
+/// in order. Processors with registers of [`WIDE_REGISTER_BYTES`] bytes use twice as many.
 const MAX_VECTORS: usize = 8;
 const WIDE_REGISTER_BYTES: usize = 64;
 
@@ -119,7 +119,7 @@ impl<T: Float> Recur<'_, T> {
         }
     }
 
-    /// Runs the lanes from `first` on, which are fewer than a register holds.
+    /// Runs the lanes from `first` on, which do not fill a register.
     #[inline(always)]
     fn part<S: Simd>(&mut self, simd: S, first: usize) {
         let count = self.target.lanes - first;
@@ -141,7 +141,7 @@ impl<T: Float> Recur<'_, T> {
         }
     }
 
-    /// Returns the row of a step.
+    /// Returns the index of the row that a step computes.
     #[inline(always)]
     fn row_of(&self, step: usize) -> usize {
         if self.down { self.target.rows - 1 - step } else { step }
@@ -168,7 +168,7 @@ fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     }
 }
 
-/// Loads the `count` elements of a row from lane `first` on, which are fewer than a register holds.
+/// Loads the `count` elements of a row from lane `first` on, which do not fill a register.
 #[inline(always)]
 fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, count: usize) -> T::Vector<S> {
     match source {
@@ -179,7 +179,7 @@ fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first:
 }
 
 impl<T: Float> Recur<'_, T> {
-    /// Runs a single lane, with elements in scalar registers.
+    /// Runs a single lane, using scalar registers.
     #[inline(always)]
     fn single<S: Simd>(&mut self, _: S) {
         let Recur { recurrence, ref mut target, initial, x, a, down } = *self;
@@ -211,7 +211,7 @@ impl<T: Float> Recur<'_, T> {
 
 const BLOCK: usize = 8;
 
-/// Computes the running sums of a block after `carry`, and returns the last one.
+/// Computes the running sums of a block, starting from `carry`, and returns the last one.
 #[inline(always)]
 fn sum_block<T: Float>(to: &mut [T; BLOCK], x: &[T; BLOCK], carry: T) -> T {
     let mut sum = T::ZERO;

@@ -1,4 +1,4 @@
-//! Operands of kernels: lanes, one element for all lanes, or the destination.
+//! The operands of kernels: lanes, one element for all lanes, or the destination itself.
 
 use super::*;
 
@@ -9,12 +9,12 @@ pub(crate) enum Source<'a, T> {
     Lanes { data: &'a [T], stride: usize },
     /// Row r is `data[r * stride]` in all lanes.
     Element { data: &'a [T], stride: usize },
-    /// The values of the destination before the instruction.
+    /// The destination itself, with its values before the instruction.
     Same,
 }
 
 impl<T: Float> Source<'_, T> {
-    /// Returns one element; `old` is the value of the destination there.
+    /// Returns one element. `old` is the current value of the destination at this row and lane.
     pub(crate) fn element(&self, row: usize, lane: usize, old: T) -> T {
         match self {
             Source::Lanes { data, stride } => data[row * stride + lane],
@@ -29,26 +29,26 @@ pub(crate) trait RowSource<T: Float, S: Simd>: Copy {
     /// One row.
     type Row: SourceRow<T, S>;
 
-    /// Returns row `row`, of `lanes` elements.
+    /// Returns row `row`, which has `lanes` elements.
     fn row(self, simd: S, row: usize, lanes: usize) -> Self::Row;
 }
 
 /// One row of an operand.
 pub(crate) trait SourceRow<T: Float, S: Simd> {
-    /// Returns register `index`; `old` is the value of the destination there.
+    /// Returns register `index` of the row. `old` is the current value of the destination there.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
     /// Returns the elements after the last full register.
     fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
 }
 
-/// Rows of lanes.
+/// Rows with one element per lane.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneRows<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) stride: usize,
 }
 
-/// One row of lanes.
+/// A row with one element per lane.
 pub(crate) struct LaneRow<'a, T: Float, S: Simd> {
     vectors: &'a [T::Vector<S>],
     tail: &'a [T],
@@ -75,14 +75,14 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneRow<'_, T, S> {
     }
 }
 
-/// Rows of one element.
+/// Rows with one element for all lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct ElementRows<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) stride: usize,
 }
 
-/// One element in all lanes.
+/// A row with one element, which is repeated in all lanes.
 pub(crate) struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: Float, S: Simd> RowSource<T, S> for ElementRows<'_, T> {
@@ -129,7 +129,7 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
     }
 }
 
-/// Rows of lanes or of one element, distinguished at run time. For functions that cost more than that check.
+/// Rows of lanes or of one element, distinguished at run time. Used for functions that cost more than this check.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -137,7 +137,7 @@ pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) element: bool,
 }
 
-/// One row of lanes, or one element in all lanes, for which `lanes` is not read.
+/// One row of lanes, or one element for all lanes. In the latter case, `lanes` is not read.
 pub(crate) struct LaneOrElementRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     splat: [T::Vector<S>; 1],
@@ -167,7 +167,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
     }
 }
 
-/// Rows of lanes or the destination itself, distinguished at run time. For functions that cost more than that check.
+/// Rows of lanes or the destination itself, distinguished at run time. Used for functions that cost more than this
+/// check.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -175,7 +176,7 @@ pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) same: bool,
 }
 
-/// One row of lanes, or the destination, for which `lanes` is not read.
+/// One row of lanes, or the destination. In the latter case, `lanes` is not read.
 pub(crate) struct LaneOrSameRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     same: bool,

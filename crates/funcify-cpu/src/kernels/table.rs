@@ -1,4 +1,4 @@
-//! Tables of elementwise ops: name, meaning and function.
+//! Tables of elementwise ops: their names, definitions and functions.
 
 use std::array;
 
@@ -7,18 +7,18 @@ use super::math::MathTable;
 use super::source::Source;
 use super::*;
 
-/// An elementwise op of `N` operands.
+/// An elementwise op with `N` operands.
 pub(crate) trait Elementwise<const N: usize> {
     /// Runs the op over a target.
     fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]);
     /// Computes the op for one element of each operand.
     fn of_elements<T: MathTable, S: Simd>(self, simd: S, from: [T; N]) -> T;
-    /// Computes the op for the elements of registers.
+    /// Computes the op for one register of each operand.
     fn of_vectors<T: MathTable, S: Simd>(self, simd: S, from: [T::Vector<S>; N]) -> T::Vector<S>;
 }
 
-/// Declares the ops of `$count` operands: those under `registers` are functions of registers, and those under
-/// `elements` are functions of f64 values.
+/// Declares the ops with `$count` operands. Those under `registers` are functions of registers; those under `elements`
+/// are functions of f64 values.
 macro_rules! table {
     (
         $(#[$doc:meta])*

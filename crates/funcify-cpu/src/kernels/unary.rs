@@ -1,4 +1,4 @@
-//! Elementwise ops of one operand: a table of name, meaning and kernel.
+//! Elementwise ops with one operand: a table of their names, definitions and kernels.
 
 use funcify_core::ops::special;
 use funcify_core::types::{nearest_bf16, nearest_f16};
@@ -72,8 +72,7 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
     T::select(simd, T::equal(simd, x, zero), one, zero)
 }
 
-/// Computes the sine or cosine: on registers if all elements are within a few turns, and element by element
-/// otherwise.
+/// Computes the sine or cosine: on registers if all angles are within a few turns, and otherwise element by element.
 #[inline(always)]
 fn sin_or_cos<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function: fn(f64) -> f64) -> T::Vector<S> {
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::MAX_FAST_ANGLE));

@@ -1,4 +1,4 @@
-//! Kernels on words: 32-bit integers stored in the bits of elements, for f64 in the lower bits.
+//! Kernels on words, which are 32-bit integers stored in the bits of elements (for f64, in the lower bits).
 //!
 //! Random bits are words, and so are all values computed from them until they are converted to numbers. Kernels that
 //! only move elements also work on words.
@@ -76,7 +76,7 @@ fn of_elements<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, op: 
 }
 
 /// Fills each row of the target with the random words of a key, starting at a counter. Keys and counters are pairs of
-/// words; consecutive rows read theirs the given strides apart.
+/// words. The strides are the number of elements between the pairs of consecutive rows.
 pub(crate) fn threefry<T: Float>(
     target: &mut Target<'_, T>,
     (keys, key_stride): (&[T], usize),

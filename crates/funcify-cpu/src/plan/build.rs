@@ -1,9 +1,9 @@
-//! Shorthands to build regions, operands and instructions.
+//! Shorthands for building regions, operands and instructions.
 
 use super::{Across, DEPTH, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
 
 impl Plan {
-    /// Adds a region; returns the index by which operands refer to it.
+    /// Adds a region, and returns the index that operands use to refer to it.
     pub fn region(&mut self, place: Storage, units: usize, pitch: usize, split: Split) -> usize {
         self.regions.push(Region { place, units, pitch, split });
         self.regions.len() - 1
@@ -14,7 +14,7 @@ impl Plan {
         self.region(Storage::Scratch, 1, len, Split::Whole)
     }
 
-    /// Adds scratch memory of `len` elements for each of `parts` parts, each element a unit.
+    /// Adds scratch memory of `len` elements for each of `parts` parts. Each element is a unit.
     pub fn registers(&mut self, parts: usize, len: usize) -> usize {
         self.region(Storage::Scratch, len, 1, Split::Parts(parts))
     }
@@ -25,7 +25,7 @@ impl Plan {
         self.stages.push(Stage { parts, programs: vec![program], concurrent: false });
     }
 
-    /// Adds a stage whose `parts` parts of `len` indices each run one program.
+    /// Adds a stage with `parts` parts of `len` indices each. All of them run the same program.
     pub fn parts(&mut self, parts: usize, len: usize, program: Nodes) {
         let parts = vec![Part { len, program: 0 }; parts];
         self.stages.push(Stage { concurrent: parts.len() > 1, parts, programs: vec![program] });
@@ -57,15 +57,15 @@ impl Plan {
         self.stages.iter().flat_map(|stage| &stage.programs).map(|program| count(program)).sum()
     }
 
-    /// Returns the approximate number of bytes of the plan itself.
+    /// Returns the approximate size of the plan itself in bytes.
     pub fn bytes(&self) -> usize {
-        // An instruction stores its operands separately.
+        // The operands of an instruction are a separate allocation.
         self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
     }
 }
 
 impl Operand {
-    /// Returns the start of a region, in every iteration, with one row for all rows of the instruction.
+    /// Returns an operand at the start of a region, which does not move and reads the same row for all rows.
     pub fn of(region: usize) -> Self {
         Operand { region, unit: 0, steps: [0; DEPTH], offset: 0, row: 0, across: Across::Lanes }
     }
@@ -98,7 +98,7 @@ impl Operand {
 }
 
 impl Op {
-    /// Builds the instruction with this op.
+    /// Builds an instruction that computes this op.
     pub fn over(self, [rows, lanes]: [usize; 2], to: Operand, from: &[Operand]) -> Node {
         Node::Do(Instruction { op: self, rows, lanes, to, from: from.to_vec() })
     }

@@ -1,8 +1,8 @@
 //! Checks that a plan can run.
 //!
 //! The unit of an operand is a sum over loops, so its smallest and largest values follow from the first and the last
-//! iteration of each loop. An operand may be in the region that the instruction writes only if it is the same place in
-//! every iteration, or never overlaps it.
+//! iteration of each loop. An operand may be in the region that the instruction writes only if it is the place that is
+//! written, in every iteration, or never overlaps it.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::float::Float;
 /// The reason why a plan cannot run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanError {
-    /// The stage, the part, and the indices in the lists of nodes down to the instruction.
+    /// The location of the instruction: the stage, the part, and its index in each of the nested lists of nodes.
     pub place: String,
     /// A description of the problem.
     pub reason: String,
@@ -94,7 +94,8 @@ struct Touched {
 }
 
 impl Checker<'_> {
-    /// Checks nodes inside loops of `times` iterations; on failure, `path` leads to the faulty node.
+    /// Checks nodes inside loops of `times` iterations. On failure, `path` holds the indices that lead to the faulty
+    /// node.
     fn nodes<T: Float>(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
         for (index, node) in nodes.iter().enumerate() {
             path.push(index);
@@ -166,7 +167,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns the smallest and the largest unit over all iterations.
+    /// Returns the smallest and the largest unit that an operand touches over all iterations.
     fn touched_units(
         &self,
         operand: &Operand,
@@ -190,7 +191,7 @@ impl Checker<'_> {
         self.plan.regions[operand.region]
     }
 
-    /// Returns whether a part sees the region as columns, with separate units.
+    /// Returns whether a part sees the region as columns, so that its units are separate slices.
     fn in_columns(&self, region: Region) -> bool {
         matches!(region.split, Split::Columns(_)) && self.stage.parts.len() > 1
     }
@@ -237,7 +238,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that an operand in the region being written is the same place, or apart from it in each iteration.
+    /// Checks an operand in the region being written: it must be the same place, or apart from it in each iteration.
     fn check_apart(
         &self,
         in_place: bool,

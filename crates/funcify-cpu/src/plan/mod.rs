@@ -101,11 +101,11 @@ use funcify_core::ops::Words;
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 
-/// The nanoseconds that an instruction takes before its first element, on one core of a server.
+/// The nanoseconds that an instruction takes before it computes its first element, on one core of a server.
 pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
-/// The number of iterations assumed for an unbounded loop when checking the elements that it touches: nothing in it
-/// may move.
+/// The number of iterations assumed for an unbounded loop in the check. It is so large that no operand in the loop may
+/// move.
 pub(crate) const UNBOUNDED_ITERATIONS: usize = 1 << 30;
 
 /// The largest depth of nested loops in a program.
@@ -129,7 +129,7 @@ pub struct Region {
     pub units: usize,
     /// The number of elements per unit.
     pub pitch: usize,
-    /// The portion of it that a part sees.
+    /// The portion of the region that a part sees.
     pub split: Split,
 }
 
@@ -138,7 +138,7 @@ pub struct Region {
 pub enum Storage {
     /// An input of the caller, read only. Several regions may be the same input.
     Input(usize),
-    /// An output of the caller. Only one region per output.
+    /// An output of the caller. Each output has only one region.
     Output(usize),
     /// Scratch memory of the executor.
     Scratch,
@@ -147,22 +147,22 @@ pub enum Storage {
 /// The portion of a region that a part sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Split {
-    /// All of it.
+    /// The whole region.
     Whole,
-    /// This many elements of each unit per index of the parallel axis.
+    /// The given number of elements of each unit, per index of the parallel axis.
     Columns(usize),
-    /// One of this many regions, in scratch memory.
+    /// One of the given number of regions, in scratch memory.
     Parts(usize),
 }
 
-/// A set of programs that run over the parts of an axis.
+/// A step of a plan: a set of programs that run over the parts of an axis.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
     /// The parts, in the order of the axis.
     pub parts: Vec<Part>,
     /// The programs that the parts run. Parts of the same length may share a program.
     pub programs: Vec<Nodes>,
-    /// `true` if the parts are worth threads, which they are from some 100 microseconds of work on.
+    /// `true` if the parts are worth running on threads, which takes about 100 microseconds of work.
     pub concurrent: bool,
 }
 
@@ -171,7 +171,7 @@ pub struct Stage {
 pub struct Part {
     /// The number of indices of the axis in this part.
     pub len: usize,
-    /// The index of the stage's program that it runs.
+    /// The index of the program that the part runs, in [`Stage::programs`].
     pub program: usize,
 }
 
@@ -190,12 +190,12 @@ pub enum Node {
         /// The nodes of an iteration.
         body: Vec<Node>,
     },
-    /// Nodes that run as long as a condition holds, which is computed before each iteration. It counts as a loop.
-    /// Operands in it may move only if it has a bound.
+    /// Nodes that run as long as a condition holds, which is computed before each iteration. This counts as a loop.
+    /// Operands in it may move only if the loop has a bound.
     While {
         /// The nodes that compute the condition.
         test: Vec<Node>,
-        /// The condition: one element; 0 ends the loop.
+        /// The condition, which is one element. 0 ends the loop.
         holds: Operand,
         /// The nodes of an iteration.
         body: Vec<Node>,
@@ -204,7 +204,7 @@ pub enum Node {
     },
     /// Two lists of nodes, one of which runs.
     Choice {
-        /// One element: 0 chooses the second list, any other value the first.
+        /// The condition, which is one element: 0 chooses the second list, any other value the first.
         holds: Operand,
         /// The nodes to run if the condition is true, and those to run if it is false.
         branches: [Vec<Node>; 2],
@@ -216,23 +216,23 @@ pub enum Node {
 pub struct Instruction {
     /// The op to compute.
     pub op: Op,
-    /// The number of rows written; for folds and recurrences see [`Op`].
+    /// The number of rows written. Folds and recurrences define it differently; see [`Op`].
     pub rows: usize,
     /// The number of elements per row.
     pub lanes: usize,
     /// The destination.
     pub to: Operand,
-    /// The operands, as the op requires.
+    /// The operands that the op requires.
     pub from: Vec<Operand>,
 }
 
-/// The nanoseconds per element, per function of an element, and per multiply-add of a product.
+/// The nanoseconds per element, per function applied to an element, and per multiply-add of a product.
 const NS_PER_ELEMENT: f64 = 0.2;
 const NS_PER_FUNCTION: f64 = 2.0;
 const NS_PER_TERM: f64 = 0.03;
 
 impl Instruction {
-    /// Returns the number of elements that it computes, or that it reads if this number is larger.
+    /// Returns the number of elements that the instruction computes or reads, whichever is larger.
     pub(crate) fn elements(&self) -> f64 {
         let (rows, lanes) = (self.rows as f64, self.lanes as f64);
         match &self.op {
@@ -242,7 +242,7 @@ impl Instruction {
         }
     }
 
-    /// Estimates the nanoseconds that it takes.
+    /// Estimates the nanoseconds that the instruction takes.
     pub(crate) fn nanoseconds(&self) -> f64 {
         let of_an_element = match &self.op {
             Op::Product { .. } | Op::Sink { .. } => NS_PER_TERM,
@@ -270,8 +270,8 @@ pub enum Op {
     /// `to[r][l] = op(x[r][l], y[r][l])` on words, stored as the bits of elements. Operands: x, and y if the op has
     /// two operands.
     Word(WordOp),
-    /// `to[r]` = random words of a key from a counter on: element i of the sequence defined by [`Threefry`]. Operands:
-    /// keys and counters, each with two words per row.
+    /// `to[r]` = the random words of a key, starting at a counter: element i of the sequence defined by [`Threefry`].
+    /// Operands: keys and counters, each with two words per row.
     ///
     /// [`Threefry`]: funcify_core::ops::Threefry
     Threefry(Words),
@@ -285,53 +285,54 @@ pub enum Op {
         accumulate: bool,
     },
     /// `to[r]` = the fold over l of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y; x has
-    /// lanes. `to` is across [`Across::Element`]. With `accumulate`, the fold starts from the contents of `to`.
+    /// lanes. `to` has one element per row ([`Across::Element`]). With `accumulate`, the fold starts from the contents
+    /// of `to`.
     FoldLanes {
         /// The fold.
         fold: Fold,
         /// `true` if the fold includes the contents of `to`.
         accumulate: bool,
     },
-    /// `to[r][l] = then(init[r][l] + Σ_f Σ_i left_f[r][i] * right_f[i][l])`. Operands: init, if there is one, and
-    /// then, for each factor, its left side, with rows of `inner[f]` elements, and its right side, which [`Op::Pack`]
-    /// wrote.
+    /// `to[r][l] = then(init[r][l] + Σ_f Σ_i left_f[r][i] * right_f[i][l])`. Operands: init, if `init` is set,
+    /// followed by a left and a right side for each factor. The left side has rows of `inner[f]` elements; the right
+    /// side was written by [`Op::Pack`].
     Product {
-        /// The size of the inner axis of each factor. At most [`MAX_FACTORS`].
+        /// The size of the inner axis of each factor. There are at most [`MAX_FACTORS`] factors.
         inner: Vec<usize>,
         /// `true` if the first operand is the initial value of the sums. It may be `to` itself.
         init: bool,
-        /// The function applied to each sum.
+        /// The function applied to each sum, if any.
         then: Option<Unary>,
     },
     /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`: AᵀB, over blocks of rows. Operands: left, whose rows have
-    /// as many elements as `to` has rows, and right, whose rows have as many as `to` has lanes. The sum starts from 0
-    /// and is added to `to` at the end.
+    /// as many elements as `to` has rows, and right, whose rows have as many elements as `to` has lanes. The sum
+    /// starts from 0 and is added to `to` at the end.
     Sink {
         /// The number of blocks.
         blocks: usize,
-        /// The number of rows per block, with the operands' distance between rows.
+        /// The number of rows per block. Their distance is the operand's distance between rows.
         block_rows: usize,
         /// The number of units from one block to the next, for left and right.
         block_steps: [isize; 2],
     },
-    /// `to` = the matrix with `rows` rows and `lanes` columns, in the order that [`Op::Product`] reads, which depends
-    /// on the machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. Operands: the matrix. Its element
-    /// (i, j) is `i * row + j * column` elements after its start, where `row` is the operand's.
+    /// `to` = the matrix with `rows` rows and `lanes` columns, in the order in which [`Op::Product`] reads it, which
+    /// depends on the machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. Operands: the matrix. Its
+    /// element (i, j) is `i * row + j * column` elements after its start, where `row` is the operand's.
     Pack {
-        /// The number of elements between columns.
+        /// The number of elements from one column to the next.
         column: usize,
     },
     /// `to[r][l] = x[l][r]`. Operands: x.
     Transpose,
-    /// `to[r][l]` = the element of x that is `i * step` elements after `x[r][l]`, where i is `index[r][l]`, clamped
-    /// into `0..count`. Operands: x and index, whose elements are integers.
+    /// `to[r][l]` = the element of x that is `i * step` elements after `x[r][l]`, where i is `index[r][l]`, clamped to
+    /// `0..count`. Operands: x and index, whose elements are integers.
     Take {
         /// The number of positions.
         count: usize,
         /// The number of elements from one position to the next.
         step: usize,
     },
-    /// The element that is `i * step` elements after `to[r][l]` = `x[r][l]`, where i is the index, clamped into
+    /// The element that is `i * step` elements after `to[r][l]` is set to `x[r][l]`, where i is the index, clamped to
     /// `0..count`. Operands: x and the index, one integer.
     Put {
         /// The number of positions.
@@ -339,9 +340,9 @@ pub enum Op {
         /// The number of elements from one position to the next.
         step: usize,
     },
-    /// The element that is `i * step` elements after `to[r][l]` = `x[r][l]`, or the fold of both, where i is
-    /// `index[r][l]`. Nothing is written where i is not in `0..count`. Runs row by row, and rows of `to` may overlap.
-    /// Operands: x and index, whose elements are integers.
+    /// The element that is `i * step` elements after `to[r][l]` is set to `x[r][l]`, or to the fold of both, where i
+    /// is `index[r][l]`. Nothing is written where i is not in `0..count`. Rows are processed in order, and rows of
+    /// `to` may overlap. Operands: x and index, whose elements are integers.
     Scatter {
         /// The number of positions.
         count: usize,
@@ -351,11 +352,11 @@ pub enum Op {
         fold: Option<Fold>,
     },
     /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. Operands: the
-    /// initial row, x and, for [`Recurrence::Linear`], a. Rows are steps: a whole loop in one instruction.
+    /// initial row, x and, for [`Recurrence::Linear`], a. The rows are steps, so one instruction is a whole loop.
     Recur {
-        /// The function that combines a row with the previous one.
+        /// The rule that computes a row from the previous one.
         recurrence: Recurrence,
-        /// `true` if the last row is the first step.
+        /// `true` if the first step computes the last row.
         down: bool,
     },
 }
@@ -366,16 +367,16 @@ pub const MAX_FACTORS: usize = 3;
 /// The largest number of blocks of a sink.
 pub const MAX_BLOCKS: usize = 256;
 
-/// A place in a region, for each iteration of the loops around it.
+/// A place in a region that may move with each iteration of the surrounding loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand {
     /// The index of the region.
     pub region: usize,
     /// The unit in the first iteration of all loops.
     pub unit: usize,
-    /// The number of units that it moves with each iteration, outermost loop first.
+    /// The number of units by which each loop moves the operand per iteration, outermost loop first.
     pub steps: [isize; DEPTH],
-    /// The number of elements between the start of the unit, as the part sees it, and the first element.
+    /// The number of elements from the start of the unit, as the part sees it, to the first element.
     pub offset: usize,
     /// The number of elements from one row to the next.
     pub row: usize,

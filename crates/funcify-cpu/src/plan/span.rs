@@ -7,10 +7,10 @@ use super::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, Op, Operand};
 use crate::float::Float;
 use crate::kernels::{Fold, Recurrence, packed_len};
 
-/// The number of elements from the first to the last of each operand, starting with the destination.
+/// The number of elements that each operand spans, from its first to its last, starting with the destination.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
-/// Returns the number of elements from the first to the last of an operand's rows; 0 if the operand is missing.
+/// Returns the number of elements that an operand spans, from the first to the last, or 0 if the operand is missing.
 fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
     operand.map_or(0, |operand| (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 })
 }
@@ -25,8 +25,8 @@ fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
 }
 
 impl Instruction {
-    /// Returns the number of elements that each operand spans, for elements of type `T`, or the problem with the
-    /// instruction.
+    /// Returns the number of elements that each operand spans, for elements of type `T`. Returns a description of the
+    /// problem if the instruction is invalid.
     pub(crate) fn spans<T: Float>(&self) -> Result<Spans, String> {
         let Instruction { op, rows, lanes, to, from } = self;
         let (rows, lanes) = (*rows, *lanes);

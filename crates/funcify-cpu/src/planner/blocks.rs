@@ -21,13 +21,13 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Returns the nodes that run once, and those that a part runs.
+    /// Returns two programs: the nodes that run once before the parts, and the nodes that each part runs.
     pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
         let programs: Vec<Vec<Node>> = self.0.into_iter().map(|block| block.nodes).collect();
         programs.try_into().expect("the planner closes every loop it opens")
     }
 
-    /// Returns the level of the nodes being added: 1 outside all loops.
+    /// Returns the level of the nodes being added, which is 1 outside of all loops.
     pub(super) fn depth(&self) -> usize {
         self.0.len() - 1
     }
@@ -37,7 +37,7 @@ impl Blocks {
         self.0[level].nodes.push(node);
     }
 
-    /// Keeps a register until the loop of a level ends.
+    /// Keeps the register of `view` reserved until the loop at `level` ends.
     pub(super) fn keep_until_loop_ends(&mut self, level: usize, view: View) {
         self.0[level].needed.push(view);
     }
@@ -51,7 +51,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Closes the innermost loop, which runs `times` times; returns whether it became one instruction.
+    /// Closes the innermost loop, which runs `times` times. Returns whether it became one instruction.
     pub(super) fn close(&mut self, regions: &[Region], times: usize) -> bool {
         let Block { nodes, .. } = self.0.pop().expect("a loop is open");
         if times == 0 || nodes.is_empty() {

@@ -5,7 +5,8 @@ use funcify_core::ops::Switch;
 use super::*;
 
 impl Planner {
-    /// Plans a switch whose first operand has this dtype. `used` marks the results that are used; returns those.
+    /// Plans a switch whose first operand has this dtype. `used` marks the results that are used; only these are
+    /// returned.
     pub(super) fn choice(
         &mut self,
         switch: &Switch,

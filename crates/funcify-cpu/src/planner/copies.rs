@@ -1,11 +1,11 @@
-//! Copies of views, and the contents they were copied from.
+//! Remembers the copies of views, and the version of the source that each copy was taken from.
 
 use funcify_analysis::{Contents, Version};
 
 use super::view::View;
 
-/// A copy of a view and the version of its source when it was made. It holds the source's register, so that the
-/// register is not reused.
+/// A copy of a view, and the version of its source at the time of the copy. It holds the source's register, so that
+/// the register is not reused.
 #[derive(Clone, Debug)]
 pub(super) struct Copied {
     from: View,
@@ -19,7 +19,7 @@ impl Copied {
         Copied { from: from.clone(), version: contents.version(from.memory()), copy: copy.clone() }
     }
 
-    /// Returns whether it is a copy of the current contents of `view` (order-c4).
+    /// Returns whether this is a copy of the current contents of `view` (order-c4).
     pub(super) fn is_of(&self, contents: &Contents, view: &View) -> bool {
         self.from.is_same_view(view) && self.version == contents.version(view.memory())
     }

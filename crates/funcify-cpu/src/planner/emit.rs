@@ -25,12 +25,12 @@ use crate::plan::repeat;
 /// The largest number of instructions in a plan.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
-/// The smallest size of an axis that becomes a loop instead of unrolled instructions: first outside of loops, then
-/// inside them, where a nested loop computes its addresses anew each time.
+/// The smallest size of an axis that becomes a loop rather than unrolled instructions: first outside of loops, then
+/// inside them, where a nested loop recomputes its addresses each time it starts.
 const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
-/// The largest number of lanes at which a kernel of some twenty instructions per register spends most of its time on
-/// the start of a row.
+/// The largest number of lanes for which a kernel of some twenty instructions per register spends most of its time
+/// starting a row.
 const MAX_SHORT_ROW: usize = 64;
 
 /// A program under construction.
@@ -38,14 +38,14 @@ const MAX_SHORT_ROW: usize = 64;
 pub(super) struct Emitter {
     pub(super) plan: Plan,
     pub(super) blocks: Blocks,
-    /// The scratch memory that all parts share, and that of one part.
+    /// The scratch memory that all parts share, and the scratch memory of one part.
     memory: [Memory; 2],
-    /// The regions of these memories.
+    /// The regions of these two memories.
     registers: [usize; 2],
-    /// The number of bytes per element.
+    /// The size of an element in bytes.
     element: usize,
     instructions: usize,
-    /// Registers that hold one number each, by its bits.
+    /// The registers that hold one number each, keyed by the number's bits.
     numbers: Vec<(u64, View)>,
     /// The transformations that took effect.
     pub(super) fired: Fired,
@@ -55,9 +55,9 @@ pub(super) struct Emitter {
     packs: Vec<Copied>,
     /// Tensors copied to another layout outside of all loops.
     copies: Vec<Copied>,
-    /// Registers that start with a value in the first part, and these values.
+    /// Registers that start with an initial value in the first part, each with that value.
     initial_shares: Vec<(View, View)>,
-    /// Results, each with the register whose sum over the parts it is.
+    /// Results that are sums over the parts, each with the register that holds a part's summand.
     sums: Vec<(View, View)>,
 }
 
@@ -69,7 +69,7 @@ impl Emitter {
         emitter
     }
 
-    /// Returns the plan: `parts` parts of `len` indices each run the program.
+    /// Returns the plan, in which `parts` parts of `len` indices each run the program.
     pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
         let sums = self.emit_share_sums(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
@@ -99,8 +99,8 @@ impl Emitter {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Forgets entries cached since `cached` was taken, as they may not have run. Entries at level 0 stay, as they
-    /// are computed before everything else.
+    /// Forgets entries cached since `cached` was taken, because the code that computes them may not have run. Entries
+    /// at level 0 stay, because they are computed before everything else.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -133,7 +133,8 @@ impl Emitter {
         with_axis_order(view, &order, |_| true)
     }
 
-    /// Copies a tensor to the layout of `like`, which has the same shape, except for axes along which it is broadcast.
+    /// Copies a tensor to the layout of `like`, which has the same shape. Axes along which the tensor is broadcast stay
+    /// broadcast.
     fn copy_in_layout_of(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
@@ -160,7 +161,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns a number as a tensor of rank 0.
+    /// Returns a number as a rank-0 tensor.
     pub(super) fn number(&mut self, number: f64) -> Result<View> {
         if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
             return Ok(view.clone());
@@ -171,7 +172,7 @@ impl Emitter {
         Ok(view)
     }
 
-    /// Returns the numbers 0, 1, ... in order, computed by one instruction as a running sum.
+    /// Returns the numbers 0, 1, ..., `count` - 1, computed by one instruction as a running sum.
     pub(super) fn iota(&mut self, count: usize) -> Result<View> {
         let [one, before] = [self.number(1.0)?, self.number(-1.0)?];
         let to = self.reserve(&[count], 0);
@@ -180,13 +181,14 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Writes one number everywhere.
+    /// Writes one number to all elements of a tensor.
     pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<()> {
         self.map(Op::Fill(number), to, &[])
     }
 
-    /// Returns an operand that starts `start` elements after the view. `along` lists how many elements more it moves in
-    /// each loop that surrounds only this instruction.
+    /// Returns an operand that starts `start` elements after the start of the view. `along` lists the loops that
+    /// surround only this instruction, each with the number of elements by which its iterations move the operand
+    /// further.
     fn operand(&self, view: &View, start: isize, along: &[(usize, isize)], row: isize, across: Across) -> Operand {
         let (start, mut steps) = (view.start.wrapping_add_signed(start), view.steps);
         for (index, stride) in along {
@@ -204,8 +206,8 @@ impl Emitter {
         Operand { region: view.region, unit, steps, offset, row, across }
     }
 
-    /// Adds instructions to the block at `level`: one for each index of the axes in `rest`, the longest of which become
-    /// loops. `row` holds the distances between rows, and `across` tells whether rows are lanes.
+    /// Adds instructions to the block at `level`, one for each index of the axes in `rest`; the longest of these axes
+    /// become loops. For each operand, `row` holds the distance between rows, and `across` the kind of its rows.
     fn push(
         &mut self,
         level: usize,
@@ -231,7 +233,7 @@ impl Emitter {
         let mut looped: Vec<usize> = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).collect();
         looped.sort_by_key(|axis| std::cmp::Reverse(rest[*axis].size));
         looped.truncate(DEPTH.saturating_sub(index));
-        // A nested loop computes its addresses anew each time.
+        // A nested loop recomputes its addresses each time it starts.
         let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= MIN_LOOP_SIZES[1];
         let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
         looped.truncate(nested);
@@ -273,7 +275,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Rejects a plan that would have too many instructions with `more` of them.
+    /// Rejects the plan if `more` additional instructions would make it too large.
     pub(super) fn check_instructions(&self, more: usize) -> Result<()> {
         match self.instructions.saturating_add(more) > MAX_INSTRUCTIONS {
             true => Err(Declined::new("scan", format!("more than {MAX_INSTRUCTIONS} instructions"))),
@@ -316,7 +318,7 @@ impl Emitter {
             && axes[lanes].strides.contains(&0)
             && axes[lanes].size <= MAX_SHORT_ROW
         {
-            // A separate exponential treats adjacent rows as one.
+            // A separate exponential can process adjacent rows as one row.
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }
@@ -363,7 +365,7 @@ impl Emitter {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
-    /// Copies the views for which `must` holds; returns `None` if it holds for none.
+    /// Copies the views for which `must` returns `true`. Returns `None` if there are none.
     fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>> {
         if !views.iter().any(|view| must(view)) {
             return Ok(None);
@@ -372,7 +374,7 @@ impl Emitter {
         views.iter().map(copied).collect::<Result<_>>().map(Some)
     }
 
-    /// Returns a copy of a view with its elements in order.
+    /// Returns a contiguous copy of a view.
     pub(super) fn copied(&mut self, view: &View) -> Result<View> {
         let copy = self.reserve(&view.shape, view.level);
         self.copy(&copy, view)?;
@@ -409,7 +411,7 @@ impl Emitter {
         }
     }
 
-    /// Returns a matrix `[k, n]` packed in the order that products read.
+    /// Returns a matrix `[k, n]`, packed in the order in which products read it.
     pub(super) fn pack(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
@@ -431,7 +433,7 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Writes the product of the transpose of `[k, m]` with `[k, n]`.
+    /// Writes the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`.
     pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
@@ -442,8 +444,8 @@ impl Emitter {
         self.sink(to, sides, (1, [0, 0]))
     }
 
-    /// Adds `count` products of the transpose of `[k, m]` with `[k, n]` to `[m, n]`. `apart` holds the number of
-    /// elements between the left sides and between the right sides of consecutive products.
+    /// Adds `count` products to a matrix `[m, n]`, each of the transpose of a matrix `[k, m]` and a matrix `[k, n]`.
+    /// `apart` holds the number of elements from one left side to the next, and from one right side to the next.
     pub(super) fn sink(
         &mut self,
         to: &View,
@@ -459,8 +461,8 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
     }
 
-    /// Emits a product: `to [m, n]` from an initial value of that shape and factors, each a left side `[m, k]` and a
-    /// packed right side.
+    /// Emits a sum of products: `to [m, n]` is computed from an initial value of the same shape and from factors, each
+    /// with a left side `[m, k]` and a packed right side.
     pub(super) fn product(
         &mut self,
         to: &View,
@@ -503,15 +505,15 @@ impl Emitter {
         view
     }
 
-    /// Sets `to`, after all parts, to the sum of what each part has in a register, unless it is empty.
+    /// Sets `to`, after all parts have run, to the sum of their `share` registers. Does nothing if `to` is empty.
     pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
         if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));
         }
     }
 
-    /// Emits the code before the parts that initialises the shares, and returns the nodes after the parts that sum
-    /// them. The registers of the parts are adjacent in memory.
+    /// Emits the code that initialises the shares before the parts. Returns the nodes that sum the shares after the
+    /// parts. The registers of the parts are adjacent in memory.
     fn emit_share_sums(&mut self, parts: usize) -> Result<Vec<Node>> {
         let len = self.memory[1].len();
         for (register, initial) in std::mem::take(&mut self.initial_shares) {

@@ -1,6 +1,7 @@
-//! Plans scans: sequences are read and traces written in place, and values needed by the next step are in registers.
+//! Plans scans: sequences are read in place, traces are written in place, and values needed by the next step are held
+//! in registers.
 //!
-//! A loop that ends early counts its steps. Its traces have rows for all the steps that it may run; the caller uses the
+//! A loop that ends early counts its steps. Its traces have rows for the maximum number of steps; the caller uses the
 //! rows of the steps that ran.
 
 use std::ops::Range;
@@ -16,24 +17,24 @@ const MAX_ROWS_AT_HAND: usize = 64;
 
 /// The purpose of a buffer.
 enum Use {
-    /// Its rows are a result, to be written to this view if possible.
+    /// The rows are a result, which is written to this view if possible.
     Result(Option<View>),
-    /// Only steps read it.
+    /// Only the steps of the loop read the rows.
     Steps,
 }
 
-/// The rows of a buffer.
+/// The rows of a buffer that are kept.
 enum BufferRows {
-    /// No rows: nothing reads them.
+    /// No rows, because nothing reads them.
     None,
     /// All rows, in memory of their own.
     Trace { all: View, returned: Range<usize> },
-    /// The last rows in loop order, oldest first.
+    /// Only the last rows, in loop order, oldest first.
     AtHand { rows: View, returned: usize },
 }
 
 impl BufferRows {
-    /// Returns all rows of a buffer that holds a carry.
+    /// Returns all rows of a buffer from which a carry is read.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -42,7 +43,7 @@ impl BufferRows {
     }
 }
 
-/// A carry between steps.
+/// The location of a carry between steps.
 enum Carry {
     /// A register.
     Register(View),
@@ -50,7 +51,7 @@ enum Carry {
     InTrace { initial: View, buffer: usize, offset: usize },
 }
 
-/// The elements that a loop ending early reads between steps.
+/// The elements that control a loop that ends early.
 #[derive(Clone)]
 struct Ending {
     /// An element that is nonzero if another step runs.
@@ -80,14 +81,14 @@ struct Steps {
     strip: Option<usize>,
 }
 
-/// Returns whether the rows of a trace may have this layout: in order, or with the requested axis innermost.
+/// Returns whether the rows of a trace may have the layout of `place`: in order, or with the requested axis innermost.
 fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
 }
 
 impl Planner {
     /// Plans a scan. `used` marks the results that are used, `places` holds where to write them, and `shares` marks the
-    /// results that are partial sums of the parts. Returns the results that are used.
+    /// results of which each part computes a summand. Returns the used results.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -139,7 +140,7 @@ impl Planner {
     /// Emits the loop over all steps.
     fn all_steps(&mut self, planned: &Loop<'_>) -> Result<()> {
         let steps = planned.steps;
-        // Reads of carries in traces have another location in the first step.
+        // In the first step, carries are not yet in their traces, so they are read elsewhere.
         let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
         self.steps(planned, Steps { from: 0, strip: None }, first)?;
@@ -153,7 +154,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits the loop over steps that all find a sequence's row in the same tensor.
+    /// Emits the loop over a range of steps. Each sequence has all rows for these steps in one tensor.
     fn emit_stretch(&mut self, planned: &Loop<'_>, stretch: Range<usize>) -> Result<()> {
         let Loop { scan, buffers, .. } = planned;
         let first = stretch.start;
@@ -178,7 +179,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits a loop that ends after the last step, or earlier after a step whose condition says so.
+    /// Emits a loop that ends early if its condition says so after a step, and otherwise ends after the last step.
     fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
@@ -196,7 +197,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Returns the results of a loop that are used.
+    /// Returns the used results of a loop.
     fn results(&mut self, planned: Loop<'_>, used: &[bool]) -> Result<Vec<Option<View>>> {
         let Loop { scan, buffers, carries, steps, .. } = planned;
         let mut results = Vec::with_capacity(used.len());
@@ -219,7 +220,8 @@ impl Planner {
         Ok(all)
     }
 
-    /// Chooses where a carry is held: in a trace that starts empty and has the same values, else in a register.
+    /// Chooses where a carry is held: in a trace that starts empty and holds the same values, if there is one, or else
+    /// in a register.
     fn carry(
         &mut self,
         scan: &Scan,
@@ -240,7 +242,7 @@ impl Planner {
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let writes = buffer.writes.iter().zip(results.buffers[number].clone());
             let same = writes.clone().find(|(_, output)| value(*output) == next);
-            // Only the values determine which row is the last one of a loop that ends early.
+            // If the loop ends early, its last row is not known when the plan is built.
             if let (Some((offset, _)), Start::Empty, BufferRows::Trace { all, .. }, None) =
                 (same, buffer.start, &buffers[number], &scan.until)
                 && all.shape[0] > 0
@@ -279,7 +281,7 @@ impl Planner {
         let is_whole = buffer.start == Start::Full || is_trace;
         if !is_whole {
             let at_hand = count.max(last);
-            // After its first step the loop may have fewer rows than requested, which is an error.
+            // The loop may end with fewer rows than requested, which is an error.
             if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
                 return Err(Declined::new("scan", "the last rows of a loop that ends early"));
             }
@@ -292,7 +294,7 @@ impl Planner {
             let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
             if let Some(given) = given {
                 for index in 0..count {
-                    // In loop order, a reverse loop meets the given rows from the last to the first.
+                    // A reverse loop visits the given rows from the last to the first.
                     let from = if scan.reverse { count - 1 - index } else { index };
                     self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
                 }
@@ -345,9 +347,9 @@ impl Planner {
         let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
-        // In the first iteration, `t` is the first of these steps in loop order.
+        // In the first iteration, `t` is the index of the first of these steps in loop order.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
-        // In a loop over strips, rows also move by the steps of a strip.
+        // In a loop over strips, each iteration also moves rows by the number of steps in a strip.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
@@ -394,7 +396,7 @@ impl Planner {
         parameters.extend(invariants.iter().cloned());
 
         let mut scope = Scope::new(self, &scan.body, parameters)?;
-        // Rows that no read of a step overlaps are written in place.
+        // Rows are written in place unless a read of the step overlaps them.
         let mut written = Vec::new();
         for (buffer, (rows, outputs)) in scan.buffers.iter().zip(buffers.iter().zip(&results.buffers)) {
             for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {
@@ -423,7 +425,7 @@ impl Planner {
         self.write(planned, &values, &written)
     }
 
-    /// Writes the results of a step. Anything that a step may have read is copied aside before the first write.
+    /// Writes the results of a step. Copies aside anything that the writes could overwrite before it is read.
     fn write(&mut self, planned: &Loop<'_>, values: &[View], written: &[(View, usize)]) -> Result<()> {
         let Loop { scan, buffers, carries, .. } = planned;
         let results = scan.results();

@@ -1,16 +1,16 @@
-//! Tracks the scratch memory of a plan under construction: the owner of each range, and when it becomes free.
+//! Tracks the scratch memory of a plan under construction: which ranges are in use, and which are free.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The number of elements after which a cache line starts, for any element type.
+/// The number of elements by which ranges are aligned: at least a cache line for every element type.
 const ELEMENTS_PER_LINE: usize = 16;
 
 /// A range of scratch memory. It becomes free when the last view of it is dropped.
 #[derive(Debug)]
 pub(super) struct Register {
-    /// The number that distinguishes it from every other register of its memory.
+    /// The number that identifies it among the registers of its memory.
     pub(super) number: usize,
     pub(super) start: usize,
     len: usize,
@@ -29,7 +29,7 @@ pub(super) struct Memory(Rc<RefCell<Allocator>>);
 
 #[derive(Default, Debug)]
 struct Allocator {
-    /// The free ranges by length and start, so that the smallest one that is long enough is found at once.
+    /// The free ranges ordered by length, then start, to find the smallest one that is long enough.
     free: BTreeSet<(usize, usize)>,
     end: usize,
     /// The number of registers created so far.
@@ -37,8 +37,8 @@ struct Allocator {
 }
 
 impl Memory {
-    /// Reserves `len` elements: the smallest free range that is long enough, or new memory if there is none or the
-    /// elements must be `untouched`.
+    /// Reserves `len` elements: the smallest free range that is long enough, or new memory if there is no such range or
+    /// the elements must be `untouched`.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let len = len.next_multiple_of(ELEMENTS_PER_LINE);
         let mut allocator = self.0.borrow_mut();

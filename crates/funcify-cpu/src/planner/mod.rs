@@ -45,9 +45,9 @@ use view::View;
 /// The result of planning, or the reason why the graph is rejected.
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
-/// The largest number of multiplications of a matrix product per index of an axis laid out innermost. The first applies
-/// where each index has matrices of its own; the second where all indices share one matrix, whose columns would
-/// otherwise be lanes.
+/// The largest number of multiplications per index for which matrix products are computed with an axis innermost. The
+/// first limit applies if each index of the axis has matrices of its own. The second one applies if all indices share
+/// one matrix, whose columns would otherwise be lanes.
 const MAX_TERMS: [usize; 2] = [64, 32];
 
 /// The largest number of elements of a tensor in a plan.
@@ -69,27 +69,28 @@ pub struct GraphPlan {
     pub results: Vec<(DType, Vec<usize>)>,
     /// `true` if `u32` values are words, stored as the bits of elements, instead of numbers.
     pub has_words: bool,
-    /// `true` if the plan has one more output: an element that is nonzero if the results differ from those of the
-    /// graph because the bound assumed for a loop was too low.
+    /// `true` if the plan has one more output: an element that is nonzero if a loop reached the bound that the planner
+    /// assumed for it, so that the results may differ from those of the graph.
     pub refuses: bool,
 }
 
 /// Decides when a program is split into parts along a parallel axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Division {
-    /// Split if the parts are worth threads, or fit a cache better.
+    /// Split if the parts are worth running on threads, or fit a cache better.
     #[default]
     Worthwhile,
-    /// As `Worthwhile`, but for a plan that runs inside a tensor library. Work that the library does with less memory
-    /// is left to it: losses over large vocabularies, whose weights are not packed and whose weight gradient is not
-    /// computed once per part.
+    /// Like `Worthwhile`, but for a plan that runs inside a tensor library. The planner leaves work to the library
+    /// that the library does with less memory: losses over large vocabularies, for which the library neither packs the
+    /// weights nor computes the weight gradient once per part.
     BesideLibrary,
-    /// Split wherever a parallel axis exists; transformations reserved for large programs apply to all. For tests.
+    /// Split wherever a parallel axis exists, and apply transformations even if they are reserved for large programs.
+    /// For tests.
     Always,
 }
 
 impl Division {
-    /// Returns the smallest size of an axis that loops may lay out innermost.
+    /// Returns the smallest size that an axis needs to be laid out innermost in loops.
     fn min_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
@@ -99,14 +100,14 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the number of rows that the products of a strip of steps have.
+    /// Returns the number of rows that the products of a strip should have.
     fn rows_of_strip(self) -> usize {
         if self == Division::Always { 6 } else { 256 }
     }
 }
 
-/// Plans a graph for these sizes. `may_refuse` states that the caller checks whether the plan's numbers can represent
-/// the integers in its inputs.
+/// Plans a graph for these sizes. With `may_refuse`, the caller checks that the plan's element type can represent the
+/// integers in the inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let element = element_type(graph)?;
     let ranges = Rc::new(Ranges::find(graph, sizes, element, may_refuse));
@@ -129,8 +130,8 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
     planned.map_err(|declined| ops::find_unsupported_op(graph).unwrap_or(declined))
 }
 
-/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, if it is not the output's
-/// last axis. A plan writes an output in this layout, and another plan reads it, without moving elements.
+/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, unless it is the output's
+/// last axis. If one plan writes an output in this layout, another plan can read it without moving elements.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
     let none = || vec![None; graph.outputs().len()];
     let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };
@@ -219,7 +220,7 @@ fn plan_parts(
     Ok(GraphPlan { plan, dtype, reads, constants, results, has_words: ranges.has_words(), refuses: refusal.is_some() })
 }
 
-/// Returns whether a graph or a body of its ops has a while loop without a bound.
+/// Returns whether the graph, or the body of one of its ops, contains a while loop without a bound.
 fn has_unbounded(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
@@ -240,9 +241,9 @@ struct Planner {
     dtype: DType,
     /// The ranges of the graph's integers.
     ranges: Rc<Ranges>,
-    /// An element that is nonzero if a loop ended at a bound that the graph does not state.
+    /// An element that is nonzero if a loop reached a bound that the planner assumed.
     refusal: Option<View>,
-    /// The number of steps that each early-ending loop ran, keyed by its symbol.
+    /// The number of steps that each loop that ends early ran, keyed by the loop's symbol.
     counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
@@ -261,7 +262,7 @@ struct Planner {
 }
 
 impl Planner {
-    /// Returns the view of a tensor of the caller: the portion of it that a part sees.
+    /// Returns the part's view of a tensor that the caller owns.
     fn caller_view(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
@@ -272,7 +273,7 @@ impl Planner {
 
     fn region(&mut self, place: Storage, whole: &[usize], label: Label) -> View {
         let plan = &mut self.emitter.plan;
-        // Without parts, nothing runs before the parts.
+        // A plan without parts has no program that runs before them.
         let level = usize::from(!self.is_divided);
         let Label::Axis(axis) = label else {
             let region = plan.region(place, whole.iter().product(), 1, Split::Whole);
@@ -305,12 +306,13 @@ impl Planner {
         self.emitter.map(Op::Binary(Binary::Max), &refusal, &[&refusal, &here(holds)])
     }
 
-    /// Returns where a value has the axis being divided.
+    /// Returns the position of the divided axis in a value.
     fn label(&self, graph: &Graph, value: ValueId) -> Label {
         if self.is_divided { self.labels.of(graph, value) } else { Label::None }
     }
 
-    /// Returns the axis that a value in a loop has innermost, if its layout does not follow the order of its axes.
+    /// Returns the axis that is innermost in the layout of a value in a loop, if the layout does not follow the order
+    /// of the axes.
     fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
         match self.labels.of(graph, value) {
             Label::Axis(axis) if self.is_innermost => Some(axis),
@@ -347,7 +349,7 @@ impl Planner {
         let ty = graph.ty(value);
         let shape =
             ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
-        // Count sizes of 0 as 1: strides multiply the other sizes, too.
+        // Sizes of 0 count as 1, because strides are products of the other sizes.
         let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
         match elements.filter(|elements| *elements <= MAX_ELEMENTS) {
             Some(_) => Ok(shape),
@@ -375,7 +377,8 @@ impl Planner {
         Ok(self.region(Storage::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Returns whether the plan can represent a value: a float, a boolean, a word, or an integer known to be in range.
+    /// Returns whether the plan can represent a value, which must be a float, a boolean, a word, or an integer in a
+    /// known range.
     fn can_represent(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;
         self.is_number(dtype) || self.is_words(dtype) || self.ranges.is_exact(graph, value)
@@ -386,14 +389,14 @@ impl Planner {
         self.ranges.has_words() && dtype == DType::U32
     }
 
-    /// Returns whether all values of a dtype are numbers of the plan.
+    /// Returns whether the plan represents all values of a dtype as numbers.
     fn is_number(&self, dtype: DType) -> bool {
         dtype.is_float() || dtype == DType::Bool
     }
 
     /// Returns the op that rounds a number of the plan to a narrower float type. The planner rounds the result of each
-    /// op of that type, which yields the op's own result: the plan's type has more than twice its digits (Figueroa,
-    /// When is double rounding innocuous?, 1995).
+    /// op of that type. This yields the exact result of the op, because the plan's type has more than twice as many
+    /// digits (Figueroa, When is double rounding innocuous?, 1995).
     fn rounding(&self, dtype: DType) -> Option<Unary> {
         match dtype {
             DType::F16 => Some(Unary::ToF16),

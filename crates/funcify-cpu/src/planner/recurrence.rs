@@ -3,10 +3,11 @@
 use crate::kernels::{Binary, Fold, Recurrence, Ternary};
 use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
 
-/// Returns one instruction for a loop at `level` whose only instruction folds a row into the row written before it.
+/// Returns one instruction that replaces a loop at `level`, if the only instruction of the loop folds a row into the
+/// row written before it.
 pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level: usize) -> Option<Node> {
     let [Node::Do(Instruction { op, rows: 1, lanes, to, from })] = nodes else { return None };
-    // An instruction stays within a unit of columns.
+    // An instruction has to stay within a unit of columns.
     let is_in_columns = |operand: &Operand| matches!(regions[operand.region].split, Split::Columns(_));
     if is_in_columns(to) || from.iter().any(is_in_columns) {
         return None;
@@ -41,7 +42,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     if !is_one {
         return None;
     }
-    // Rows are steps. In a reverse loop, the first row is the last step.
+    // The steps become rows. In a reverse loop, the first row is the last step.
     let as_rows = |operand: &Operand| {
         let own = operand.steps[level];
         let mut rows = Operand { row: own.unsigned_abs(), ..*operand };
@@ -57,7 +58,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     Some(Op::Recur { recurrence, down: step < 0 }.over([times, *lanes], as_rows(to), &operands))
 }
 
-/// Returns whether an operand is the row written by the previous iteration.
+/// Returns whether an operand reads the row that the previous iteration wrote.
 fn is_row_before(operand: &Operand, to: &Operand, level: usize) -> bool {
     operand.region == to.region
         && operand.steps == to.steps

@@ -1,9 +1,10 @@
-//! Strips of steps: computes the sum of the steps' products for many steps at once.
+//! Plans strips of steps, which sum the products of many steps at once.
 //!
-//! A loop that adds a product to a state in each step, as backward loops do for each weight, reads and writes the
-//! whole state in each step. A loop over strips around the loop over steps computes the products of a strip in one
-//! instruction after its steps. The factors stay in place if they are in a sequence or a trace; otherwise they are
-//! copied for the strip. So are rows of a full buffer, which later steps of the strip may overwrite.
+//! Some loops add a product to a state in each step, as backward loops do for each weight. Such a loop reads and
+//! writes the whole state in each step. Instead, a loop over strips surrounds the loop over steps, and one instruction
+//! after the steps of a strip computes all their products. The factors stay in place if they are in a sequence or a
+//! trace. Otherwise they are copied until the strip ends. Rows of a full buffer are copied, too, because later steps
+//! of the strip may overwrite them.
 
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Op};
@@ -12,7 +13,7 @@ use super::copies::Copied;
 use super::*;
 use crate::plan::MAX_BLOCKS;
 
-/// The reason why a strip exists.
+/// The message of `expect` where a strip is required.
 const STRIP_IS_OPEN: &str = "a loop over strips is open";
 
 /// The strip being planned, and the sums deferred to its end.
@@ -21,11 +22,11 @@ pub(super) struct Strip {
     steps: usize,
     /// The level of the values that a step computes.
     level: usize,
-    /// The sums, each with the two sides of the product added to it.
+    /// The deferred sums, each with the two sides of the product added to it.
     waiting: Vec<(View, [View; 2])>,
     /// The copies of values that a step computes.
     copies: Vec<Copied>,
-    /// The full buffers, whose rows may change.
+    /// The full buffers, whose rows later steps may overwrite.
     full: Vec<View>,
 }
 
@@ -44,7 +45,7 @@ impl Planner {
         (strip > 1).then_some(strip)
     }
 
-    /// Returns the number of rows of the product that a step adds to a state, if it adds one.
+    /// Returns the number of rows of the product that a step adds to a state, or `None` if it does not add one.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
             Source::Node(node, _) => Some(body.node(node)),
@@ -67,7 +68,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Closes the loop over `count` strips, with the deferred sums after the steps of each strip.
+    /// Closes the loop over `count` strips. The deferred sums run after the steps of each strip.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
         let Strip { steps, level, waiting, .. } = self.strip.take().expect(STRIP_IS_OPEN);
         for (state, sides) in waiting {
@@ -79,8 +80,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state: at the end of the strip if the sum may
-    /// be deferred (order-c3), otherwise now.
+    /// Adds the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]` to a state. This happens at the
+    /// end of the strip if the sum may be deferred (order-c3), and otherwise now.
     pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<()> {
         let strip = self.strip.as_ref().filter(|strip| may_wait && state.level == strip.level);
         let Some(Strip { level, full, .. }) = strip else {
@@ -99,7 +100,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Returns a copy of a value that a step computes, for all steps of a strip.
+    /// Returns a copy of a value that a step computes. The copy has room for all steps of a strip.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;

@@ -1,4 +1,4 @@
-//! Tensors during planning: the elements of a region that they cover, in each iteration of the surrounding loops.
+//! Views of tensors during planning: the elements of a region that a tensor covers in each iteration of its loops.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,8 +7,8 @@ use funcify_analysis::{Memory, TensorLayout};
 use super::memory::Register;
 use super::*;
 
-/// A tensor in a region: a layout of its elements that moves with the surrounding loops. Broadcasts, transposes,
-/// slices and rows of a sequence are views of the same elements.
+/// A tensor in a region: a layout of its elements, which moves with each iteration of the surrounding loops.
+/// Broadcasts, transposes, slices and rows of a sequence are views of the same elements.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) region: usize,
@@ -22,7 +22,7 @@ pub(super) struct View {
     pub(super) register: Option<Rc<Register>>,
 }
 
-/// Dereferences to the layout, for its shape, its strides and whether its elements are in order.
+/// Dereferences to the layout, which has the shape and the strides.
 impl Deref for View {
     type Target = TensorLayout;
 
@@ -44,13 +44,13 @@ impl View {
         View { region, layout, steps: [0; DEPTH], level, register: None }
     }
 
-    /// Returns a view of the same memory with another layout.
+    /// Returns a view of the same memory with a different layout.
     fn with(&self, layout: TensorLayout) -> View {
         let View { region, steps, level, .. } = *self;
         View { region, layout, steps, level, register: self.register.clone() }
     }
 
-    /// Returns the view with other axes.
+    /// Returns the view with the given axes in place of its own.
     pub(super) fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> View {
         self.with(self.layout.with_axes(shape, strides))
     }
@@ -78,7 +78,7 @@ impl View {
         (self.with(first), self.with(others))
     }
 
-    /// Returns `count` copies of the view, stacked at a distance of `distance` elements.
+    /// Returns `count` copies of the view along a new axis, `distance` elements apart.
     pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
         self.with(self.layout.stacked(count, distance))
     }
@@ -103,7 +103,7 @@ impl View {
         self.with(self.layout.transposed(axes))
     }
 
-    /// Returns the view repeated along axes that are missing or have one element.
+    /// Returns the view broadcast to a shape: repeated along axes that are missing or have one element.
     pub(super) fn broadcast(&self, shape: &[usize]) -> View {
         self.with(self.layout.broadcast(shape))
     }
@@ -118,13 +118,13 @@ impl View {
         Memory { region: self.region, allocation: self.register.as_ref().map(|register| register.number) }
     }
 
-    /// Returns whether another view may use the same memory.
+    /// Returns whether the two views may use the same memory.
     pub(super) fn shares_memory(&self, other: &View) -> bool {
         self.memory().may_share(&other.memory())
     }
 
-    /// Returns whether its elements are interleaved with those of another view of the same memory, as neighbouring
-    /// columns of a matrix are, without being the same. No instruction may read one and write the other.
+    /// Returns whether the elements of two views of the same memory are interleaved, like neighbouring columns of a
+    /// matrix, without being the same. No instruction may read one view and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
         self.shares_memory(other)
@@ -134,7 +134,7 @@ impl View {
             && !self.is_same_view(other)
     }
 
-    /// Returns whether another view has the same elements in the same order.
+    /// Returns whether the two views have the same elements in the same order.
     pub(super) fn is_same_view(&self, other: &View) -> bool {
         (self.region, self.steps) == (other.region, other.steps) && self.layout.is_same(&other.layout)
     }

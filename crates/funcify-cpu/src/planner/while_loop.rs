@@ -1,14 +1,14 @@
-//! Plans while loops: carries are in registers, and the condition is read before each step.
+//! Plans while loops: carries are held in registers, and the condition is evaluated before each step.
 //!
-//! The counters of a loop without a bound could exceed the integers that a plan can represent. Where a fallback
-//! exists, the planner bounds the loop, and the call is refused if the condition still holds at the bound.
+//! The counters of a loop without a bound could exceed the integers that a plan can represent. If a fallback exists,
+//! the planner bounds the loop, and the plan refuses the call if the condition still holds at the bound.
 
 use funcify_core::ops::While;
 
 use super::*;
 
 impl Planner {
-    /// Plans a while loop. `used` marks the results that are used; returns those.
+    /// Plans a while loop. `used` marks the results that are used; only these are returned.
     pub(super) fn while_loop(&mut self, op: &While, operands: &[Argument], used: &[bool]) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("while", reason);
         let bound = match &op.bound {

@@ -19,8 +19,8 @@ use crate::views::{Layout, UnsplitView, View};
 use arena::Arena;
 use program::{Prepared, Stop};
 
-/// All regions before they are split into parts (`Regions`) and as one part sees them (`Views`), on the stack unless
-/// a plan has many.
+/// The regions, before they are split into parts (`Regions`) and as one part sees them (`Views`). The lists are on the
+/// stack unless a plan has many regions.
 type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
 
@@ -44,7 +44,7 @@ pub(crate) struct Programs<T> {
 pub struct CallError {
     /// The input or output, with its index.
     pub place: Storage,
-    /// The number of elements in the plan.
+    /// The number of elements that the plan requires.
     pub expected: usize,
     /// The number of elements in the slice, or `None` if the slice is missing.
     pub found: Option<usize>,
@@ -73,7 +73,7 @@ impl<T: Element> Executor<T> {
         Ok(Executor::of(plan, Programs { stages, machine }))
     }
 
-    /// Creates another executor of a checked plan, with its own scratch memory.
+    /// Creates another executor for a checked plan, with scratch memory of its own.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
         let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
             (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
@@ -84,7 +84,7 @@ impl<T: Element> Executor<T> {
         Executor { plan, programs, arena }
     }
 
-    /// Returns the prepared programs, to share with other executors of the plan.
+    /// Returns the prepared programs, for sharing with other executors of the plan.
     pub(crate) fn programs(&self) -> Programs<T> {
         self.programs.clone()
     }
@@ -99,8 +99,8 @@ impl<T: Element> Executor<T> {
         self.call_until(inputs, outputs, &|| false).map(|_| ())
     }
 
-    /// Runs the plan until `stop` returns `true`, and returns whether it ran to the end. `stop` is called about once
-    /// a millisecond. A plan that finished counts as finished, whatever `stop` would return afterwards.
+    /// Runs the plan until it ends or `stop` returns `true`, and returns whether it ran to the end. `stop` is called
+    /// about once a millisecond. Once the plan has finished, `stop` no longer matters.
     pub fn call_until(
         &mut self,
         inputs: &[&[T]],
@@ -145,7 +145,7 @@ impl<T: Element> Executor<T> {
     }
 }
 
-/// An element type of the engine. All code generic over it is compiled in this crate, not in the crates that use it.
+/// An element type of the engine. All code that is generic over it is compiled in this crate, not in its dependents.
 pub trait Element: Translatable + sealed::Sealed {}
 
 impl Element for f32 {}
@@ -181,8 +181,8 @@ mod sealed {
     sealed!(f32, f64);
 }
 
-/// Pushes the regions as the only part of a stage sees them. It fills a list in place, since returning one would copy
-/// it.
+/// Pushes the regions as the only part of a stage sees them. It fills a list in place, because returning a list would
+/// copy it.
 fn push_views<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
@@ -200,7 +200,7 @@ fn push_views<'a, T>(
     }
 }
 
-/// Returns the regions as a stage of several parts sees them.
+/// Returns the regions of a stage with several parts, before they are split.
 fn regions_of<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
@@ -225,12 +225,12 @@ fn regions_of<'a, T>(
     regions.collect()
 }
 
-/// Collects the outputs, so that each region can take its own.
+/// Reborrows the outputs into a list, from which each region can take its own.
 fn reborrow_outputs<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
     outputs.iter_mut().map(|output| &mut **output).collect()
 }
 
-/// The only part of a stage, or the last one after the parts were split.
+/// A part of a stage that is ready to run: the only one, or one of those that the stage was split into.
 pub struct RunPart<'p, 'a, T> {
     program: &'p Prepared<T>,
     views: &'p mut [View<'a, T>],
@@ -245,7 +245,7 @@ impl<T: MathTable> Work for RunPart<'_, '_, T> {
     }
 }
 
-/// The parts of a stage, which are halved until one is left. Running them takes the regions.
+/// The parts of a stage, which are split in halves until one part is left. Running them consumes the regions.
 pub struct RunParts<'p, 'a, T> {
     programs: &'p [Prepared<T>],
     parts: &'p [Part],

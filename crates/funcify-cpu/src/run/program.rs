@@ -1,4 +1,4 @@
-//! Runs a program on the views of one part: bodies, and the loops and choices around them.
+//! Runs a program on the views of one part: innermost loops, and the loops and choices around them.
 
 use pulp::Simd;
 
@@ -7,7 +7,7 @@ use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
 use crate::views::{Start, View};
 
-/// The estimated nanoseconds of one iteration of a loop that contains loops, without its body.
+/// The estimated nanoseconds per iteration of a loop that contains loops, excluding the work of its body.
 const NS_PER_ITERATION: u64 = 10;
 
 /// A function that returns whether a call must stop early.
@@ -98,8 +98,7 @@ pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: 
     runner.run_all(program, [0; DEPTH], 0);
 }
 
-/// Decides when the runner calls [`Stop`]: after a certain amount of estimated work, not after a number of
-/// iterations.
+/// Decides when the runner calls [`Stop`], based on the estimated work rather than on the number of iterations.
 struct StopTimer<'p> {
     stop: Stop<'p>,
     /// The nanoseconds of work left until the next call.
@@ -108,7 +107,8 @@ struct StopTimer<'p> {
 }
 
 impl StopTimer<'_> {
-    /// Returns how many of the `left` iterations may run now, at the given nanoseconds per iteration: at least one.
+    /// Returns how many of the `left` iterations may run before the next check, at the given nanoseconds per iteration.
+    /// Returns at least 1.
     #[inline]
     fn iterations_allowed(&self, left: usize, nanoseconds: u64) -> usize {
         if self.is_stopped {
@@ -139,7 +139,7 @@ struct Runner<'p, 'a, T, S> {
 }
 
 impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
-    /// Runs all nodes inside `level` loops, whose counters are set.
+    /// Runs all nodes inside `level` loops. `counters` holds the current iteration of each.
     fn run_all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
         for run in runs {
             if self.stop_timer.is_stopped {

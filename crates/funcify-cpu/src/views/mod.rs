@@ -1,8 +1,8 @@
-//! The portion of each region that a part sees, and the borrows of an instruction from all of them.
+//! The portion of each region that a part sees, and the slices that an instruction borrows from them.
 //!
-//! The place that an instruction writes splits its region in two, before and after it; the instruction's operands in
-//! the same region are in one of these. One mutable and any number of shared slices thus come from one region without
-//! copies.
+//! The place that an instruction writes splits its region in two: the elements before it, and those after it. Each
+//! operand in the same region is in one of the two. One mutable slice and any number of shared slices are thus borrowed
+//! from one region without copies.
 
 mod start;
 
@@ -14,7 +14,7 @@ pub(crate) use start::{Cursor, Layout, Start};
 /// A region as one part sees it.
 #[derive(Default)]
 pub(crate) enum View<'a, T> {
-    /// Nothing.
+    /// No elements.
     #[default]
     None,
     /// Elements that are only read in this stage.
@@ -28,7 +28,7 @@ pub(crate) enum View<'a, T> {
 /// A region before the parts are separated.
 #[derive(Default)]
 pub(crate) enum UnsplitView<'a, T> {
-    /// Nothing.
+    /// No elements.
     #[default]
     None,
     /// Elements to read, starting at the first part's first column, and the number of columns per index of the axis.
@@ -40,8 +40,8 @@ pub(crate) enum UnsplitView<'a, T> {
 }
 
 impl<'a, T> UnsplitView<'a, T> {
-    /// Splits the region into one for the first `parts` parts, which have `indices` indices of the axis, and one for
-    /// the rest.
+    /// Splits the region in two: one for the first `parts` parts, which have `indices` indices of the axis, and one for
+    /// the remaining parts.
     pub(crate) fn split(self, parts: usize, indices: usize) -> (Self, Self) {
         match self {
             UnsplitView::None => (UnsplitView::None, UnsplitView::None),
@@ -70,18 +70,18 @@ impl<'a, T> UnsplitView<'a, T> {
     }
 }
 
-/// The elements that an operand reads or writes now.
+/// The elements that an operand reads or writes in the current iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
-    /// The unit of columns, otherwise the first element.
+    /// The unit if the region is seen as columns, otherwise the first element.
     pub(crate) at: usize,
-    /// The first element within the unit of columns.
+    /// The first element within the unit if the region is seen as columns.
     pub(crate) offset: usize,
     /// The number of elements.
     pub(crate) span: usize,
 }
 
-/// The reason why the elements of a unit are a slice.
+/// The reason why the elements of a unit can be borrowed as a slice.
 const IN_ORDER: &str = "the columns of a unit are contiguous";
 
 impl<T> View<'_, T> {
@@ -113,14 +113,14 @@ impl<T> View<'_, T> {
     }
 }
 
-/// Returns part of a unit of columns. Units are counted from the first one of `array`.
+/// Returns part of a unit of columns. Unit 0 is the first unit of `array`.
 #[inline]
 fn unit_of<T>(array: ArrayView2<'_, T>, unit: usize, range: Range) -> &[T] {
     let unit = array.index_axis_move(Axis(0), unit).to_slice().expect(IN_ORDER);
     &unit[range.offset..][..range.span]
 }
 
-/// The units before and after the unit of columns that is written.
+/// The units of a region of columns before and after the unit being written.
 pub(crate) struct Columns<'v, T> {
     before: ArrayViewMut2<'v, T>,
     after: ArrayViewMut2<'v, T>,
@@ -132,14 +132,14 @@ pub(crate) struct Unwritten<'v, 'a, T> {
     above: &'v [View<'a, T>],
     /// The elements being written.
     range: Range,
-    /// The elements before and after them; for columns, those of the same unit.
+    /// The elements before and after the ones being written; for columns, only those of the same unit.
     before: &'v [T],
     after: &'v [T],
     columns: Option<&'v Columns<'v, T>>,
 }
 
 impl<'v, T> Unwritten<'v, '_, T> {
-    /// Returns the elements of a range of a region; `None` if they are the place being written.
+    /// Returns the elements of a range of a region, or `None` if they are the ones being written.
     #[inline(always)]
     pub(crate) fn read(&self, region: usize, from: Range) -> Option<&'v [T]> {
         let written = self.below.len();
@@ -182,7 +182,8 @@ impl<'v, T> Unwritten<'v, '_, T> {
     }
 }
 
-/// Borrows a place to write, and everything else to read. `columns` holds the other units of columns.
+/// Borrows the place to write mutably, and everything else for reading. `columns` holds the other units if the region
+/// is seen as columns.
 #[inline(always)]
 pub(crate) fn borrow<'v, 'a, T>(
     views: &'v mut [View<'a, T>],

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Emitter {
-    /// Emits the fold of a tensor over axes, or of the product of two tensors (sums only).
+    /// Emits the fold of a tensor over the axes in `folded`, or (for sums only) of the product of two tensors.
     pub(in super::super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -23,7 +23,7 @@ impl Emitter {
             let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
-        // Write the result in the layout of the operand, then copy it: it has fewer elements.
+        // Write the result in the layout of the operand, then copy the result, which has fewer elements.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
@@ -51,14 +51,14 @@ impl Emitter {
                 let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
                 self.map(op, outer[0], &outer[1..])
             }
-            // The folded elements are contiguous: they are the lanes.
+            // The folded elements are contiguous and become the lanes.
             [axis] if self.is_within_units(axis, &outer) && is_even(axis) => {
                 let op = Op::FoldLanes { fold, accumulate: false };
                 let rows = longest_axis(&axes, |index| self.is_within_units(&axes[index], &outer));
                 let folded = Some(axes.len());
                 self.push_along(&op, &outer, &[&axes[..], &inner].concat(), rows, folded)
             }
-            // The folded elements are the rows, and another axis is the lanes.
+            // The folded elements become the rows, and another axis becomes the lanes.
             [axis] if self.is_within_units(axis, &outer) => {
                 let is_lanes = |remaining: &Axis| {
                     remaining.strides[0] == 1 && is_even(remaining) && self.is_within_units(remaining, &outer)
@@ -76,7 +76,7 @@ impl Emitter {
         }
     }
 
-    /// Folds copies that are in order, with the folded axes last.
+    /// Folds contiguous copies of the operands. The folded axes come last.
     fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
         let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();

@@ -3,21 +3,21 @@
 use super::*;
 
 impl Emitter {
-    /// Copies to the first view the elements of the table at offset `index * step`, where the index is clamped to
+    /// Copies elements of the table to the destination, each from offset `index * step`, where the index is clamped to
     /// `0..count`. The views are the destination, the table and the indices, all of the same shape.
     pub(in super::super) fn take(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<()> {
         self.at_position(&Op::Take { count, step }, views, (count, views[1]))
     }
 
-    /// Writes the second view to the elements of the first one at offset `index * step`, where the index is clamped
-    /// to `0..count`. The third view holds the indices; all are of the same shape.
+    /// Writes each element of the second view to the first one at offset `index * step`, where the index is clamped to
+    /// `0..count`. The third view holds the indices. All views have the same shape.
     pub(in super::super) fn put(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<()> {
         self.at_position(&Op::Put { count, step }, views, (count, views[0]))
     }
 
-    /// Writes the second view to the elements of the first one at offset `index * step`, or folds it into them. Skips
-    /// indices outside `0..count`. The third view holds the indices. All are of the same shape; the first has stride
-    /// 0 along the indexed axis.
+    /// Writes each element of the second view to the first one at offset `index * step`, or folds it into the element
+    /// there. Skips indices outside `0..count`. The third view holds the indices. All views have the same shape; the
+    /// first one has stride 0 along the indexed axis.
     pub(in super::super) fn scatter(
         &mut self,
         views: [&View; 3],

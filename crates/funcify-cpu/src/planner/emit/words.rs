@@ -5,7 +5,7 @@ use funcify_core::ops::Words;
 use super::*;
 
 impl Emitter {
-    /// Writes contiguous rows of random words, each from a key and a counter of two contiguous words.
+    /// Writes contiguous rows of random words. Each row has a key and a counter, which are two contiguous words each.
     pub(in super::super) fn threefry(&mut self, words: Words, to: &View, pairs: [&View; 2]) -> Result<()> {
         let views = [to, pairs[0], pairs[1]];
         let row = views.map(|view| view.strides[0]);

@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
                 }
                 Binary::Mul
             }
-            // If the element type holds both operands exactly, the quotient is not rounded up to the next integer.
+            // If the element type holds both operands exactly, rounding cannot raise the quotient to the next integer.
             ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
                 let operands = self.two_operands(node)?;
                 let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
@@ -82,9 +82,9 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.emit_elementwise(Op::Binary(kernel), &operands, value)?))
     }
 
-    /// Rounds the result of an op to its type, if that is narrower than the plan's.
+    /// Rounds the result of an op to its type, if that type is narrower than the plan's.
     pub(super) fn round_result(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
-        // The total of shares is rounded where the output is written.
+        // The sum of the shares is rounded where the output is written.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
         let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
@@ -124,12 +124,12 @@ fn may_round(op: &GraphOp) -> bool {
             Indexing::Take(_) | Indexing::Gather(_) => false,
         },
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
-        // The ops of their bodies are handled one by one; an op of another crate rounds its own results.
+        // The ops of a body are handled one by one; an op of another crate rounds its own results.
         OpClass::Control(_) | OpClass::Custom(_) => false,
     }
 }
 
-/// Returns the kernel of an op; a copy for an op that changes nothing.
+/// Returns the kernel of an op, or a copy for an op that changes nothing.
 fn unary_kernel(op: ops::Unary) -> Unary {
     macro_rules! kernels_by_name {
         ($($name:ident)*) => {

@@ -1,8 +1,8 @@
-//! Concatenations of traces with other rows: the traces are written directly to their final place, or read in place,
-//! to avoid copies.
+//! Plans concatenations of traces with other rows. To avoid copies, the traces are written directly to their place in
+//! the concatenation, or read in place.
 //!
-//! A backward loop reads the states of a loop preceded by the first state: a trace that was written after a free row.
-//! If the trace is an input, the backward loop reads it and the first state as two separate tensors.
+//! A backward loop reads the initial state followed by the states of the forward loop: a trace that was written after
+//! a free row. If the trace is an input, the backward loop reads it and the initial state as two separate tensors.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::*;
 /// The concatenations of a graph.
 #[derive(Debug, Default)]
 pub(super) struct Joins {
-    /// For each trace: the concatenation it is part of, the axis, and its first index.
+    /// For each trace: the concatenation it is part of, the concatenated axis, and the first index of the trace there.
     parts: HashMap<ValueId, (ValueId, usize, usize)>,
-    /// The memory of concatenations with at least one computed part.
+    /// The memory of the concatenations of which at least one part has been computed.
     wholes: HashMap<ValueId, View>,
 }
 
 impl Joins {
-    /// Collects the live concatenations of traces. A part of several belongs to the first.
+    /// Collects the live concatenations of traces. A trace that is part of several is assigned to the first one.
     pub(super) fn of(planner: &Planner, graph: &Graph) -> Self {
         let mut parts = HashMap::new();
         let live = graph.live_nodes();
@@ -37,14 +37,14 @@ impl Joins {
         Joins { parts, wholes: HashMap::new() }
     }
 
-    /// Returns the memory of a concatenation, if a part of it may already be there.
+    /// Returns the memory of a concatenation, if a part of it may already have been written there.
     pub(super) fn whole(&self, value: ValueId) -> Option<View> {
         self.wholes.get(&value).cloned()
     }
 }
 
 impl Scope<'_, '_> {
-    /// Places a value that is about to be computed where it belongs as part of a concatenation.
+    /// Sets the place of a value that is about to be computed to its part of a concatenation, if it has one.
     pub(super) fn place_part(&mut self, value: ValueId) -> Result<()> {
         let Some((whole, axis, start)) = self.joins.parts.get(&value).copied() else { return Ok(()) };
         let labels = [value, whole].map(|value| self.planner.label(self.graph, value));
@@ -56,7 +56,7 @@ impl Scope<'_, '_> {
         let innermost = self.planner.innermost(self.graph, whole);
         let memory = match (self.joins.whole(whole), &self.places[whole.index()]) {
             (Some(memory), _) => memory,
-            // Steps read the concatenation, too: it must have the layout that they use.
+            // Steps read the concatenation, too, so it must have the layout that they use.
             (None, Some(place)) if place.level == level && innermost.is_none_or(|axis| place.strides[axis] == 1) => {
                 place.clone()
             }
@@ -69,7 +69,7 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// Returns whether a concatenation of rows stays unjoined, for the steps of loops: nothing else reads it, no part
+    /// Returns whether a concatenation of rows is read in place, part by part: only the steps of loops read it, no part
     /// was written to its final place, and only a few steps read a different part than most.
     pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
         let is_sequence = |node: &Node, index: usize| match &node.op {
@@ -84,7 +84,7 @@ impl Scope<'_, '_> {
         is_apart && has_one_row && parts.len() == 2 && all_read_rows && !self.is_output(value)
     }
 
-    /// Returns a concatenation in memory of its own, which may already contain its traces.
+    /// Returns a concatenation in memory of its own. Traces that are already there are not copied.
     pub(super) fn concat(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let to = match self.joins.whole(value) {

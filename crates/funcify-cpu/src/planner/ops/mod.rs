@@ -21,22 +21,22 @@ use super::*;
 /// A value of a body.
 #[derive(Clone, Debug)]
 enum Value {
-    /// A tensor.
+    /// A tensor of the plan.
     Tensor(View),
-    /// A tensor of static integers: known when the plan is built.
+    /// A tensor of static integers, which are known when the plan is built.
     Static(HostTensor),
     /// A sum of matrix products, held back until its consumer is known.
     Products(Products),
     /// A product of elements, held back for a sum.
     ElementProduct(View, View),
-    /// A product of the transpose of `[k, m]` with `[k, n]`, held back for a sum.
+    /// A product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`, held back for a sum.
     Outer(View, View),
     /// Rows of several tensors, one after the other, which the steps of loops read in place.
     Rows(Vec<View>),
 }
 
 impl Value {
-    /// Returns the views that are read to compute it.
+    /// Returns the views that are read to compute the value.
     fn views(&self) -> impl Iterator<Item = &View> {
         let views: Vec<&View> = match self {
             Value::Tensor(view) => vec![view],
@@ -54,14 +54,14 @@ impl Value {
 pub(super) enum Argument {
     /// A tensor.
     Tensor(View),
-    /// A tensor of static integers: known when the plan is built.
+    /// A tensor of static integers, which are known when the plan is built.
     Static(HostTensor),
-    /// A sequence of a loop: rows of several tensors, one after the other.
+    /// A sequence for a loop: the rows of several tensors, one after the other.
     Rows(Vec<View>),
 }
 
 impl Argument {
-    /// Returns the tensors whose rows form the argument, at least one.
+    /// Returns the tensors whose rows form the argument. The list is not empty.
     pub(super) fn parts(&self) -> Result<Vec<View>> {
         match self {
             Argument::Rows(parts) => Ok(parts.clone()),
@@ -86,9 +86,9 @@ pub(super) struct Scope<'p, 'g> {
     values: Vec<Option<Value>>,
     /// Tracks the reads of each value, and the values that occupy each memory.
     order: ReadOrder<'g>,
-    /// The places where values are to be written.
+    /// The places where values are to be written, if they are assigned.
     places: Vec<Option<View>>,
-    /// For each value that is the next value of a state: the state, and its register.
+    /// For each value that is the next value of a state: the state, and the state's register.
     next_of: Vec<Option<(ValueId, View)>>,
     /// The concatenations whose parts are written directly to their final place.
     joins: Joins,
@@ -120,8 +120,9 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(scope)
     }
 
-    /// Sets the place where a value is to be written, if an op computes it. If the value is a reshape, its operand is
-    /// written to the same place; if it is a transpose of the rows of a loop, they are written to the transposed place.
+    /// Sets the place to which a value is written, if an op computes it. If the value is a reshape, its operand is
+    /// written to the same place. If it is a transpose of the rows of a loop, the rows are written to the transposed
+    /// place.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -144,7 +145,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.places[value.index()] = Some(place);
     }
 
-    /// Records that a state is in a register, and which value is its next one.
+    /// Records the register that holds a state, and the value that becomes its next value.
     pub(super) fn state(&mut self, state: ValueId, next: ValueId, register: View) {
         if state == next {
             return;
@@ -157,14 +158,15 @@ impl<'p, 'g> Scope<'p, 'g> {
         let graph = self.graph;
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-            // The caller reports that the call was cancelled.
+            // The caller reports the cancellation.
             if self.planner.watch.is_cancelled() {
                 return Err(Declined::new(node.op.name(), "the call was cancelled"));
             }
             for output in &node.outputs {
                 self.place_part(*output)?;
             }
-            // A trace of a loop that ends early has memory for all steps: its readers must know how many ran.
+            // A trace of a loop that ends early has memory for all steps, so its readers must know how many of them
+            // ran.
             for input in &node.inputs {
                 self.planner.whole_shape(graph, *input)?;
             }
@@ -180,7 +182,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(())
     }
 
-    /// Returns the outputs, once the nodes are planned.
+    /// Returns the outputs. The nodes must have been planned.
     pub(super) fn outputs(&mut self) -> Result<Vec<View>> {
         (0..self.graph.outputs().len()).map(|index| self.output(index)).collect()
     }
@@ -214,7 +216,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let parts = parts.clone();
                 self.concat(0, parts, value)?
             }
-            // The value stays static for consumers that need its integers.
+            // The value stays static for consumers that need the integers themselves.
             Some(Value::Static(tensor))
                 if self.planner.is_words(tensor.dtype()) || self.planner.ranges.is_tensor_exact(tensor) =>
             {
@@ -230,8 +232,9 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(view)
     }
 
-    /// Returns memory for a value that is computed from others inside `level` loops: its assigned place if it has one,
-    /// the register of the state whose next value it is if that is free, or new memory.
+    /// Returns memory for a value that is computed from others inside `level` loops. This is its assigned place if it
+    /// has one. Otherwise, it is the register of the state whose next value it is, if that register is free, or new
+    /// memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level => {
@@ -288,7 +291,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(vec![Some(self.round_result(node, *value, result)?)])
     }
 
-    /// Plans a loop or a switch; returns the results that are used.
+    /// Plans a loop or a switch, and returns the used results.
     fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>> {
         let used: Vec<bool> = node.outputs.iter().map(|output| self.order.remaining_reads(*output) > 0).collect();
         // Only operands that are the same in every step may be static.
@@ -372,7 +375,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.emit_elementwise(Op::Binary(Binary::NotEqual), &[x, zero], value)?
                 } else if from.is_int() && cast.dtype.is_float() {
-                    // The zero of an integer may have a sign here; adding 0 removes it.
+                    // A zero that represents an integer may be negative here; adding 0 makes it positive.
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.emit_elementwise(Op::Binary(Binary::Add), &[x, zero], value)?
                 } else {
@@ -402,7 +405,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let x = self.tensor(node.inputs[0])?;
                 let bound = |dim: &funcify_core::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
-                // A slice beyond the end is an error of the program, which is reported when it runs.
+                // A slice beyond the end is an error of the program, which is reported at run time.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
                     return Err(Declined::new(name, "bounds beyond the operand"));
                 }
@@ -446,7 +449,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.planner.emitter.without_reversed_axes(&view)
     }
 
-    /// Returns whether a value has exactly one use, which is still to come.
+    /// Returns whether exactly one read of a value remains.
     fn is_used_once(&self, value: ValueId) -> bool {
         self.order.remaining_reads(value) == 1
     }
@@ -501,14 +504,14 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 }
 
-/// Returns the level of the innermost loop that any of the views depends on: 0 if there are none.
+/// Returns the level of the innermost loop that any of the views depends on, or 0 without views.
 fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }
 
-/// Returns the reason why a graph has no plan for any types: an op with several results and no bodies has no
-/// instruction. It takes precedence over unsupported types, which are rejected before the op that produces them is
-/// considered.
+/// Returns the reason why a graph has no plan, whatever its types are: no instruction implements an op with several
+/// results and no bodies. This reason takes precedence over unsupported types, which are otherwise rejected before the
+/// op that produces them is considered.
 pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     let live = graph.live_values();
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));

@@ -1,22 +1,23 @@
-//! Decides which memory a node may overwrite: applies the conditions order-c1 to order-c5 of
+//! Decides which memory a node may overwrite, by applying the conditions order-c1 to order-c5 of
 //! [`ReadOrder`](funcify_analysis::ReadOrder) to views.
 //!
-//! A value of a scope occupies the memory of the views that it names, or that it will read once it is computed. Code
-//! that overwrites memory asks here; [`Contents`](funcify_analysis::Contents) decides whether a copy is still valid,
-//! and `Planner::emit_moves` makes the moves.
+//! A value of a scope occupies the memory of its views, and of the views that will be read to compute it. Code that
+//! overwrites memory first asks the functions here. [`Contents`](funcify_analysis::Contents) decides whether a copy is
+//! still valid, and `Planner::emit_moves` emits the moves.
 
 use super::*;
 
 /// The operands of a node that may overwrite a state.
 pub(super) struct Operands<'v> {
-    /// The operands of which each element is read when the same element is written, and not later.
+    /// The operands that are read element by element: each element is read when the same element of the result is
+    /// written, and not later.
     pub(super) elementwise: &'v [View],
     /// The operands that are read in a different order.
     pub(super) others: &'v [View],
 }
 
 impl Scope<'_, '_> {
-    /// Sets the current form of a value; `None` if nothing reads it any more.
+    /// Sets the current form of a value, or `None` if nothing reads the value any more.
     pub(super) fn set(&mut self, value: ValueId, now: Option<Value>) {
         let index = value.index();
         for view in self.values[index].iter().flat_map(Value::views) {
@@ -28,7 +29,7 @@ impl Scope<'_, '_> {
         self.values[index] = now;
     }
 
-    /// Returns the register of the state whose next value this is, if the current node may write the value there
+    /// Returns the register of the state whose next value is `value`, if the current node may write the value there
     /// (order-c1).
     pub(super) fn own_state(&self, value: ValueId, operands: &Operands<'_>) -> Option<View> {
         let (_, register) = self.next_of[value.index()].as_ref()?;
@@ -39,15 +40,16 @@ impl Scope<'_, '_> {
         may_write.then(|| register.clone())
     }
 
-    /// Returns the register of the state whose next value this is, if no value occupies it any more (order-c2).
+    /// Returns the register of the state whose next value is `value`, if no value occupies the register any more
+    /// (order-c2).
     pub(super) fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
         let (state, register) = self.next_of[value.index()].as_ref()?;
         let is_free = self.order.remaining_reads(*state) == 0 && self.order.is_free(register.memory());
         (is_free && register.level == level).then(|| register.clone())
     }
 
-    /// Returns whether a sum that is the next value of a state may be added to it after the steps of a strip
-    /// (order-c3).
+    /// Returns whether a sum that is the next value of a state may be deferred, and added to the state after the steps
+    /// of a strip (order-c3).
     pub(super) fn may_defer(&self, value: ValueId) -> bool {
         let Some((state, _)) = &self.next_of[value.index()] else { return false };
         let is_rounded = self.planner.rounding(self.graph.ty(value).dtype).is_some();

@@ -3,7 +3,8 @@
 use super::*;
 use crate::plan::MAX_FACTORS;
 
-/// A sum of products, as `[rows, lanes]` elements in order: an initial value, and left sides times packed right sides.
+/// A sum of products with contiguous elements `[rows, lanes]`: an initial value, plus left sides times packed right
+/// sides.
 #[derive(Clone, Debug)]
 pub(super) struct Products {
     shape: Vec<usize>,
@@ -14,7 +15,7 @@ pub(super) struct Products {
 }
 
 impl Products {
-    /// Returns the views that are read to compute it.
+    /// Returns the views that are read to compute the sum.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         let factors = self.factors.iter().flat_map(|(left, right)| [left, right]);
         self.init.iter().chain(factors)
@@ -27,8 +28,8 @@ impl Products {
 }
 
 impl Scope<'_, '_> {
-    /// Plans a sum with products that were held back: they absorb the other side and stay held back, or become one
-    /// instruction with it.
+    /// Plans a sum in which one side is a product that was held back. The product absorbs the other side; the result is
+    /// held back in turn, or becomes one instruction.
     pub(super) fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>> {
         for (waiting, other) in [(left, right), (right, left)] {
             if left == right || !self.is_used_once(waiting) {
@@ -92,7 +93,7 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
-    /// Computes products as the tensor of `value`.
+    /// Emits a sum of products, which becomes the tensor of `value`. `then` is applied to each element.
     pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View> {
         let Products { shape, rows, lanes, init, factors } = products;
         let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
@@ -104,7 +105,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Plans a product of matrices, one for each index of the leading axes.
+    /// Plans matrix products, one for each index of the leading axes.
     pub(super) fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         let [left, right] = [self.without_reversed_axes(node.inputs[0])?, self.without_reversed_axes(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -125,7 +126,7 @@ impl Scope<'_, '_> {
             return self.matrices(&matrix(&left), &matrix(&right), &shape, value);
         }
         let to = self.target(value, &shape, level);
-        // Products with vectors are folds of all matrices at once.
+        // A product with a vector is a fold, which handles all matrices at once.
         let [m, n, k] = [shape[axes], shape[axes + 1], left.shape[axes + 1]];
         if k == 1 || ((m == 1 || n == 1) && level > 0) {
             self.emit_as_folds(&to, &left, &right)?;
@@ -143,7 +144,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(to))
     }
 
-    /// Plans a single product of matrices; its result has the shape of `value`.
+    /// Plans a single matrix product, whose result has the shape of `value`.
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         // The left side is stored transposed: the axis being summed over is its rows.
@@ -180,7 +181,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the sides of a product, with the one packed that changes less often. A product of a vector with an
+    /// Returns the two sides of a product. The side that changes less often is packed. The product of a vector with an
     /// operand that changes in each step is not worth packing.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
@@ -203,7 +204,7 @@ impl Scope<'_, '_> {
         values.into_iter().any(|value| matches!(labels.of(self.graph, *value), Label::Axis(_)))
     }
 
-    /// Emits products of matrices, one for each index of the leading axes, as sums of products of elements.
+    /// Emits matrix products, one for each index of the leading axes, as sums of elementwise products.
     fn emit_as_folds(&mut self, to: &View, left: &View, right: &View) -> Result<()> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
@@ -212,7 +213,7 @@ impl Scope<'_, '_> {
             |view: &View, last: [isize; 3]| view.with_axes(shape.clone(), [&view.strides[..axes], &last].concat());
         let lefts = with_axes(left, [left.strides[axes], 0, left.strides[axes + 1]]);
         let rights = with_axes(right, [0, right.strides[axes + 1], right.strides[axes]]);
-        // The operand that is folded first has lanes: along the destination, or along the summed axis.
+        // The first operand of the fold must have lanes: along the destination's lanes, or along the summed axis.
         let last = shape.len() - 1;
         let lanes = (0..last).find(|axis| to.strides[*axis] == 1 && shape[*axis] > 1).unwrap_or(last);
         let runs = |view: &View| [view.strides[lanes] == 1, view.strides[last] == 1];

@@ -1,8 +1,8 @@
 //! Evaluates static integers, which are known when a plan is built: counters, indices, sizes, and values computed
 //! from them.
 //!
-//! The plan itself has only floats and masks. Values that depend on nothing but constants and sizes are evaluated
-//! here, by the reference evaluator of each op, until they become a float or a mask, which is a constant of the plan.
+//! The plan itself has only floats and masks. Values that depend only on constants and sizes are evaluated here, using
+//! the reference evaluator of each op. A float or mask computed from them becomes a constant of the plan.
 
 use funcify_analysis::greatest_integer;
 use funcify_core::Scalar;
@@ -10,16 +10,16 @@ use funcify_core::ops::EvalContext;
 
 use super::*;
 
-/// The largest number of elements that are evaluated here.
+/// The largest number of elements of a value that is evaluated here.
 const MAX_ELEMENTS: usize = 1 << 20;
-/// The largest number of consecutive integers stored as a constant of the plan; longer ranges are computed when it
-/// runs.
+/// The largest number of consecutive integers stored as a constant of the plan. Longer ranges are computed at run
+/// time.
 const MAX_POSITIONS: usize = 1 << 16;
 /// The largest number of copies that implement a `take`.
 const MAX_COPIES: usize = 64;
 
 impl Planner {
-    /// Returns the numbers 0, 1, ... in order.
+    /// Returns the numbers 0, 1, ..., `count` - 1.
     pub(super) fn positions(&mut self, count: usize) -> Result<View> {
         if count > MAX_POSITIONS {
             let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
         }
         let mut sizes = self.planner.sizes.clone();
         let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
-        // A failure is an error of the program, which is reported when it runs.
+        // A failure is an error of the program, which is reported at run time.
         let results = node.op.eval(&mut context, &inputs, std::slice::from_ref(self.graph.ty(value)));
         let Some(result) = results.ok().and_then(|results| results.into_iter().next()) else { return Ok(None) };
         let is_number = fits(&value);
@@ -70,7 +70,7 @@ impl Scope<'_, '_> {
         Ok(Some(Value::Static(result)))
     }
 
-    /// Returns whether the positions are too many for a constant, so that the plan computes them when it runs.
+    /// Returns whether a range of positions is too long for a constant, so that the plan computes it at run time.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
         let are_numbers = self.planner.can_represent(self.graph, value) && !self.planner.is_words(dtype);
@@ -86,7 +86,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns slices of an axis at static indices. The indices must form at most `MAX_COPIES` runs of neighbours.
+    /// Returns slices of an axis at static indices, which must form at most `MAX_COPIES` runs of consecutive indices.
     pub(super) fn take_static(
         &mut self,
         axis: usize,

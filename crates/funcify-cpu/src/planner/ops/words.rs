@@ -1,7 +1,7 @@
 //! Plans ops on words: the 32-bit integers of programs with random bits, stored as the bits of the plan's elements.
 //!
-//! All `u32` values of such a program are words. Ops that move elements move them, and a few ops compute with them;
-//! consumers that need numbers get them by a cast.
+//! All `u32` values of such a program are words. Ops that move elements also move words, and a few ops compute with
+//! words. Consumers that need numbers cast the words.
 
 use funcify_core::ops::Threefry;
 
@@ -29,7 +29,7 @@ impl Scope<'_, '_> {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => WordOp::OfNumber,
-            // A number that is rounded twice may not be the nearest one.
+            // A cast to another dtype would round the number twice, and the result might not be the nearest number.
             GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => WordOp::ToNumber,
             GraphOp::Bits(ops::Bits::ShiftLeft) => WordOp::ShiftLeft,
             GraphOp::Bits(ops::Bits::ShiftRightLogical) => WordOp::ShiftRight,
@@ -56,7 +56,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.emit_elementwise(Op::Word(word), &operands, value)?))
     }
 
-    /// Generates random words for each key, from its counter on.
+    /// Generates the random words of each key, starting at its counter.
     fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View> {
         let [key, counter] = [self.without_reversed_axes(node.inputs[0])?, self.without_reversed_axes(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -82,7 +82,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Returns `count` pairs of words, with the words of a pair contiguous.
+    /// Returns a tensor of words as `count` pairs, with the words of a pair contiguous.
     fn pairs(&mut self, words: &View, count: usize) -> Result<View> {
         match words.reshaped(&[count, 2]).filter(|pairs| pairs.strides[1] == 1) {
             Some(pairs) => Ok(pairs),

@@ -1,9 +1,9 @@
-//! Facts about ops that passes need: the class of an op, and how its results depend on its operands.
+//! Facts about ops that passes need: the class of an op, and the way its results depend on its operands.
 //!
-//! Every question has an explicit answer for each op, never a default: a match names every op, except where the class
-//! itself is the answer (each lane of an elementwise op is independent; data movement computes nothing). Answers that
-//! depend on attributes are in the op's file. A new op therefore does not compile until each question, and each pass
-//! that matches on its class, handles it.
+//! Every question has an explicit answer for each op, never a default. A match names every op, unless the class alone
+//! determines the answer: each lane of an elementwise op is independent, and data movement computes nothing. Answers
+//! that depend on attributes are in the op's file. A new op therefore does not compile until each question, and each
+//! pass that matches on its class, handles it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -21,7 +21,7 @@ macro_rules! classes {
         )*
 
         impl Op {
-            /// Returns the class of the op: see [`OpClass`].
+            /// Returns the op's class, which also holds the op: see [`OpClass`].
             pub fn class(&self) -> OpClass<'_> {
                 match self {
                     $($(Op::$op(op) => OpClass::$class($class::$op(op)),)*)*
@@ -34,7 +34,7 @@ macro_rules! classes {
     };
 }
 
-/// The class of an op, with the op.
+/// The class of an op. Each variant holds the op.
 #[derive(Clone, Copy, Debug)]
 pub enum OpClass<'a> {
     /// Each element of the result depends only on the operands' elements at the same position.
@@ -76,21 +76,21 @@ classes! {
     Control: Scan, While, Switch, AssociativeScan, Call;
 }
 
-/// For each operand, the axis that holds the lanes of an axis of the results: index `i` of the results needs index
-/// `i` of the operand along that axis, and no other. `None` for an operand that every lane may need as a whole.
+/// For each operand, the axis that holds the lanes of an axis of the results: index `i` of the results needs only
+/// index `i` of the operand along that axis. The entry is `None` if each lane may need the whole operand.
 pub type Lanes = SmallVec<[Option<usize>; 4]>;
 
-/// The operands in which an op is linear: the result for a sum of two tensors is the sum of the results, and constant
-/// factors pass through.
+/// The operands in which an op is linear: the op maps a sum of tensors to the sum of its results, and a constant
+/// factor of an operand becomes a factor of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
     /// The op is not linear in any operand.
     None,
-    /// The op is linear in these operands taken together, like a sum.
+    /// The op is linear in these operands taken together, like an addition.
     Together(&'static [usize]),
     /// The op is linear in all operands taken together.
     InAll,
-    /// The op is linear in each of these operands while the others are fixed, like a product.
+    /// The op is linear in each of these operands while the others are fixed, like a multiplication.
     Each(&'static [usize]),
     /// The bodies, or the op's own rules, determine where the op is linear.
     DependsOnBodies,
@@ -99,20 +99,20 @@ pub enum Linearity {
 /// The cost of computing one element of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Nothing: the element already exists, at the same position or another one.
+    /// None: the element already exists, possibly at a different position.
     Nothing,
     /// About one operation.
     Element,
-    /// As many multiplications and additions as the product has terms.
+    /// One multiplication and one addition per term of the product.
     Terms,
     /// The cost of the bodies.
     Bodies,
 }
 
 impl Op {
-    /// Returns the axes of the operands that hold the lanes of an axis of the results, or `None` if the results are
-    /// not computed lane by lane along it, or are not known to be. For control flow the answer depends on the bodies,
-    /// which this method does not inspect.
+    /// Returns the axes of the operands that hold the lanes of an axis of the results. Returns `None` if the results
+    /// are not computed lane by lane along that axis, or if that is unknown. For control flow the answer depends on
+    /// the bodies, which this method does not inspect.
     pub fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let all = || Some(smallvec![Some(axis); operands.len()]);
         let beside = |own: usize, lanes: &[Option<usize>]| (axis != own).then(|| lanes.into());
@@ -142,7 +142,7 @@ impl Op {
         }
     }
 
-    /// Returns the operands in which the op is linear, as an op on real numbers.
+    /// Returns the operands in which the op is linear, as a function of real numbers.
     pub fn linearity(&self) -> Linearity {
         match self.class() {
             OpClass::Elementwise(Elementwise::Unary(op)) => op.linearity(),
@@ -188,8 +188,8 @@ impl Op {
         }
     }
 
-    /// Returns whether the op is certain to terminate and all elements that it reads are certain to exist, for
-    /// operands of these types. Its bodies may still fail.
+    /// Returns whether the op is certain to terminate, and to read only elements that exist, for operands of these
+    /// types. Its bodies may still fail.
     pub fn is_certain_to_succeed(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         match self.class() {
             OpClass::Movement(Movement::Slice(Slice { axis, start, limit, .. })) => {
@@ -226,8 +226,8 @@ impl Op {
         }
     }
 
-    /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
-    /// more than one rounding.
+    /// Returns whether computing the op in half precision, instead of computing in f32 and rounding once, changes its
+    /// results by more than that rounding.
     pub fn loses_precision_in_half(&self) -> bool {
         match self.class() {
             OpClass::Elementwise(Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Polygamma(_)) => true,

@@ -4,13 +4,13 @@ use super::*;
 use crate::graph::KnownSizes;
 
 impl Scan {
-    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), for sizes about which nothing is known.
+    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), without any known sizes.
     pub fn has_all_rows(&self, operands: &[&TensorType]) -> bool {
         self.has_all_rows_given(operands, &KnownSizes(&Sizes::new()))
     }
 
-    /// Returns whether all rows that the loop reads and returns are certain to exist and its number of steps is
-    /// certain not to be negative: scan-c3, scan-c6 and scan-c7. Its body may still fail.
+    /// Returns whether scan-c3, scan-c6 and scan-c7 are certain to hold: all rows that the loop reads and returns
+    /// exist, and its number of steps is not negative. Its body may still fail.
     pub fn has_all_rows_given(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         let places = self.operands();
         let reach_is_there = |operand: usize, reach: usize| {
@@ -26,7 +26,7 @@ impl Scan {
                 let given = operand.map(|operand| &operands[operand].shape[0]);
                 let is_returned = match buffer.returned {
                     Returned::All => true,
-                    // A loop that ends early may have fewer.
+                    // A loop that ends early may have fewer rows.
                     Returned::Last(count) => {
                         let steps = if self.until.is_some() { Dim::from(0) } else { self.steps.clone() };
                         known.is_at_least(&buffer.rows(&steps, given), &Dim::from(count))

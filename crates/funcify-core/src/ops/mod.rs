@@ -1,4 +1,4 @@
-//! The ops of funcify. One file per op, or per table of elementwise ops, holds its type rule, its reference
+//! The ops of funcify. Each op, or table of elementwise ops, has one file with its type rule, its reference
 //! evaluation, its attributes in the text form, and its tests.
 //!
 //! The set is closed for the rules (`enum_dispatch` over [`Op`], so a missing rule does not compile) and open for
@@ -39,11 +39,11 @@ use crate::types::{DType, Dim, Shape, SizeError, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, lanes_type};
 
-/// The rules that every op has. None has a default; [`OpText`] supplies the name and the attributes.
+/// The rules that every op has. None has a default. [`OpText`] supplies the name and the attributes.
 ///
 /// A rule that adds to the open trace receives only values that have not failed, and its caller checks whether any of
-/// its results has failed. A rule can therefore use the operators of [`Value`] directly. It uses `?` where it adds an
-/// op, or where it looks at an intermediate type with [`Value::checked`].
+/// its results has failed. A rule can therefore use the operators of [`Value`] directly. It needs `?` only where it
+/// adds an op, or where it inspects an intermediate type with [`Value::checked`].
 #[enum_dispatch]
 pub trait OpRules: OpText {
     /// Returns the name in the text form. Backends register their conversions under the same name.
@@ -51,10 +51,11 @@ pub trait OpRules: OpText {
         self.text_name()
     }
 
-    /// Infers the types of the results (the type rule). The error says which operand does not fit, and why.
+    /// Infers the types of the results (the type rule). The error names the operand that does not fit, and the reason.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// Computes the results in the reference evaluator, which is slow and obvious. `outputs` are the inferred types.
+    /// Computes the results in the reference evaluator, which is deliberately slow and simple. `outputs` are the
+    /// inferred types.
     fn eval(
         &self,
         context: &mut EvalContext<'_>,
@@ -67,16 +68,17 @@ pub trait OpRules: OpText {
         self.text_attributes()
     }
 
-    /// Applies the batching rule: adds to the open trace the op's equivalent for `size` lanes, and returns its
-    /// results. At least one operand has lanes.
+    /// Applies the batching rule: adds the op's equivalent for `size` lanes to the open trace, and returns its results.
+    /// At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward rule: adds to the open trace the op and the tangents of its results. At least one operand
+    /// Applies the forward rule: adds the op and the tangents of its results to the open trace. At least one operand
     /// has a tangent.
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
-    /// Applies the reverse rule: adds to the open trace the cotangents of the operands, computed from those of the
-    /// results, and returns them; `None` where no derivative passes. At least one result has a cotangent.
+    /// Applies the reverse rule: computes the cotangents of the operands from those of the results, in the open
+    /// trace, and returns them. A cotangent is `None` if no derivative passes to the operand. At least one result has
+    /// a cotangent.
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
 }
 
@@ -127,14 +129,13 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns whether rewrites leave the op unchanged: a function with a derivative rule of its own, or an op of
-    /// another crate.
+    /// Returns `true` if rewrites must leave the op unchanged: a function with a derivative rule of its own, or an op
+    /// of another crate.
     pub fn is_opaque(&self) -> bool {
         matches!(self, Op::Call(_) | Op::Custom(_))
     }
 
-    /// Returns whether the op only moves or creates elements, so that skipping it saves no work and it rounds
-    /// nothing.
+    /// Returns whether the op only moves or creates elements. Skipping such an op saves no work, and it never rounds.
     pub fn is_movement(&self) -> bool {
         match self.class() {
             OpClass::Movement(_) | OpClass::Creation(_) => true,
@@ -150,16 +151,16 @@ impl Op {
 pub trait OpKey: Sized + 'static {
     /// The op's name.
     const NAME: &'static str;
-    /// Returns the op as this type, if it is one.
+    /// Returns the op as this type, or `None` if it is a different op.
     fn of(op: &Op) -> Option<&Self>;
 }
 
 macro_rules! struct_ops {
     ($($op:ident),*) => {
-        /// The names of the ops that are not rows of a table.
+        /// The names of the ops outside the tables.
         const STRUCT_OPS: &[&str] = &[$($op::NAME),*];
 
-        /// Returns the op with that name and the attributes of its text.
+        /// Builds the op with that name from the attributes in its text.
         pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
             match name {
                 $($op::NAME => Some($op::parse(attributes).map(Op::from)),)*
@@ -183,8 +184,8 @@ struct_ops! {
     Cumulative, Sort, Conv, Polygamma
 }
 
-/// The names of the ops that no backend converts. Programs of every backend run them from the host, and inline calls
-/// of functions with their own derivatives.
+/// The names of the ops that have no lowering rules. Programs of every backend run these ops from the host, and inline
+/// calls of functions with their own derivatives.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// Returns the names of all ops that this crate defines, sorted.
@@ -195,7 +196,7 @@ pub fn all_names() -> Vec<&'static str> {
     names
 }
 
-/// Returns the error for a dimension that has no size in a call.
+/// Returns the error for a dimension that has no valid size in a call.
 pub fn no_size(at: &Place, error: SizeError) -> Error {
     let fix = "call with sizes for which it is 0 or more";
     match error {
@@ -221,18 +222,18 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
     }
 }
 
-/// Adds an op with one result to the open trace, for a batching rule.
+/// Adds an op to the open trace for a batching rule. Its results have lanes.
 fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, operands)?.into_iter().map(Batched::mapped).collect())
 }
 
-/// Adds an op without operands to the open trace, for a batching rule: all lanes share its result.
+/// Adds an op without operands to the open trace for a batching rule. All lanes share its results.
 fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
-/// Traces a body of `op` for `size` lanes. Its parameters are the first ones of `graph`, of which the `mapped` ones
-/// have lanes, and the `extra` ones, which all have lanes.
+/// Traces a body of `op` for `size` lanes. Its parameters are the first parameters of `graph`, followed by the `extra`
+/// ones. The `mapped` parameters and all extra parameters have lanes.
 fn trace_lanes(
     op: &str,
     graph: &Graph,
@@ -252,7 +253,7 @@ fn trace_lanes(
     })
 }
 
-/// Records a mismatch between an expected and a found item as an error of the open trace.
+/// Records an error in the open trace: the item `component` differs from the expected one.
 pub(crate) fn fail_mismatch(
     at: &Place,
     values: &[Value],
@@ -264,7 +265,7 @@ pub(crate) fn fail_mismatch(
     fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
 }
 
-/// Applies the batching rule of an op that works element by element: the op itself, on operands that all have lanes.
+/// Applies the batching rule of an elementwise op: gives lanes to all operands, and adds the op itself.
 pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let values: Vec<Value> = operands.iter().map(|operand| operand.materialized(size)).collect();
     emit_lanes(op, &values)
@@ -278,7 +279,7 @@ fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorTyp
     })
 }
 
-/// Checks types one by one. `component` describes the item at an index.
+/// Checks types one by one. `component` returns the description of the item at an index.
 fn check_types<'a>(
     at: &Place,
     expected: impl IntoIterator<Item = &'a TensorType>,
@@ -304,7 +305,7 @@ fn output_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
     body.outputs().iter().map(|output| body.ty(output.value))
 }
 
-/// Checks that an operand has elements along an axis, in a call.
+/// Checks, in a call, that an operand is not empty along an axis.
 fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     if x.shape()[axis] > 0 {
         return Ok(());
@@ -312,8 +313,8 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     Err(at.mismatch("the operand", "a non-empty axis", x.ty(), "guard the empty case"))
 }
 
-/// Returns a tensor whose element at each index is that of `x` at the same index, except for the position along
-/// `axis`.
+/// Builds a tensor from elements of `x`. The element at an index comes from the same index of `x`, except that its
+/// position along `axis` is `position(index)`.
 fn gather_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
     let element = |index: &[usize]| {
         let mut source = index.to_vec();
@@ -364,7 +365,7 @@ fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()>
 }
 
 /// Returns the size of an axis after dilation, which inserts `step - 1` elements between neighbours. Returns `None`
-/// if the size has symbols that affect the result.
+/// if `step` is above 1 and the size is symbolic.
 fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     match (step, size.constant()) {
         (1, _) => Some(size.clone()),
@@ -374,7 +375,7 @@ fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     }
 }
 
-/// Builds a single tensor of these elements.
+/// Builds a single tensor from these elements.
 fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
     Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
 }

@@ -36,7 +36,7 @@ impl ReduceKind {
         ("all", ReduceKind::All),
     ];
 
-    /// Returns the word of the text form.
+    /// Returns the monoid's name in the text form.
     pub fn name(self) -> &'static str {
         Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }

@@ -2,9 +2,9 @@
 //!
 //! The states are always saved: each carry before each step, and in a full buffer the rows that a step reads and a
 //! later step overwrites. All other rows that steps read are in the sequences and in the final buffers.
-//! [`CheckpointPolicy`] adds values that a step computes. A value that the loop stacks anyway is not saved twice: a y
-//! may be such a value. If a y is the next value of a carry, the carry is read from it. Pruning removes residuals that
-//! the backward loop does not read.
+//! [`CheckpointPolicy`] adds values that a step computes. A value that the loop stacks anyway is not saved twice.
+//! This applies to a y that is one of these values or the next value of a carry. In the latter case, the next value is
+//! not recomputed either. Pruning removes residuals that the backward loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};

@@ -46,7 +46,7 @@ use crate::vmap::{Batched, lanes_type};
 /// adds an op, or where it inspects an intermediate type with [`Value::checked`].
 #[enum_dispatch]
 pub trait OpRules: OpText {
-    /// Returns the name in the text form. Backends register their conversions under the same name.
+    /// Returns the name in the text form. Backends register their lowering rules under the same name.
     fn name(&self) -> &'static str {
         self.text_name()
     }
@@ -147,7 +147,7 @@ impl Op {
 
 /// A type that identifies one op: the struct with its attributes, or the marker type of a table's row.
 ///
-/// [`funcify!`](crate::funcify) registers conversions for it.
+/// [`funcify!`](crate::funcify) registers lowering rules for it.
 pub trait OpKey: Sized + 'static {
     /// The op's name.
     const NAME: &'static str;

@@ -232,7 +232,7 @@ attribute_fields! {
         |axes| Attribute::List(axes.iter().copied().map(Dim::from).collect());
 }
 
-/// Implements [`OpKey`](crate::ops::OpKey) for an op, so that conversions can be registered for it by name.
+/// Implements [`OpKey`](crate::ops::OpKey) for an op, so that lowering rules can be registered for it by name.
 macro_rules! op_key {
     ($name:literal => $op:ident) => {
         impl $crate::ops::OpKey for $op {

@@ -97,8 +97,8 @@ extrema_of_integers!(u8, u32, i32, i64);
 
 /// Computes 1 / (1 + exp(-x)).
 ///
-/// Uses the exponential of -|x|, which does not overflow. Below -709, the result is as small as that
-/// exponential, and may be subnormal.
+/// Uses the exponential of -|x|, which does not overflow. Below -709, the result is as small as that exponential,
+/// and may be subnormal.
 pub fn sigmoid(x: f64) -> f64 {
     let small = (-x.abs()).exp();
     if x < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }

@@ -1,4 +1,4 @@
-//! Ops from other crates: a variant of [`Op`](crate::ops::Op) that holds a trait object, and a registry for parsing.
+//! Ops from other crates: a variant of [`Op`] that holds a trait object, and a registry for parsing.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -120,7 +120,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     }
 }
 
-/// An op from a different crate, wrapped as a member of [`Op`](crate::ops::Op).
+/// An op from a different crate, wrapped as a member of [`Op`].
 #[derive(Clone, Debug)]
 pub struct Custom {
     name: &'static str,

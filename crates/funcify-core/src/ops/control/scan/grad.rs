@@ -226,8 +226,8 @@ impl<'a> Backward<'a> {
         (parts, plan)
     }
 
-    /// Adds reads of the arguments of a step. Where the backward loop may read the values of a carry after each step, the
-    /// value after the current step becomes a residual.
+    /// Adds reads of the arguments of a step. Where the backward loop may read the values of a carry after each step,
+    /// the value after the current step becomes a residual.
     fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());

@@ -1,4 +1,4 @@
-//! The ops of funcify. One file per op, or per table of elementwise ops, holds its type rule, its reference
+//! The ops of funcify. Each op, or table of elementwise ops, has one file with its type rule, its reference
 //! evaluation, its attributes in the text form, and its tests.
 //!
 //! The set is closed for the rules (`enum_dispatch` over [`Op`], so a missing rule does not compile) and open for
@@ -39,7 +39,7 @@ use crate::types::{DType, Dim, Shape, SizeError, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, lanes_type};
 
-/// The rules that every op has. None has a default; [`OpText`] supplies the name and the attributes.
+/// The rules that every op has. None has a default. [`OpText`] supplies the name and the attributes.
 ///
 /// A rule that adds to the open trace receives only values that have not failed, and its caller checks whether any of
 /// its results has failed. A rule can therefore use the operators of [`Value`] directly. It uses `?` where it adds an
@@ -59,15 +59,16 @@ use crate::vmap::{Batched, lanes_type};
 /// ```
 #[enum_dispatch]
 pub trait OpRules: OpText {
-    /// Returns the name in the text form. Backends register their conversions under the same name.
+    /// Returns the name in the text form. Backends register their lowering rules under the same name.
     fn name(&self) -> &'static str {
         self.text_name()
     }
 
-    /// Infers the types of the results (the type rule). The error says which operand does not fit, and why.
+    /// Infers the types of the results (the type rule). The error names the operand that does not fit, and the reason.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// Computes the results in the reference evaluator, which is slow and obvious. `outputs` are the inferred types.
+    /// Computes the results in the reference evaluator, which is deliberately slow and simple. `outputs` are the
+    /// inferred types.
     fn eval(
         &self,
         context: &mut EvalContext<'_>,
@@ -80,16 +81,17 @@ pub trait OpRules: OpText {
         self.text_attributes()
     }
 
-    /// Applies the batching rule: adds to the open trace the op's equivalent for `size` lanes, and returns its
-    /// results. At least one operand has lanes.
+    /// Applies the batching rule: adds the op's equivalent for `size` lanes to the open trace, and returns its results.
+    /// At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward rule: adds to the open trace the op and the tangents of its results. At least one operand
+    /// Applies the forward rule: adds the op and the tangents of its results to the open trace. At least one operand
     /// has a tangent.
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
-    /// Applies the reverse rule: adds to the open trace the cotangents of the operands, computed from those of the
-    /// results, and returns them; `None` where no derivative passes. At least one result has a cotangent.
+    /// Applies the reverse rule: computes the cotangents of the operands from those of the results, in the open
+    /// trace, and returns them. A cotangent is `None` if no derivative passes to the operand. At least one result has
+    /// a cotangent.
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
 }
 
@@ -184,16 +186,16 @@ impl Op {
 pub trait OpKey: Sized + 'static {
     /// The op's name.
     const NAME: &'static str;
-    /// Returns the op as this type, if it is one.
+    /// Returns the op as this type, or `None` if it is a different op.
     fn of(op: &Op) -> Option<&Self>;
 }
 
 macro_rules! struct_ops {
     ($($op:ident),*) => {
-        /// The names of the ops that are not rows of a table.
+        /// The names of the ops outside the tables.
         const STRUCT_OPS: &[&str] = &[$($op::NAME),*];
 
-        /// Returns the op with that name and the attributes of its text.
+        /// Builds the op with that name from the attributes in its text.
         pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
             match name {
                 $($op::NAME => Some($op::parse(attributes).map(Op::from)),)*
@@ -217,8 +219,8 @@ struct_ops! {
     Cumulative, Sort, Conv, Polygamma
 }
 
-/// The names of the ops that no backend converts. Programs of every backend run them from the host, and inline calls
-/// of functions with their own derivatives.
+/// The names of the ops that have no lowering rules. Programs of every backend run these ops from the host, and inline
+/// calls of functions with their own derivatives.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// Returns the names of all ops that this crate defines, sorted.
@@ -261,18 +263,18 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
     }
 }
 
-/// Adds an op with one result to the open trace, for a batching rule.
+/// Adds an op to the open trace for a batching rule. Its results have lanes.
 fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, operands)?.into_iter().map(Batched::mapped).collect())
 }
 
-/// Adds an op without operands to the open trace, for a batching rule: all lanes share its result.
+/// Adds an op without operands to the open trace for a batching rule. All lanes share its results.
 fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
-/// Traces a body of `op` for `size` lanes. Its parameters are the first ones of `graph`, of which the `mapped` ones
-/// have lanes, and the `extra` ones, which all have lanes.
+/// Traces a body of `op` for `size` lanes. Its parameters are the first parameters of `graph`, followed by the `extra`
+/// ones. The `mapped` parameters and all extra parameters have lanes.
 fn trace_lanes(
     op: &str,
     graph: &Graph,
@@ -292,7 +294,7 @@ fn trace_lanes(
     })
 }
 
-/// Records a mismatch between an expected and a found item as an error of the open trace.
+/// Records an error in the open trace: the item `component` differs from the expected one.
 pub(crate) fn fail_mismatch(
     at: &Place,
     values: &[Value],
@@ -332,7 +334,7 @@ fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorTyp
     })
 }
 
-/// Checks types one by one. `component` describes the item at an index.
+/// Checks types one by one. `component` returns the description of the item at an index.
 fn check_types<'a>(
     at: &Place,
     expected: impl IntoIterator<Item = &'a TensorType>,
@@ -358,7 +360,7 @@ fn output_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
     body.outputs().iter().map(|output| body.ty(output.value))
 }
 
-/// Checks that an operand has elements along an axis, in a call.
+/// Checks, in a call, that an operand is not empty along an axis.
 fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     if x.shape()[axis] > 0 {
         return Ok(());
@@ -366,8 +368,8 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     Err(at.mismatch("the operand", "a non-empty axis", x.ty(), "guard the empty case"))
 }
 
-/// Returns a tensor whose element at each index is that of `x` at the same index, except for the position along
-/// `axis`.
+/// Builds a tensor from elements of `x`. The element at an index comes from the same index of `x`, except that its
+/// position along `axis` is `position(index)`.
 fn gather_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
     let element = |index: &[usize]| {
         let mut source = index.to_vec();
@@ -418,7 +420,7 @@ fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()>
 }
 
 /// Returns the size of an axis after dilation, which inserts `step - 1` elements between neighbours. Returns `None`
-/// if the size has symbols that affect the result.
+/// if `step` is above 1 and the size is symbolic.
 fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     match (step, size.constant()) {
         (1, _) => Some(size.clone()),
@@ -428,7 +430,7 @@ fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     }
 }
 
-/// Builds a single tensor of these elements.
+/// Builds a single tensor from these elements.
 fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
     Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
 }

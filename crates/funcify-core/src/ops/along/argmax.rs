@@ -1,12 +1,12 @@
 //! `argmax`: the position of the largest element along an axis.
 //!
-//! If several elements are equal, it is the position of the first; if there is a NaN, that of the first NaN. An empty
-//! axis is an error only at run time, because the step of a loop may never run.
+//! Among equal elements, the first one wins. If the axis contains NaN, the result is the position of the first NaN. An
+//! empty axis is an error only at run time, because the step of a loop may never run.
 
 use crate::ops::check_not_empty;
 use crate::ops::rules::*;
 
-/// The positions of the largest elements along `axis`, which is removed from the shape; the result is i64.
+/// The positions of the largest elements along `axis`. The result is i64 and lacks that axis.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgMax {
     /// The axis.

@@ -1,7 +1,7 @@
 //! `cumulative`: a running sum, product, maximum or minimum along an axis.
 //!
 //! Like JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` combines the elements up to and including `i`,
-//! or in reverse those from `i` on. Integers wrap. In max and min, every element from a NaN on is NaN.
+//! or in reverse the elements from `i` on. Integers wrap. A running maximum or minimum is NaN from the first NaN on.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::host::element_count;
 use crate::ops::rules::*;
 use crate::ops::{AssociativeScan, ReduceKind};
 
-/// The running reduction of `axis`; the result has the operand's type. The monoids accept the same element types as
-/// in [`Reduce`](crate::ops::Reduce).
+/// The running reduction along `axis`. The result has the operand's type. Each monoid accepts the same element types
+/// as in [`Reduce`](crate::ops::Reduce).
 #[derive(Clone, Copy, Debug)]
 pub struct Cumulative {
     /// The monoid.
@@ -35,7 +35,7 @@ impl OpRules for Cumulative {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
         let size = x.shape()[self.axis];
-        // The distance between neighbours along the axis.
+        // The distance in elements between neighbours along the axis.
         let stride =
             element_count(&x.shape()[self.axis + 1..]).expect("the number of elements of a tensor fits in usize");
         let mut running = vec![self.kind.identity(x.dtype()); x.len()];

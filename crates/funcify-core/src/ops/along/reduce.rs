@@ -1,8 +1,8 @@
-//! `reduce`: one value for all elements along some axes.
+//! `reduce`: combines all elements along some axes into one value.
 //!
-//! Reductions over no elements: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value
-//! of the dtype (infinite for floats). In max and min, NaN wins and -0 is less than +0. Integer sums and products
-//! wrap.
+//! A reduction over no elements returns 0 for a sum, 1 for a product, `false` for any, `true` for all, the lowest
+//! value of the dtype for max, and the highest for min (infinite for floats). In max and min, NaN wins and -0 is less
+//! than +0. Integer sums and products wrap.
 
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::rules::*;
@@ -36,7 +36,7 @@ impl ReduceKind {
         ("all", ReduceKind::All),
     ];
 
-    /// Returns the word of the text form.
+    /// Returns the monoid's name in the text form.
     pub fn name(self) -> &'static str {
         Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
@@ -87,7 +87,7 @@ impl ReduceKind {
         }
     }
 
-    /// Returns the op that combines two values.
+    /// Returns the binary op that combines two values.
     pub fn binary(self) -> Binary {
         match self {
             ReduceKind::Sum => Binary::Add,
@@ -99,7 +99,7 @@ impl ReduceKind {
         }
     }
 
-    /// Returns the monoid that an op implements on values of this dtype, if there is one.
+    /// Returns the monoid that the binary op implements on values of this dtype, if there is one.
     pub fn of(op: Binary, dtype: DType) -> Option<ReduceKind> {
         let kinds = Self::TABLE.map(|(_, kind)| kind);
         let of_type = |kind: &ReduceKind| matches!(kind, ReduceKind::Any | ReduceKind::All) == (dtype == DType::Bool);
@@ -222,15 +222,17 @@ impl Reduce {
         }
     }
 
-    /// Returns which elements equal the extremum; all elements where it is NaN.
+    /// Returns a mask of the elements that equal the extremum. Where the extremum is NaN, the mask includes all
+    /// elements.
     fn passes(&self, x: Value, y: Value) -> Value {
         let y = self.broadcast_back(y, x);
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
     }
 
-    /// Divides `whole` into equal shares for the elements that equal the extremum; NaN where the extremum is NaN.
+    /// Divides `whole` into equal shares for the elements that equal the extremum. Shares are NaN where the extremum
+    /// is.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
-        // With no elements, none passes.
+        // Without elements the count is 0, so the maximum avoids a division by zero.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
         select(y.is_nan(), f64::NAN, whole / count)
     }
@@ -246,8 +248,8 @@ impl Reduce {
         y.reshape(ones).broadcast_to(shape)
     }
 
-    /// Computes, for each element, the product of all others that are reduced with it, with running products from
-    /// both ends. No division is involved, so zeros are correct in derivatives of every order.
+    /// Computes, for each element, the product of all other elements in the same reduction, from running products at
+    /// both ends. It never divides, so derivatives of every order are correct at zeros.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

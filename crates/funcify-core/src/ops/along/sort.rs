@@ -1,8 +1,8 @@
-//! `sort`: the elements of an axis in order, and their original positions.
+//! `sort`: the elements along an axis in order, and their original positions.
 //!
-//! The sort is stable: equal elements keep their order, ascending and descending (PyTorch's `stable=True`). NaN is
-//! the greatest number: last when ascending, as in NumPy and JAX, and first when descending, as in PyTorch. All NaN
-//! are equal, and so are -0 and +0. `false` is less than `true`.
+//! The sort is stable in both directions: equal elements keep their order (PyTorch's `stable=True`). NaN is the
+//! greatest number: last when ascending, as in NumPy and JAX, and first when descending, as in PyTorch. All NaNs are
+//! equal, and so are -0 and +0. `false` is less than `true`.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use crate::host::for_each_index;
 use crate::ops::ScatterMode;
 use crate::ops::rules::*;
 
-/// A stable sort with two results: the sorted elements, and the original position (i64) of each along `axis`. Both
+/// A stable sort along `axis`. It has two results: the sorted elements, and the original position (i64) of each. Both
 /// have the operand's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Sort {

@@ -1,4 +1,4 @@
-//! The attributes of an op, as the text form shows them: `{axis=1, limit=T+1, axes=[0,2], mode=add}`.
+//! The attributes of an op, as they appear in the text form: `{axis=1, limit=T+1, axes=[0,2], mode=add}`.
 
 use enum_dispatch::enum_dispatch;
 
@@ -8,7 +8,7 @@ use crate::types::lexer::{error_at, unknown_word};
 use crate::types::nearest::closest_word;
 use crate::types::{DType, Dim, Shape, Symbol};
 
-/// The value of one attribute. A word (a mode, a dtype) is a dimension that is a single symbol.
+/// The value of an attribute. A word, such as a mode or a dtype, is stored as a dimension that is a single symbol.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attribute {
     /// A number, a polynomial over sizes, or a word.
@@ -50,7 +50,7 @@ impl Attributes {
         self
     }
 
-    /// Adds a field of an op.
+    /// Adds a field of an op as an attribute.
     pub(in crate::ops) fn with_field(mut self, key: &str, field: &impl AttributeField) -> Self {
         self.0.push((key.to_string(), field.to_attribute()));
         self
@@ -76,12 +76,12 @@ impl Attributes {
         self.0.is_empty()
     }
 
-    /// Adds an attribute read from a text.
+    /// Adds an attribute that was read from text.
     pub(crate) fn push(&mut self, key: String, value: Attribute) {
         self.0.push((key, value));
     }
 
-    /// Removes and returns a polynomial. The error names what is missing.
+    /// Removes and returns a polynomial. The error describes the attribute that was expected.
     pub fn take_dim(&mut self, key: &str) -> Result<Dim, String> {
         match self.take(key)? {
             Attribute::Dim(dim) => Ok(dim),
@@ -130,7 +130,7 @@ impl Attributes {
         dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
     }
 
-    /// Removes and returns an attribute with one of the methods above, if the text contains it.
+    /// Removes and returns an optional attribute with one of the methods above, or returns `None` if it is missing.
     pub(crate) fn take_if_given<T>(
         &mut self,
         key: &str,
@@ -140,8 +140,8 @@ impl Attributes {
         is_given.then(|| take(self, key)).transpose()
     }
 
-    /// Returns the error for attributes that the op `name` rejects because it expected `expected`. A misspelt
-    /// attribute is among those that the op has not taken out.
+    /// Returns the error for the op `name`, which expected `expected` and rejected its attributes. The error lists the
+    /// attributes that the op has not removed, for example a misspelt one.
     pub(crate) fn rejection(&self, site: Site, name: &str, expected: String) -> Error {
         let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
         if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
@@ -154,7 +154,7 @@ impl Attributes {
                 .unwrap_or_default();
             return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
         }
-        // Example: `kind` as one of sum, max, not `summ`.
+        // Example of the text to split: "`kind` as one of sum, max, not `summ`".
         match expected.split_once(", not `") {
             Some((expected, word)) => {
                 let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -164,7 +164,7 @@ impl Attributes {
         }
     }
 
-    /// Removes one of these words and returns its value.
+    /// Removes an attribute that must be one of these words, and returns the value for the word.
     pub(in crate::ops) fn take_one_of<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<T, String> {
         let word = self.take_word(key)?;
         let known = || words.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -172,7 +172,7 @@ impl Attributes {
         row.map(|(_, value)| *value).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Removes and returns a flag that the text shows as one of two words: `no` if it is not set, `yes` if it is.
+    /// Removes and returns a flag that is written as one of two words: `no` for `false`, `yes` for `true`.
     pub(in crate::ops) fn take_flag(&mut self, key: &str, [no, yes]: [&str; 2]) -> Result<bool, String> {
         let word = self.take_word(key)?;
         let is_known = word == no || word == yes;
@@ -189,7 +189,7 @@ impl Attributes {
 /// The text form of an op.
 #[enum_dispatch]
 pub trait OpText {
-    /// Returns the name.
+    /// Returns the op's name in the text form.
     fn text_name(&self) -> &'static str;
 
     /// Returns the attributes, in the order in which they are printed.
@@ -198,7 +198,7 @@ pub trait OpText {
 
 /// A field of an op that is an attribute in the text form.
 pub(in crate::ops) trait AttributeField: Sized {
-    /// Removes the field from the attributes of a text. The error says what was expected.
+    /// Removes the field from the parsed attributes. The error describes the value that was expected.
     fn take(attributes: &mut Attributes, key: &str) -> Result<Self, String>;
 
     /// Returns the field as the text form prints it.
@@ -244,7 +244,7 @@ attribute_fields! {
         |axes| Attribute::List(axes.iter().copied().map(Dim::from).collect());
 }
 
-/// Implements [`OpKey`](crate::ops::OpKey) for an op, so that conversions can be registered for it by name.
+/// Implements [`OpKey`](crate::ops::OpKey) for an op, so that lowering rules can be registered for it by name.
 macro_rules! op_key {
     ($name:literal => $op:ident) => {
         impl $crate::ops::OpKey for $op {
@@ -256,8 +256,8 @@ macro_rules! op_key {
     };
 }
 
-/// Implements [`OpText`] and `parse` for an op whose attributes are its fields, and makes it an op key. A flag is
-/// printed as one of two words. For an op whose text contains more than attributes, the macro takes only its name.
+/// Implements [`OpText`] and `parse` for an op whose attributes are its fields, and registers the op as a key. A flag
+/// is printed as one of two words. If the text of the op has more than attributes, pass only the name to the macro.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

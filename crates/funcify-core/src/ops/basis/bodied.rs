@@ -1,5 +1,5 @@
-//! The interface that passes use for ops with bodies: loops, switches, associative scans, functions with a derivative
-//! rule.
+//! The interface to ops with bodies that passes use: loops, switches, associative scans, and functions with a
+//! derivative rule.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::ops::{BindSize, Call, Control, Op, OpClass, Rule, Unary};
 use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
-/// An op that runs bodies. No method has a default: whoever adds an op with bodies implements all of them. Printing,
-/// pruning and reachability (of derivatives and lanes) are supertraits.
+/// An op that runs bodies. No method has a default, so a new op with bodies must implement all of them. The
+/// supertraits cover printing, pruning, and following derivatives and lanes through the bodies.
 pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns the graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;
 
-    /// Returns the op with these bodies, in the order of [`bodies`](Bodied::bodies). Bodies missing at the end stay
-    /// unchanged.
+    /// Returns a copy of the op with these bodies, in the order of [`bodies`](Bodied::bodies). If `bodies` is too
+    /// short, the remaining bodies stay unchanged.
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op;
 
-    /// Returns, for each body, the parameters that a derivative with respect to the operands in `wrt` passes through.
+    /// Returns, for each body, which parameters carry derivatives with respect to the operands in `wrt`.
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>>;
 
-    /// Returns the sizes of the op other than those in its attributes and its bodies' types.
+    /// Returns the sizes of the op, except those in its attributes and in the types of its bodies.
     fn sizes(&self) -> OwnSizes<'_>;
 
     /// Returns the op with dimensions substituted for symbols in its [`sizes`](Bodied::sizes).
@@ -35,7 +35,7 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns the number of steps that the op runs on operands of these types, if it is a loop.
     fn steps(&self, operands: &[&TensorType]) -> Option<StepCount>;
 
-    /// Returns whether the batching rule is valid for these types of one lane, some of whose sizes differ between
+    /// Returns whether the batching rule is valid if one lane has these types, and some of the sizes differ between
     /// lanes.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
@@ -43,30 +43,30 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
-/// An op with bodies that can be printed in the text form.
+/// An op with bodies that the text form can print.
 pub(crate) trait Printable {
-    /// Returns the contents of the op's text, with these operands.
+    /// Returns the contents of the op's text, given its operands.
     fn form(&self, operands: &[ValueId]) -> Form;
 }
 
-/// An op with bodies that can be reduced to the parts that some of its results need.
+/// An op with bodies that can be reduced to the parts that a subset of its results needs.
 pub(crate) trait Prunable {
     /// Returns the operands that these results need, and adds to `bodies` the parts of each body that they need.
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool>;
 
-    /// Returns the op reduced to these results, with the needed parts of its bodies, or `None` if it cannot be
-    /// reduced.
+    /// Returns the op reduced to these results and to the needed parts of its bodies. Returns `None` if the op cannot
+    /// be reduced.
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
 }
 
 /// The sizes that belong to an op with bodies, or to an op that binds a size.
 #[derive(Default)]
 pub(crate) struct OwnSizes<'a> {
-    /// A dimension, with a description of it.
+    /// A dimension, and a description of it.
     pub(crate) dim: Option<(&'static str, &'a Dim)>,
-    /// The symbol whose size comes from an operand and is known inside the bodies.
+    /// The symbol for a size that an operand determines and that the bodies can use.
     pub(crate) bound_before: Option<&'a Symbol>,
-    /// The symbol whose size is known once the op has run.
+    /// The symbol for a size that is known only after the op has run.
     pub(crate) bound_after: Option<&'a Symbol>,
 }
 
@@ -88,12 +88,12 @@ pub enum StepCount {
     Exactly(Dim),
     /// At most this number: a condition ends the loop.
     AtMost(Dim),
-    /// As long as a condition holds.
+    /// Unknown: the loop runs as long as a condition holds.
     Unbounded,
 }
 
 impl Op {
-    /// Returns the op as an op with bodies, if it is one.
+    /// Returns the op as a [`Bodied`] trait object if it has bodies.
     pub(crate) fn bodied(&self) -> Option<&dyn Bodied> {
         let OpClass::Control(op) = self.class() else { return None };
         Some(match op {
@@ -120,7 +120,7 @@ impl Op {
         self.bodied().map_or(Vec::new(), Bodied::bodies)
     }
 
-    /// Returns the name of a body in texts: `case 1`, `combine`, `@step`.
+    /// Returns the name of a body for messages: `case 1`, `combine`, `@step`.
     pub(crate) fn body_name(&self, number: usize) -> String {
         let own = self.bodies().get(number).map_or(String::new(), |body| name_text(body));
         let name = self.bodied().map_or(String::new(), |op| op.form(&[]).spelling.body_name(number));
@@ -133,7 +133,7 @@ impl Op {
         self.bodied().map_or_else(|| self.clone(), |op| op.with_bodies(bodies))
     }
 
-    /// Returns the sizes of the op other than those in its attributes and its bodies' types.
+    /// Returns the sizes of the op, except those in its attributes and in the types of its bodies.
     pub(crate) fn sizes(&self) -> OwnSizes<'_> {
         match self {
             Op::BindSize(BindSize { size }) => OwnSizes { bound_after: Some(size), ..OwnSizes::default() },
@@ -157,18 +157,18 @@ impl Op {
     pub(crate) fn passes_derivative(&self, active: &[bool]) -> bool {
         match self {
             Op::Unary(Unary::StopGradient) => false,
-            // A value that only `backward` captures is not an input of the function.
+            // A value that is captured only by `backward` is not an input of the function.
             Op::Call(call) => active[..call.inputs().min(active.len())].contains(&true),
             _ => active.contains(&true),
         }
     }
 
-    /// Returns whether differentiation replaces the op with nodes of a user's rule.
+    /// Returns whether differentiation replaces the op by the nodes of a user's derivative rule.
     pub(crate) fn has_user_vjp(&self) -> bool {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }
 
-    /// Returns an equivalent program to differentiate instead of the op, if one is needed.
+    /// Returns an equivalent program, if the op must be replaced by one before differentiation.
     pub(crate) fn replacement_for_differentiation(
         &self,
         operands: &[TensorType],
@@ -177,7 +177,7 @@ impl Op {
         if let Op::Scan(scan) = self { scan.segmented(operands, &vjp_options.policy) } else { Ok(None) }
     }
 
-    /// Adds the op to a forward pass that saves no residuals of it.
+    /// Adds the op to a forward pass without saving residuals for it.
     pub(crate) fn emit_forward(&self, operands: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
         match self {
             Op::Call(call) => Ok(call.forward_pass(operands)?.results),
@@ -185,8 +185,8 @@ impl Op {
         }
     }
 
-    /// Adds the op to a forward pass whose backward pass will need the cotangents of the operands in `wrt`. Loops
-    /// save their states; loops and switches also save what the policy selects.
+    /// Adds the op to a forward pass whose backward pass needs the cotangents of the operands in `wrt`. Loops save
+    /// their states. Loops and switches also save the values that the policy selects.
     pub(crate) fn forward(
         &self,
         operands: &[Value],
@@ -200,7 +200,7 @@ impl Op {
     }
 }
 
-/// Replaces bodies by new ones, in order; bodies without a new one stay.
+/// Replaces the first bodies with the new ones, in order, and keeps the others.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

@@ -1,9 +1,9 @@
-//! Facts about ops that passes need: the class of an op, and how its results depend on its operands.
+//! Facts about ops that passes need: the class of an op, and the way its results depend on its operands.
 //!
-//! Every question has an explicit answer for each op, never a default: a match names every op, except where the class
-//! itself is the answer (each lane of an elementwise op is independent; data movement computes nothing). Answers that
-//! depend on attributes are in the op's file. A new op therefore does not compile until each question, and each pass
-//! that matches on its class, handles it.
+//! Every question has an explicit answer for each op, never a default. A match names every op, unless the class alone
+//! determines the answer: each lane of an elementwise op is independent, and data movement computes nothing. Answers
+//! that depend on attributes are in the op's file. A new op therefore does not compile until each question, and each
+//! pass that matches on its class, handles it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -21,7 +21,7 @@ macro_rules! classes {
         )*
 
         impl Op {
-            /// Returns the class of the op: see [`OpClass`].
+            /// Returns the op's class, which also holds the op: see [`OpClass`].
             pub fn class(&self) -> OpClass<'_> {
                 match self {
                     $($(Op::$op(op) => OpClass::$class($class::$op(op)),)*)*
@@ -86,8 +86,8 @@ classes! {
     Control: Scan, While, Switch, AssociativeScan, Call;
 }
 
-/// For each operand, the axis that holds the lanes of an axis of the results: index `i` of the results needs index
-/// `i` of the operand along that axis, and no other. `None` for an operand that every lane may need as a whole.
+/// For each operand, the axis that holds the lanes of an axis of the results: index `i` of the results needs only
+/// index `i` of the operand along that axis. The entry is `None` if each lane may need the whole operand.
 pub type Lanes = SmallVec<[Option<usize>; 4]>;
 
 /// The operands in which an op is linear: the result for a sum of two tensors is the sum of the results, and constant
@@ -97,11 +97,11 @@ pub type Lanes = SmallVec<[Option<usize>; 4]>;
 pub enum Linearity {
     /// The op is not linear in any operand.
     None,
-    /// The op is linear in these operands taken together, like a sum.
+    /// The op is linear in these operands taken together, like an addition.
     Together(&'static [usize]),
     /// The op is linear in all operands taken together.
     InAll,
-    /// The op is linear in each of these operands while the others are fixed, like a product.
+    /// The op is linear in each of these operands while the others are fixed, like a multiplication.
     Each(&'static [usize]),
     /// The bodies, or the op's own rules, determine where the op is linear.
     DependsOnBodies,
@@ -111,11 +111,11 @@ pub enum Linearity {
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Nothing: the element already exists, at the same position or another one.
+    /// None: the element already exists, possibly at a different position.
     Nothing,
     /// About one operation.
     Element,
-    /// As many multiplications and additions as the product has terms.
+    /// One multiplication and one addition per term of the product.
     Terms,
     /// The cost of the bodies.
     Bodies,

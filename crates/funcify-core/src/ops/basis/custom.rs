@@ -1,4 +1,4 @@
-//! Ops from other crates: a trait object in the closed set of ops, and a registry for their text form.
+//! Ops from other crates: a variant of [`Op`] that holds a trait object, and a registry for parsing.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -26,42 +26,43 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Returns the attributes as the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// Applies the batching rule: adds to the open trace, with [`apply`](crate::apply) and the methods of values, the
-    /// op's equivalent for `size` lanes, and returns its results. At least one operand has lanes. For an op that
-    /// works element by element, call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
+    /// Applies the batching rule: adds the op's equivalent for `size` lanes to the open trace, with
+    /// [`apply`](crate::apply) and the methods of values, and returns its results. At least one operand has lanes.
+    /// For an elementwise op, call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
     /// guarantees that all rules share.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward rule: adds the op and the tangents of its results, like
-    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps to write one.
-    /// Returns `None` if the op has no forward rule, which is an error in a program that needs it.
+    /// Applies the forward rule: adds the op and the tangents of its results to the open trace, like
+    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps to write such a
+    /// rule. Returns `None` if the op has no forward rule, which is an error in a program that needs it.
     fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         Ok(None)
     }
 
-    /// Applies the reverse rule: adds the cotangents of the operands, like
-    /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse rule, which is an error in
-    /// a program that needs it.
+    /// Applies the reverse rule: adds the cotangents of the operands to the open trace, like
+    /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse rule, which is an error in a
+    /// program that needs it.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
         Ok(None)
     }
 
-    /// Returns whether the op may fail at run time because of the values of its operands. Such an op is neither
-    /// removed when its results are unused nor run where it would not have run, for example before a loop with no
-    /// steps.
+    /// Returns whether the values of the operands may cause the op to fail at run time. Such an op is not removed
+    /// when its results are unused. It is also not moved to a place where it would run more often, for example in
+    /// front of a loop that may have no steps.
     fn may_fail_at_run_time(&self) -> bool {
         true
     }
 
     /// Returns the axes of the operands that hold the lanes of an axis of the results, like
-    /// [`Op::lanes_along`](crate::ops::Op::lanes_along), or `None` if the results are not computed lane by lane along
-    /// it. Serving a program step by step requires this method for an op that works on whole sequences.
+    /// [`Op::lanes_along`](crate::ops::Op::lanes_along). Returns `None` if the results are not computed lane by lane
+    /// along that axis. An op on whole sequences needs this method before a program that uses it can be served step
+    /// by step.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
     }
 
-    /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
-    /// more than one rounding.
+    /// Returns whether computing the op in half precision, instead of computing in f32 and rounding once, changes its
+    /// results by more than that rounding.
     fn loses_precision_in_half(&self) -> bool {
         false
     }
@@ -119,7 +120,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     }
 }
 
-/// An op of another crate, as a member of the closed set of ops.
+/// An op from a different crate, wrapped as a member of [`Op`].
 #[derive(Clone, Debug)]
 pub struct Custom {
     name: &'static str,
@@ -127,12 +128,12 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// Wraps an op. Its name is that of its key.
+    /// Wraps an op, and names it after its key.
     pub fn new<O: CustomOp + OpKey>(op: O) -> Self {
         Custom { name: O::NAME, op: Arc::new(op) }
     }
 
-    /// Returns the op as its concrete type, if that is `O`.
+    /// Returns the op as an `O`, or `None` if it has a different type.
     pub fn downcast<O: CustomOp>(&self) -> Option<&O> {
         let op: &dyn Any = &*self.op;
         op.downcast_ref()
@@ -223,7 +224,7 @@ impl Custom {
 pub struct CustomOpEntry {
     /// The op's name.
     pub name: &'static str,
-    /// The function that reads its attributes. The error says what was expected.
+    /// The function that builds the op from its attributes. The error describes the attribute that was expected.
     pub parse: fn(&mut Attributes) -> Result<Op, String>,
 }
 
@@ -252,7 +253,7 @@ pub(in crate::ops) fn parse(name: &str, attributes: &mut Attributes) -> Option<R
     })
 }
 
-/// Registers an op of another crate: its name, and a function that reads its attributes.
+/// Registers an op from outside this crate: its name, and a function that builds it from its attributes.
 ///
 /// `custom_op!(MyOp, "my_op", |attributes| Ok(MyOp { axis: attributes.take_usize("axis")? }));`
 #[macro_export]

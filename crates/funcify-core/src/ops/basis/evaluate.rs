@@ -1,4 +1,4 @@
-//! Evaluates a graph whose sizes are bound, node by node, with each op's own rule, bodies included.
+//! Evaluates a graph whose sizes are bound, node by node, with each op's own evaluation rule. Bodies are included.
 
 use crate::cancel::{ActiveHandles, Progress};
 use crate::graph::{Graph, Node, Replay};
@@ -7,9 +7,9 @@ use crate::ops::no_size;
 use crate::ops::rules::*;
 use crate::types::{SizeError, Sizes};
 
-/// The context in which the reference evaluator runs an op: the sizes of the call, and the op's place for errors.
+/// The context in which the reference evaluator runs an op: the sizes of the call, and the op's site for errors.
 pub struct EvalContext<'a> {
-    /// The op and the place of its call.
+    /// The op's name, and the site of the call that recorded it.
     pub at: Place,
     /// The sizes of the call. A loop with a run-time number of steps binds its symbol here.
     pub sizes: &'a mut Sizes,
@@ -41,7 +41,7 @@ pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Si
         watch.check_at(|| node.place(), Progress::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));
-        // Loops count their own results against the budget, once the number of steps is known.
+        // A loop counts its own results against the memory budget, once its number of steps is known.
         for ty in types.iter().filter(|_| node.op.bodies().is_empty()) {
             held.add(&at, 1, ty, sizes)?;
         }

@@ -1,6 +1,6 @@
-//! The text form of ops with bodies: each op describes its syntax, and one printer and one parser do the rest.
+//! The text form of ops with bodies. Each op describes its syntax, and one printer and one parser handle them all.
 //!
-//! An op has a [`Spelling`], the words of its text, and returns a [`Form`], the contents of that text.
+//! An op has a [`Spelling`], the keywords of its text, and returns a [`Form`], the contents of that text.
 //! [`Spelling::make`] builds the op from a parsed form. The lines of [`Bodies::Inline`] connect each parameter of a
 //! body with an operand or a result.
 
@@ -12,15 +12,15 @@ use crate::graph::{Graph, ValueId};
 use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, Scan, Switch, While};
 use crate::types::{Dim, TensorType};
 
-/// The words of an op with bodies in the text form.
+/// The keywords of an op with bodies in the text form.
 pub(crate) struct Spelling {
     pub(crate) name: &'static str,
-    /// An example of its first line, for errors.
+    /// An example of the first line of the op's text, for errors.
     pub(crate) example: &'static str,
-    /// The keys of the attributes that it may have.
+    /// The keys of the attributes that the op may have.
     pub(crate) attributes: &'static [&'static str],
     pub(crate) bodies: Bodies,
-    /// Builds the op and the list of its operands. Errors carry places in the text.
+    /// Builds the op and the list of its operands. Errors point to places in the text.
     pub(crate) make: Make,
 }
 
@@ -29,20 +29,20 @@ type Make = fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>;
 
 /// The bodies of an op in the text form.
 pub(crate) enum Bodies {
-    /// A block for each of these names, in this order.
+    /// One block for each of these names, in this order.
     Named(&'static [&'static str]),
     /// Any number of blocks: `case 0`, `case 1`.
     Numbered(&'static str),
     /// A single body, written directly in the braces of the op.
     Inline {
-        /// The words that begin lines about its parameters: `seq`, `nit-sot`.
+        /// The words that begin lines about the body's parameters: `seq`, `nit-sot`.
         roles: &'static [&'static str],
-        /// The word before the results that are not written to a result of the op.
+        /// The word before those results of the body that are not written to a result of the op.
         result_keyword: &'static str,
     },
 }
 
-/// All spellings. `Op::bodied` decides whether an op has bodies.
+/// The spellings of all ops with bodies, as determined by `Op::bodied`.
 const SPELLINGS: [&Spelling; 7] = [
     &Scan::SPELLING,
     &Switch::SPELLING,
@@ -67,7 +67,7 @@ impl Spelling {
         if let Bodies::Inline { roles, .. } = self.bodies { roles } else { &[] }
     }
 
-    /// Returns the word before the results of a body that are not written to a result of the op.
+    /// Returns the word before those results of a body that are not written to a result of the op.
     pub(crate) fn result_keyword(&self) -> &'static str {
         if let Bodies::Inline { result_keyword, .. } = self.bodies { result_keyword } else { "give" }
     }
@@ -77,8 +77,8 @@ impl Spelling {
         matches!(self.bodies, Bodies::Inline { .. })
     }
 
-    /// Returns the name of a body, or an empty string for a body written directly in the op's braces or past the last
-    /// one.
+    /// Returns the name of a body. Returns an empty string if the body is written directly in the op's braces, or if
+    /// `number` is out of range.
     pub(crate) fn body_name(&self, number: usize) -> String {
         match &self.bodies {
             Bodies::Named(names) => names.get(number).copied().unwrap_or("").to_string(),
@@ -91,28 +91,28 @@ impl Spelling {
 /// The contents of the text of an op with bodies: `NAME operands {attributes} { bodies }`.
 pub(crate) struct Form {
     pub(crate) spelling: &'static Spelling,
-    /// The place of its name.
+    /// The place of the op's name in the text.
     pub(crate) site: Site,
-    /// The operands after the name.
+    /// The operands written after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// For each printed result, the number of last rows that are kept; results without an entry keep all rows.
+    /// For each printed result, the number of last rows to keep. Results without an entry keep all rows.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
 
 /// A body: `NAME (params) with captured { lines, equations, writes, given results }`.
 pub(crate) struct FormBody {
-    /// The graph of the body. In a parsed form, only the graph of a block already has outputs.
+    /// The graph of the body. After parsing, the graph has outputs only if the body is a block.
     pub(crate) graph: Arc<Graph>,
-    /// The number of parameters in parentheses. The parameters of the lines come next, then the captured ones.
+    /// The number of parameters in parentheses. The parameters of the lines follow, and then the captured values.
     pub(crate) params: usize,
-    /// The sources of the other parameters.
+    /// The sources of the parameters outside the parentheses.
     pub(crate) lines: Vec<Line>,
     pub(crate) captured: Vec<ValueId>,
-    /// The results that are written to results of the op.
+    /// The results of the body that are written to results of the op.
     pub(crate) writes: Vec<Write>,
-    /// The other results.
+    /// The results of the body that are not written to results of the op.
     pub(crate) unwritten_results: Vec<ValueId>,
     pub(crate) end: Site,
 }
@@ -122,7 +122,7 @@ pub(crate) struct Line {
     pub(crate) role: &'static str,
     pub(crate) site: Site,
     pub(crate) source: Source,
-    /// The name of the source, and its place.
+    /// The name of the source, and its place in the text.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
@@ -136,10 +136,10 @@ pub(crate) enum Source {
     Result(usize),
 }
 
-/// A tap such as `[t+1]`, or none.
+/// An optional tap, such as `[t+1]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Tap {
-    /// The offset added to the index of the step.
+    /// The offset that is added to the index of the step.
     pub(crate) row: Option<i64>,
     pub(crate) site: Site,
 }
@@ -157,7 +157,7 @@ impl Line {
     }
 }
 
-/// The value that a step writes to a result of the op: `%ys[t] = %0`.
+/// A value that each step writes to a result of the op: `%ys[t] = %0`.
 pub(crate) struct Write {
     pub(crate) result: usize,
     pub(crate) site: Site,
@@ -170,26 +170,26 @@ pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) ty: TensorType,
-    /// The number of last rows that are kept, if not all.
+    /// The number of last rows to keep, or `None` to keep all.
     pub(crate) last: Option<usize>,
 }
 
-/// The context of a parsed form.
+/// The context in which a form is parsed.
 pub(crate) struct Reading<'a> {
     /// The graph that contains the op.
     pub(crate) graph: &'a Graph,
     /// The results of the op.
     pub(crate) results: &'a [Binder],
-    /// For each enclosing op, its spelling and those of its bodies that end before this op.
+    /// For each enclosing op, its spelling, and the bodies of it that end before this op.
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 
-/// Returns the value at an index. If a broken graph lacks it, returns a value that prints as `%?`.
+/// Returns the value at an index, or a value that prints as `%?` if a broken graph has none there.
 pub(crate) fn value_at(values: &[ValueId], index: usize) -> ValueId {
     values.get(index).copied().unwrap_or(ValueId::new(u32::MAX as usize))
 }
 
-/// Returns a range of operands, or none if a broken graph lacks them.
+/// Returns a range of the operands, or an empty slice if a broken graph has too few.
 pub(crate) fn values_at(operands: &[ValueId], places: Range<usize>) -> &[ValueId] {
     operands.get(places).unwrap_or(&[])
 }
@@ -208,7 +208,7 @@ impl Form {
         Form { spelling, site, operands, attributes: Attributes::new(), last: Vec::new(), bodies }
     }
 
-    /// Takes attributes out of the parsed ones.
+    /// Reads attributes with `take`, which removes them from the parsed ones.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
         take(&mut self.attributes)
             .map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))
@@ -225,7 +225,7 @@ impl Form {
         self.bodies.iter().map(|body| body.graph.clone()).collect()
     }
 
-    /// Returns the graphs of the blocks that the spelling names.
+    /// Returns the graphs of the blocks that the spelling lists.
     pub(crate) fn blocks<const N: usize>(&self) -> [Arc<Graph>; N] {
         self.graphs().try_into().expect("the parser reads a block for each name of the spelling")
     }
@@ -283,7 +283,7 @@ mod tests {
         },
     };
 
-    /// An op with a body of its own, whose parameters have roles.
+    /// An op with an inline body, whose parameters have roles.
     const SWEEP: Spelling = Spelling {
         name: "sweep",
         example: "sweep {steps=T} {",
@@ -324,7 +324,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
 }
 ";
 
-    /// A new op with bodies prints and parses from its description alone.
+    /// Checks that a new op with bodies prints and parses from its description alone.
     #[test]
     fn described_ops_print_and_parse() {
         for (text, spelling, op) in
@@ -337,7 +337,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
         }
     }
 
-    /// The errors of such an op also come from its description, each with its place.
+    /// Checks that parse errors of such an op use the words of its description, and point to their places.
     #[test]
     fn described_ops_are_refused_in_their_words() {
         let refused = |text: &str, old: &str, new: &str, says: &[&str]| {

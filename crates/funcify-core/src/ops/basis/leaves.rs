@@ -6,13 +6,13 @@ use crate::ops::call::check_sizes;
 use crate::ops::fail_mismatch;
 use crate::ops::rules::*;
 
-/// Formats leaves as an error lists them.
+/// Formats the names of leaves as a list for an error.
 pub(crate) fn listed<T>(leaves: &[(String, T)]) -> String {
     let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
     if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
 }
 
-/// Returns the body, unless one of its results has a size that is bound inside it (bind-c1).
+/// Returns the body, or an error if one of its results has a size that is bound inside the body (bind-c1).
 pub(crate) fn reject_bound_sizes(at: &Place, name: &str, body: ClosedBody) -> Result<ClosedBody, Failed> {
     match check_sizes(at, name, &body.graph) {
         Ok(()) => Ok(body),
@@ -36,8 +36,8 @@ pub(crate) fn check_names<T>(
     same
 }
 
-/// Checks the type of a leaf. The fixes are the value to cast, the advice for a different shape, and the advice if
-/// both dtype and shape differ.
+/// Checks the type of a leaf. The fixes are the value to cast, the advice for a wrong shape, and the advice if both
+/// dtype and shape are wrong.
 pub(crate) fn check_type(
     at: &Place,
     component: &str,

@@ -1,4 +1,4 @@
-//! The foundations of ops: attributes, evaluation, ops with bodies, ops of other crates.
+//! The foundations of ops: attributes, evaluation, ops with bodies, ops from other crates.
 
 pub(in crate::ops) mod attributes;
 pub(in crate::ops) mod bodied;

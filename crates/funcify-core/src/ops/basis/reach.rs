@@ -1,11 +1,11 @@
 //! Finds the states of a loop, and the results of a switch, that have lanes, tangents or cotangents, before a body is
 //! traced.
 //!
-//! A rule that traces a body must first know which parameters have lanes, tangents or cotangents. Tracing until
-//! nothing is added would multiply the traces of inner bodies at each level of nesting. Paths are therefore followed
-//! through the graphs, bodies included; a body is visited again only if something new reaches it. The outcome is a
-//! guess: it is too large where an op's rule returns nothing although a path leads through the op. The rule compares
-//! the guess with what it has traced and, if the guess was wrong, traces until nothing is added: see [`Guess`].
+//! A rule that traces a body must first know which parameters have lanes, tangents or cotangents. Tracing again until
+//! no parameter is added would multiply the traces of inner bodies at each level of nesting. This module therefore
+//! follows paths through the graphs and their bodies, and visits a body again only if something new reaches it. The
+//! outcome is a guess: it is too large if a path leads through an op whose rule returns nothing. The rule compares
+//! the guess with its trace. If the guess was wrong, it traces again until no parameter is added: see [`Guess`].
 
 use crate::derivative::active_values;
 use crate::fixpoint::{fixpoint, or_flags};
@@ -28,7 +28,7 @@ impl ReachKind {
     }
 }
 
-/// Flags that a rule finds by tracing.
+/// Flags that a rule determines by tracing.
 pub(crate) struct Guess {
     /// The flags that are certain before tracing.
     least: Vec<bool>,
@@ -42,13 +42,13 @@ impl Guess {
         Guess { least, now: guess, is_guessed }
     }
 
-    /// Creates flags that are all certain.
+    /// Creates a guess whose flags are all certain.
     pub(crate) fn certain(flags: Vec<bool>) -> Self {
         Guess::new(flags.clone(), flags)
     }
 
-    /// Traces with the flags until a trace finds exactly these flags; returns them with the traced result. `trace`
-    /// takes the flags to trace with, and adds the flags that it finds to the certain ones.
+    /// Traces with the flags until a trace finds exactly the flags that it used, and returns them with the traced
+    /// result. `trace` receives the current flags, and adds the flags that it finds to the certain ones.
     pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
@@ -65,7 +65,7 @@ impl Guess {
     }
 }
 
-/// The values of a graph that are reached from its inputs.
+/// The values of a graph that lanes or tangents reach from its inputs.
 pub(crate) struct Reach {
     values: Vec<bool>,
     /// The reached values in the bodies of each node.
@@ -80,7 +80,7 @@ impl Reach {
         }
     }
 
-    /// Adds these reached inputs to the earlier ones, and returns which outputs are reached.
+    /// Adds these inputs to those reached earlier, and returns which outputs are reached.
     pub(crate) fn follow(&mut self, graph: &Graph, kind: ReachKind, inputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (input, reached) in graph.inputs().iter().zip(inputs) {
@@ -123,7 +123,7 @@ impl CotangentReach {
         CotangentReach { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
     }
 
-    /// Adds these outputs with cotangents to the earlier ones, and returns which inputs have cotangents.
+    /// Adds these outputs to those that already have cotangents, and returns which inputs have cotangents.
     pub(crate) fn follow(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (output, given) in graph.outputs().iter().zip(outputs) {
@@ -149,18 +149,18 @@ impl CotangentReach {
     }
 }
 
-/// An op with bodies through which derivatives and lanes can be followed. Findings about the bodies are kept between
-/// calls.
+/// An op with bodies that lanes and derivatives can be followed through. `bodies` keeps the findings about the bodies
+/// between calls.
 pub(crate) trait Connected {
     /// Returns which results are reached if these operands are.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
 
-    /// Returns which operands have cotangents if these results have.
+    /// Returns which operands have cotangents if these results have them.
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool>;
 }
 
 impl Op {
-    /// Returns which results are reached if these operands are; `None` means all.
+    /// Returns which results are reached if these operands are. `None` means all results.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
         if matches!(self, Op::Unary(Unary::StopGradient)) && kind == ReachKind::Tangents {
             return Some(vec![false]);
@@ -172,7 +172,7 @@ impl Op {
         Some(op.reached(kind, operands, bodies))
     }
 
-    /// Returns which operands have cotangents if these results have; `None` means all in `wrt`.
+    /// Returns which operands have cotangents if these results have them. `None` means all operands in `wrt`.
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Option<Vec<bool>> {
         Some(self.bodied()?.pulled(wrt, results, bodies))
     }
@@ -201,7 +201,7 @@ impl Connected for While {
     }
 }
 
-/// Returns the single body, and creates it if it is missing.
+/// Returns the entry of the single body, and creates it if it is missing.
 fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> CotangentReach) -> &mut CotangentReach {
     if bodies.is_empty() {
         bodies.push(make());
@@ -210,7 +210,7 @@ fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> Cotangen
 }
 
 impl While {
-    /// Returns which carries are reached if these operands are, and whether the condition is.
+    /// Returns which carries are reached if these operands are, and whether the condition is reached.
     pub(crate) fn carries_reached(
         &self,
         kind: ReachKind,
@@ -220,7 +220,7 @@ impl While {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
-            // The float values that finished lanes would compute are guarded.
+            // Float values that finished lanes would compute are guarded.
             let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();
@@ -271,13 +271,13 @@ impl Connected for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Returns the combination, as the starting point for following the cotangents of all elements.
+    /// Returns an entry for the combination, as the start for following cotangents of all elements.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
         CotangentReach::of(&self.combine, &wrt)
     }
 
-    /// Returns which operands have cotangents if these results have, and which leaves have cotangents in a
+    /// Returns which operands have cotangents if these results have them, and which leaves have cotangents in a
     /// combination.
     pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut CotangentReach) -> (Vec<bool>, Vec<bool>) {
         let mut found = Vec::new();
@@ -290,7 +290,7 @@ impl AssociativeScan {
     }
 }
 
-/// A derivative rule connects each float argument with each float result.
+/// A call's derivative rule connects each float argument with each float result.
 impl Connected for Call {
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let captured = self.parts()[0].captured.clone();

@@ -1,4 +1,4 @@
-//! The names that the rules of every op use, for `use crate::ops::rules::*`.
+//! The names that every op's rules use, imported with `use crate::ops::rules::*`.
 
 pub(in crate::ops) use smallvec::smallvec;
 
@@ -16,7 +16,7 @@ pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
 pub(in crate::ops) use crate::value::{Value, constant, select};
 pub(in crate::ops) use crate::vmap::Batched;
 
-/// Defines the derivative rules of an op that no derivative passes through.
+/// Defines the derivative rules of an op that blocks derivatives.
 macro_rules! no_derivative_rules {
     () => {
         fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
@@ -29,7 +29,7 @@ macro_rules! no_derivative_rules {
     };
 }
 
-/// Defines the batching rule of an op that works element by element.
+/// Defines the batching rule of an elementwise op.
 macro_rules! elementwise_batch {
     () => {
         fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -38,7 +38,7 @@ macro_rules! elementwise_batch {
     };
 }
 
-/// Defines the forward rule of an op that is linear in its float operands together.
+/// Defines the forward rule of an op that is linear in its float operands taken together.
 macro_rules! linear_jvp {
     () => {
         fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
@@ -47,7 +47,7 @@ macro_rules! linear_jvp {
     };
 }
 
-/// Defines the batching, forward and reverse rules of an op that implements each in a module.
+/// Defines the batching, forward and reverse rules of an op that implements each rule in a module of its own.
 macro_rules! rules_of_modules {
     ($batch:ident, $jvp:ident, $vjp:ident) => {
         fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

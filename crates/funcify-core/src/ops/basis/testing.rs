@@ -34,8 +34,8 @@ pub(crate) fn eval_op(text: &str, inputs: &[HostTensor]) -> HostTensor {
     eval_all(text, inputs).swap_remove(0)
 }
 
-/// Checks that the batching rule computes, for each lane, the same as the op on that lane's operands. An operand with
-/// `true` has one row per lane. The number of lanes is tested both as a number and as a symbol.
+/// Checks that the batching rule computes the same as the op does for each lane separately. An operand with `true` has
+/// one row per lane. The number of lanes is tested both as a number and as a symbol.
 pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
     let op = parse(text);
     let lanes = operands.iter().find(|(_, mapped)| *mapped).expect("some operand has lanes").0.shape()[0];
@@ -92,8 +92,8 @@ pub(crate) fn fails(text: &str, inputs: &[HostTensor], message: &str) {
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
-/// Checks the derivatives of an op at these f64 operands: forward mode agrees with central differences, reverse mode
-/// agrees with forward mode, and second derivatives agree as well.
+/// Checks the derivatives of an op at these f64 operands: forward mode agrees with central differences, and reverse
+/// mode agrees with forward mode. Checks second derivatives in the same way.
 pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
     let op = parse(text);
     let graph = Graph::build("op", |builder| {
@@ -129,7 +129,7 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
 }
 
 /// Checks that forward mode agrees with central differences. Returns the results with their tangents, and the
-/// direction.
+/// direction of the derivative.
 fn check_forward(text: &str, graph: &Graph, wrt: &[&str], inputs: &[HostTensor]) -> (Vec<HostTensor>, Vec<HostTensor>) {
     let pushed = graph.jvp(wrt).unwrap_or_else(|error| panic!("{text}: {error}"));
     let index_of = |name: &&str| (0..graph.inputs().len()).find(|index| graph.input_name(*index) == *name).unwrap();
@@ -166,7 +166,7 @@ fn dot(left: &HostTensor, right: &HostTensor) -> f64 {
     left.to_f64_vec().iter().zip(right.to_f64_vec()).map(|(a, b)| a * b).sum()
 }
 
-/// Returns pseudo-random numbers between -1 and 1.
+/// Returns pseudorandom numbers between -1 and 1.
 fn numbers(ty: &TensorType, seed: usize) -> HostTensor {
     let mut state = seed + 1;
     HostTensor::from_fn(ty.dtype, &ty.shape.constant().unwrap(), |_| {

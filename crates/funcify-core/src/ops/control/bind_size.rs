@@ -2,12 +2,13 @@
 //!
 //! Invariants, cited where they are enforced and tested:
 //!
-//! - **bind-c1** the symbol has no size before the op, and has this size in everything after it, including bodies
-//!   (graph-c7). In the body of a loop each step binds it anew, and no value that leaves the body has it in its type.
-//! - **bind-c2** a negative size fails when the op runs, before anything of that size is allocated. An op whose
-//!   symbol is unused does not run, like an op whose results are unused.
-//! - **bind-c3** programs run the op from the host, because it reads one number from the device. A size that is
-//!   static when the program is built is bound then.
+//! - **bind-c1** the symbol has no size before the op, and has the bound size in everything after it, including bodies
+//!   (graph-c7). In the body of a loop, each step binds it anew, and no value that leaves the body has the symbol in
+//!   its type.
+//! - **bind-c2** the op fails at run time if the size is negative, before anything of that size is allocated. An op
+//!   whose symbol is unused does not run, like an op whose results are unused.
+//! - **bind-c3** programs run the op from the host, because the host must read the number from the device. A size that
+//!   is static when the program is built is bound at that time.
 
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
@@ -15,7 +16,7 @@ use crate::ops::rules::*;
 use crate::types::Symbol;
 use crate::vmap::ragged;
 
-/// Binds a symbol to the value of an integer scalar. It has no results.
+/// Binds a symbol to the value of an integer scalar. The op has no results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BindSize {
     /// The symbol.
@@ -51,7 +52,7 @@ impl OpRules for BindSize {
         Ok(Vec::new())
     }
 
-    /// Binds the size for all lanes to the largest of the sizes of the individual lanes (`vmap::ragged`).
+    /// Binds the symbol, for all lanes together, to the largest size of any lane (`vmap::ragged`).
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let counts = ragged::counts_of_running_lanes(operands[0].value.cast(DType::I64));
         let fresh = fresh_symbol();

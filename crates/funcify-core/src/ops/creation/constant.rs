@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ops::op_key;
 use crate::ops::rules::*;
 
-/// A tensor known when the graph is built. It has no operands; the text form shows its elements.
+/// A tensor that is known when the graph is built. It has no operands. The text form shows its elements.
 #[derive(Clone, Debug)]
 pub struct Constant {
     /// The tensor.

@@ -2,7 +2,7 @@
 
 use crate::ops::rules::*;
 
-/// The vector of the numbers from 0 to `size - 1`, of a number dtype. It has no operands.
+/// The numbers from 0 to `size - 1` as a vector of a numeric dtype. It has no operands.
 #[derive(Clone, Debug)]
 pub struct Iota {
     /// The number of elements.

@@ -2,7 +2,7 @@
 
 use crate::ops::rules::*;
 
-/// The value of `dim` in a call, as a scalar of a number dtype. It has no operands.
+/// The value of `dim` in a call, as a scalar of a numeric dtype. It has no operands.
 #[derive(Clone, Debug)]
 pub struct Size {
     /// The dimension.

@@ -1,16 +1,16 @@
 //! `threefry`: random bits from a key and a counter, the same on every backend.
 //!
 //! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
-//! Element `i` of the result, in row-major order, is the block of the key at `counter + i`. With a counter of zero
-//! the bits are therefore those of JAX with `jax_threefry_partitionable`, its default. User programs use
+//! Element `i` of the result, in row-major order, is the block of the key at `counter + i`. With a counter of zero,
+//! the bits therefore equal JAX's with `jax_threefry_partitionable`, its default. User programs use
 //! [`random`](crate::random) instead.
 
 use std::iter;
 
 use crate::ops::rules::*;
 
-/// Random bits: `key` and `counter` are `u32[.., 2]`, high word first; the result is `u32[.., shape]`, or
-/// `u32[.., shape, 2]` with both words of each block. The axes before the last hold independent keys.
+/// Random bits from operands `key` and `counter`, both `u32[.., 2]` with the high word first. The result is
+/// `u32[.., shape]`, or `u32[.., shape, 2]` with both words of each block. The leading axes hold independent keys.
 #[derive(Clone, Debug)]
 pub struct Threefry {
     /// The shape of the bits for each key.
@@ -108,7 +108,7 @@ pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Wo
     })
 }
 
-/// Computes `N` blocks of a key, starting at the counter `first`; returns the first words of all blocks, then the
+/// Computes `N` blocks of a key, starting at the counter `first`. Returns the first words of all blocks, then the
 /// second words. A block is the two words of a counter, encrypted with the key.
 fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];

@@ -1,8 +1,8 @@
 //! Elementwise ops with two operands of the same type: a table of their text, domain, and evaluation on floats and
 //! integers.
 //!
-//! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
-//! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
+//! Integers wrap. Division and remainder follow StableHLO: the quotient is rounded toward zero, and the remainder has
+//! the dividend's sign. `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
 use crate::derivative::add;
 use crate::ops::rules::*;
@@ -65,7 +65,7 @@ impl Binary {
         match self {
             Binary::Add | Binary::Sub => Linearity::InAll,
             Binary::Mul => Linearity::Each(&[0, 1]),
-            // This holds for floats; the quotient of integers is truncated.
+            // Division is linear in the dividend only for floats, because the quotient of integers is truncated.
             Binary::Div => Linearity::Each(&[0]),
             Binary::Rem | Binary::Pow | Binary::Atan2 | Binary::Copysign => Linearity::None,
             Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor => Linearity::None,

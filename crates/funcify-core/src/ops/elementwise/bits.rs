@@ -1,8 +1,9 @@
-//! Elementwise ops on the bits of integers, which depend on the number of bits of an element: shifts and counts.
+//! Elementwise ops on the bits of integers that depend on the width of an element: shifts and counts.
 //!
-//! Shifts follow StableHLO: an amount that is negative or at least the number of bits shifts everything out, which
-//! leaves 0, or the sign in an arithmetic shift to the right. The op, not the type, decides what the sign is: an
-//! arithmetic shift of an unsigned number repeats its highest bit; a logical shift of a signed one fills in zeros.
+//! Shifts follow StableHLO: an amount that is negative or at least the number of bits shifts everything out. This
+//! leaves 0, or copies of the sign in an arithmetic right shift. The op, not the type, determines how the sign is
+//! handled: an arithmetic right shift of an unsigned number repeats its highest bit, and a logical right shift of a
+//! signed number fills in zeros.
 
 use crate::ops::rules::*;
 
@@ -98,12 +99,12 @@ pub fn count_leading_zeros(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).leading_zeros() - (u64::BITS - bits))
 }
 
-/// Returns the amount of a shift, or `None` if it shifts everything out.
+/// Returns the amount to shift by, or `None` if it shifts everything out.
 fn shift_amount(amount: i64, bits: u32) -> Option<u32> {
     u32::try_from(amount).ok().filter(|amount| *amount < bits)
 }
 
-/// Returns the bits of an element, without the copies of its sign above them.
+/// Returns the bits of an element, with zeros above them instead of copies of the sign.
 fn unsigned(value: i64, bits: u32) -> u64 {
     (value as u64) & (u64::MAX >> (u64::BITS - bits))
 }

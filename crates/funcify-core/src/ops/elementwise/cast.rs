@@ -1,12 +1,12 @@
 //! `cast`: elementwise conversion to another dtype.
 //!
-//! Floats become integers by truncation toward zero, saturating at the dtype's bounds, and NaN becomes 0. Integers
-//! become narrower integers by wrapping. Every value except zero becomes `true`; `true` becomes 1. Floats become
-//! narrower floats by rounding to nearest even.
+//! Floats become integers by truncation toward zero. They saturate at the dtype's bounds, and NaN becomes 0. Integers
+//! become narrower integers by wrapping. As booleans, all values except zero are `true`; `true` becomes 1. Floats
+//! become narrower floats by rounding to nearest even.
 
 use crate::ops::rules::*;
 
-/// Conversion to `dtype`.
+/// A conversion of each element to `dtype`.
 #[derive(Clone, Copy, Debug)]
 pub struct Cast {
     /// The dtype of the result.

@@ -1,5 +1,4 @@
-//! Ops that work element by element: each element of the result depends only on the operands' elements at the same
-//! position.
+//! Elementwise ops: each element of the result depends only on the operands' elements at the same position.
 
 pub(in crate::ops) mod binary;
 pub(in crate::ops) mod bits;

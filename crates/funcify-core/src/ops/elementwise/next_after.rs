@@ -5,9 +5,10 @@ use half::{bf16, f16};
 use crate::derivative::{no_derivative, primals};
 use crate::ops::rules::*;
 
-/// The float next to the left operand in the direction of the right one, elementwise. The result is the right operand
-/// where both are equal (so -0 for 0 and -0), and NaN where either is NaN. The neighbours of zeros are the smallest
-/// subnormal numbers, those of the largest numbers the infinities. The op has no derivative, as in JAX.
+/// The float next to the left operand in the direction of the right one, elementwise. If both are equal, the result
+/// is the right operand (-0 for the operands 0 and -0). If either is NaN, the result is NaN. The neighbours of zero
+/// are the smallest subnormal numbers, and the outer neighbours of the largest numbers are the infinities. The op has
+/// no derivative, as in JAX.
 #[derive(Clone, Copy, Debug)]
 pub struct NextAfter;
 
@@ -67,7 +68,7 @@ pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     }
 }
 
-/// Returns the bits of the float above or below that of `bits`, which is not NaN: the magnitude changes by one.
+/// Returns the bits of the next float above or below the float with these bits. The float must not be NaN.
 fn neighbour(bits: u64, width: u32, upward: bool) -> u64 {
     let sign = 1 << (width - 1);
     match bits & !sign {

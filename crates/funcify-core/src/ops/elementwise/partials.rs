@@ -1,24 +1,25 @@
-//! The partial derivatives of the elementwise ops, which both modes use: `t` times the derivative of the result with
-//! respect to one operand. Because an elementwise op's Jacobian is diagonal, `t` may be a tangent or a cotangent.
+//! The partial derivatives of the elementwise ops, shared by both modes. Each function returns `t` times the derivative
+//! of the result with respect to one operand. `t` may be a tangent or a cotangent, because the Jacobian of an
+//! elementwise op is diagonal.
 //!
-//! Where an op has no derivative, one is chosen: see `numerics.md`, the tables in the documentation of [`super`]. A
-//! rule is itself differentiated, so it must be correct as a function around a point, not only at it: a value
-//! selected at a single point has no derivative.
+//! Where an op has no derivative, one is chosen: see the tables of `numerics.md` in the documentation of [`super`]. A
+//! rule is itself differentiated, so it must be correct as a function in a neighbourhood of a point, not only at the
+//! point. A value selected at a single point has no derivative.
 
 use crate::ops::{Binary, Op, Unary};
 use crate::value::{Value, magnitude, select};
 
-/// The way in which a derivative passes an op that works element by element.
+/// The effect of an elementwise op on a derivative that passes through it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Passes {
-    /// The derivative is multiplied: if it is infinite, multiplying by 0 makes it NaN.
+    /// The op multiplies the derivative. An infinite derivative becomes NaN if the factor is 0.
     Multiplied,
-    /// The derivative is multiplied, or ends where the operand was not chosen: there, an infinite derivative becomes
-    /// 0.
+    /// The op multiplies the derivative, and stops it where the operand was not chosen: there, even an infinite
+    /// derivative becomes 0.
     Chosen,
 }
 
-/// Returns how derivatives pass an op, or `None` if it does not work element by element.
+/// Returns the effect of an op on derivatives, or `None` if the op is not elementwise.
 pub(in crate::ops) fn passes(op: &Op) -> Option<Passes> {
     match op {
         Op::Unary(op) => Some(unary_passes(*op)),
@@ -78,7 +79,7 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
             let (_, length, sum) = scaled(x.ones_like(), x);
             t * (sum.rsqrt() / length)
         }
-        // Two roots, because the square of a large operand overflows.
+        // Uses two roots, because the square of a large operand overflows.
         Unary::Acosh => t * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
         Unary::Atanh => t / one_minus_square(x),
         Unary::Erf => t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp(),
@@ -93,8 +94,8 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
     Some(product)
 }
 
-/// Returns `t` times the derivative of `z = op(x, y)` with respect to the operand at that index, or `None` if no
-/// derivative passes.
+/// Returns `t` times the derivative of `z = op(x, y)` with respect to one of its operands, or `None` if no derivative
+/// passes.
 pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t: Value) -> Option<Value> {
     let first = operand == 0;
     let product = match op {
@@ -105,13 +106,13 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Div if first => t / y,
         Binary::Div => -(t * z / y),
         Binary::Rem if first => t,
-        // The quotient rounded toward zero; `x / y` may round up to the next whole number.
+        // Recovers the quotient rounded toward zero, because `x / y` may round up to the next whole number.
         Binary::Rem => -(t * ((x - z) / y).round()),
         Binary::Max => derivative_of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
         Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // At x = 0 nothing depends on y, as in the other rule, except infinite derivatives; and `0 * 0^-1` is
-            // kept away from (0, 0).
+            // At x = 0 nothing depends on y, except infinite derivatives, as in the rule for the other operand. The
+            // selection also avoids computing `0 * 0^-1` at (0, 0).
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
             let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);
@@ -134,21 +135,21 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
     Some(product)
 }
 
-/// Returns `t` where this operand is chosen, half of it where both are, and NaN where the result is NaN.
+/// Returns `t` where this operand is chosen, `t / 2` where both are, and NaN where the result is NaN.
 fn derivative_of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
     let chosen = select(result.is_nan(), f64::NAN, t);
     select(other, 0.0, select(both, t * 0.5, chosen))
 }
 
-/// Computes 1 - x * x, exact near -1 and 1. Its derivative is a single product, so that it stays infinite where the
-/// factor that multiplies it is infinite.
+/// Computes 1 - x * x exactly near -1 and 1. Its derivative is a single product, and therefore stays infinite if it is
+/// multiplied by an infinite factor.
 fn one_minus_square(x: Value) -> Value {
     let difference = 1.0 - x.square();
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
 }
 
-/// Returns `a` divided by the larger of the two magnitudes, this magnitude, and the sum of the squares of both scaled
-/// values, which neither overflow nor vanish.
+/// Returns three values: `a` divided by the larger of the two magnitudes, that magnitude, and the sum of the squares
+/// of both scaled values. The scaled values neither overflow nor vanish.
 fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
     let length = magnitude(a, b);
     let (a, b) = (a / length, b / length);

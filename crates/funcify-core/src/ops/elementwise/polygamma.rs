@@ -1,13 +1,13 @@
 //! `polygamma`: the derivatives of `digamma`, elementwise, of any order up to [`POLYGAMMA_ORDERS`].
 //!
-//! Like JAX's `polygamma(n, x)`, with the order as an attribute, so that its derivative is the op of the next order.
+//! Like JAX's `polygamma(n, x)`, but the order is an attribute. The derivative of the op is the op with the next order.
 //! Floats are computed in f64 and rounded once.
 
 use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
 
-/// The derivative of the given order of the digamma function: order 1 is the trigamma function. At zero and the
-/// negative integers the result is infinite for an odd order and NaN for an even one.
+/// The derivative of the given order of the digamma function. Order 1 is the trigamma function. At zero and the
+/// negative integers, the result is infinite for an odd order and NaN for an even one.
 #[derive(Clone, Copy, Debug)]
 pub struct Polygamma {
     /// The number of times that digamma is differentiated, at least 1.

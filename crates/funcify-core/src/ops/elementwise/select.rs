@@ -1,8 +1,8 @@
-//! `select`: elementwise, the second operand where the first is true, otherwise the third.
+//! `select`: for each element, the second operand where the first is true, and otherwise the third.
 
 use crate::ops::rules::*;
 
-/// `where(p, a, b)`: all three have the same shape; `a` and `b` have the same type.
+/// The op `where(p, a, b)`. All three operands have the same shape, and `a` and `b` have the same type.
 #[derive(Clone, Copy, Debug)]
 pub struct Select;
 

@@ -1,8 +1,8 @@
 //! Functions on f64 that the standard library lacks or computes less exactly. The reference evaluator and kernels
 //! share them.
 //!
-//! `libm` (the C library of musl and FreeBSD in Rust) provides most of them within a few units in the last place; the
-//! inverse error function and the digamma function are rational approximations from the literature.
+//! `libm` (a Rust port of the C library of musl and FreeBSD) provides most of them, accurate to a few units in the last
+//! place. The inverse error function and the digamma function are rational approximations from the literature.
 
 use half::{bf16, f16};
 
@@ -10,8 +10,8 @@ use half::{bf16, f16};
 #[doc(inline)]
 pub use libm::asinh;
 
-/// Computes the inverse hyperbolic cosine; NaN below 1. The standard library's version loses half of the digits near
-/// 1, and overflows.
+/// Computes the inverse hyperbolic cosine; NaN below 1. The standard library's version overflows, and loses half of
+/// the digits near 1.
 #[doc(inline)]
 pub use libm::acosh;
 
@@ -24,7 +24,7 @@ pub use libm::atanh;
 #[doc(inline)]
 pub use libm::erf;
 
-/// Computes 1 - erf(x), exact where the result is small.
+/// Computes 1 - erf(x), accurately even where the result is small.
 #[doc(inline)]
 pub use libm::erfc;
 
@@ -32,7 +32,8 @@ pub use libm::erfc;
 #[doc(inline)]
 pub use libm::lgamma;
 
-/// Returns the larger of two numbers, where -0 is less than +0; NaN if either is NaN: the `maximum` of IEEE 754-2019.
+/// Returns the larger of two numbers, or NaN if either is NaN. -0 is less than +0, as in the `maximum` of IEEE
+/// 754-2019.
 pub fn maximum(x: f64, y: f64) -> f64 {
     if x.is_nan() || y.is_nan() {
         return f64::NAN;
@@ -40,18 +41,17 @@ pub fn maximum(x: f64, y: f64) -> f64 {
     if x == y && x.is_sign_negative() || x < y { y } else { x }
 }
 
-/// Returns the smaller of two numbers, where -0 is less than +0; NaN if either is NaN: the `minimum` of IEEE
+/// Returns the smaller of two numbers, or NaN if either is NaN. -0 is less than +0, as in the `minimum` of IEEE
 /// 754-2019.
 pub fn minimum(x: f64, y: f64) -> f64 {
     -maximum(-x, -y)
 }
 
-/// Numbers with versions of [`maximum`] and [`minimum`] for kernels, which compile to a few instructions without a
-/// branch.
+/// Versions of [`maximum`] and [`minimum`] for kernels, which compile to a few instructions without a branch.
 pub trait Extrema: Copy {
-    /// Returns the larger number, where -0 is less than +0; NaN if either is NaN.
+    /// Returns the larger number, or NaN if either is NaN. -0 is less than +0.
     fn larger(self, other: Self) -> Self;
-    /// Returns the smaller number, where -0 is less than +0; NaN if either is NaN.
+    /// Returns the smaller number, or NaN if either is NaN. -0 is less than +0.
     fn smaller(self, other: Self) -> Self;
 }
 
@@ -61,15 +61,15 @@ macro_rules! extrema_of_floats {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
-                // For two zeros this is `other`. The result is negative if both are.
+                // For two zeros, `larger` is `other`. The result is negative only if both are.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
                 let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
-                // `first` and `second` differ only for zeros and NaN. The smaller zero is negative if either is, as
-                // is the bitwise or of both; the bitwise or of NaN and any number is NaN.
+                // `first` and `second` differ only for zeros and NaN. The smaller of two zeros is negative if either
+                // is, like their bitwise or. The bitwise or of NaN and any number is NaN.
                 Self::from_bits(first.to_bits() | second.to_bits())
             }
         })*
@@ -97,8 +97,8 @@ extrema_of_integers!(u8, u32, i32, i64);
 
 /// Computes 1 / (1 + exp(-x)).
 ///
-/// It uses the exponential of -|x|, which does not overflow: below -709 the result is just as small, and may be
-/// subnormal.
+/// Uses the exponential of -|x|, which does not overflow. Below -709, the result is as small as that exponential,
+/// and may be subnormal.
 pub fn sigmoid(x: f64) -> f64 {
     let small = (-x.abs()).exp();
     if x < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }
@@ -131,8 +131,8 @@ pub fn erf_inv(x: f64) -> f64 {
 
 /// Computes the derivative of [`lgamma`]; NaN at zero, the negative integers and -inf, like XLA.
 ///
-/// Uses reflection below -1, recurrence to [1, 2], where a rational approximation (Boost's, by J. Maddock) keeps the
-/// root exact, and the asymptotic series above 10 (Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18).
+/// Uses reflection below -1, and recurrence to reach [1, 2], where a rational approximation (Boost's, by J. Maddock)
+/// keeps the root exact. Above 10, uses the asymptotic series (Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18).
 pub fn digamma(x: f64) -> f64 {
     if x <= 0.0 && x == x.floor() {
         return f64::NAN;
@@ -161,9 +161,9 @@ pub fn digamma(x: f64) -> f64 {
     result + from_root * (0.995_581_626_892_089_8 + ratio)
 }
 
-/// Computes the derivative of [`digamma`] of the given order: order 1 is the trigamma function, order 0 is digamma
-/// itself. At zero and the negative integers it is infinite for an odd order, where both sides agree, and NaN for an
-/// even one, like XLA; at -inf it is NaN.
+/// Computes the derivative of [`digamma`] of the given order. Order 1 is the trigamma function, and order 0 is digamma
+/// itself. At zero and the negative integers, the result is infinite for an odd order, where the limits from both sides
+/// agree, and NaN for an even one, like XLA. At -inf it is NaN.
 ///
 /// Uses reflection below zero (Abramowitz and Stegun, 6.4.7), recurrence (6.4.6) and the asymptotic series (6.4.11),
 /// whose terms are quotients of factorials and powers, multiplied out so that neither overflows. Supports orders up
@@ -204,12 +204,12 @@ fn zeta_sum(order: usize, x: f64) -> f64 {
         sum += bernoulli * ratio;
     }
     let term = |y: f64| (1..=order).fold(1.0 / y, |product, k| product * (k as f64 / y));
-    // The smallest terms are added first.
+    // The sum starts with the smallest terms.
     (0..steps).rev().fold(scale * sum, |sum, step| sum + term(x + step as f64))
 }
 
-/// Computes the derivative of the given order of cot(pi x): pi^n times a polynomial in the cotangent c, because
-/// c' = -pi (1 + c^2). All its terms have the same sign.
+/// Computes the derivative of the given order of cot(pi x). It is pi^n times a polynomial in the cotangent c, because
+/// c' = -pi (1 + c^2). All terms of the polynomial have the same sign.
 fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     let pi = std::f64::consts::PI;
     let fraction = x - x.round();
@@ -230,12 +230,12 @@ fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     polynomial(&coefficients, cotangent)
 }
 
-/// Evaluates a polynomial whose constant coefficient comes first.
+/// Evaluates a polynomial. The constant coefficient comes first.
 fn polynomial(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
-/// A numerator and a denominator.
+/// The coefficients of a numerator and a denominator.
 type Rational = ([f64; 8], [f64; 8]);
 
 const CENTRE: Rational = (
@@ -307,7 +307,7 @@ const FAR: Rational = (
     ],
 );
 
-/// The positive root of digamma, as a sum of f64 parts.
+/// The positive root of digamma, as a sum of f64 numbers.
 const DIGAMMA_ROOT: [f64; 3] =
     [1_569_415_565.0 / (1u64 << 30) as f64, 381_566_830.0 / (1u64 << 60) as f64, 9.016_312_093_258_695e-20];
 
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Checks every pair of these numbers, by sign and with NaN.
+    /// Checks every pair of these numbers, including zeros of both signs and NaN.
     #[test]
     fn zeros_have_an_order_in_extremes() {
         let numbers = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];
@@ -526,7 +526,7 @@ mod tests {
         check(|x| polygamma(4, x), &fourth);
         let tenth = [(1.5, -42108.85876897549), (-0.625, -175323804627.6114), (20.0, -4.5103770549818434e-08)];
         check(|x| polygamma(10, x), &tenth);
-        // Powers up to the 50th lose more digits.
+        // Powers up to the 50th lose more digits, so the tolerance is larger.
         let fiftieth = [
             (1.5, -3.179952703565868e+55),
             (-0.625, -1.6124275813334218e+86),

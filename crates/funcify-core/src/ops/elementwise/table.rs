@@ -1,7 +1,7 @@
-//! Macros shared by the tables of elementwise ops: an enum of their rows, a key for each row, and methods of values.
+//! Macros for the tables of elementwise ops: an enum of the rows, a key for each row, and methods on values.
 
-/// Defines an enum with a variant per row, the names of its rows, and for each row a type for registering
-/// conversions.
+/// Defines an enum with a variant per row, the names of its rows, and a type for each row under which lowering rules
+/// are registered.
 macro_rules! op_table {
     ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:expr => $op:ident, $doc:literal;)*) => {
         $(#[$about])*
@@ -47,8 +47,8 @@ macro_rules! op_table {
     };
 }
 
-/// Defines the method of a value that applies a row with one or two operands. It has the row's name, or the name next
-/// to it; a row that is an operator has no method.
+/// Defines a method on values that applies a row to one or two operands. The method has the row's name, or the name
+/// given next to it. A row that is an operator has no method.
 macro_rules! value_method {
     ($operands:tt $name:ident (operator): $op:expr, $doc:literal) => {};
     ($operands:tt $name:ident ($method:ident): $op:expr, $doc:literal) => {

@@ -1,5 +1,5 @@
 //! Elementwise ops with one operand: a table of name, domain, evaluation on floats, evaluation on integers, and
-//! description. Each row is also a method of a value. Tests of all elementwise ops iterate over [`Unary::ALL`].
+//! description. Each row is also a method on values. Tests of all elementwise ops iterate over [`Unary::ALL`].
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
@@ -15,7 +15,7 @@ pub(in crate::ops) enum Domain {
     Number,
     /// Integers.
     Integer,
-    /// Booleans, and integers bit by bit.
+    /// Booleans, and integers as bit patterns.
     Logic,
     /// Every type.
     Any,

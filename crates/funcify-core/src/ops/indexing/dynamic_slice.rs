@@ -1,12 +1,12 @@
-//! `dynamic_slice`: a part of one axis, with a start that is known only when the program runs.
+//! `dynamic_slice`: a part of one axis, with a start that is known only at run time.
 //!
-//! As in StableHLO, the start is clamped so that the part is within the axis; no index is out of range.
+//! As in StableHLO, the start is clamped so that the part is within the axis. No index is out of range.
 
 use crate::ops::rules::*;
 use crate::ops::{check_index_dtype, gather_along};
 use crate::value::{self, iota};
 
-/// The slice of `size` elements of `axis` from a start that is an operand: `dynamic_slice(x, start)`.
+/// A slice of `size` elements along `axis`, whose start is an operand: `dynamic_slice(x, start)`.
 #[derive(Clone, Debug)]
 pub struct DynamicSlice {
     /// The axis.
@@ -43,7 +43,7 @@ impl OpRules for DynamicSlice {
         }
         let x = x.materialized(size);
         if self.size.constant() == Some(0) {
-            // The start does not matter, and the axis itself may be empty.
+            // For an empty slice, the start does not matter, and the axis itself may be empty.
             return Ok(vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))]);
         }
         let shape = x.checked()?.shape().with_dim(self.axis + 1, self.size.clone());
@@ -71,7 +71,7 @@ pub(in crate::ops) fn check_start(at: &Place, start: &TensorType) -> Result<()> 
     Ok(())
 }
 
-/// Checks that a part is not larger than its axis, as far as this is known for all sizes.
+/// Checks that a part is not larger than its axis, if the types determine this for all sizes.
 pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: &Dim) -> Result<()> {
     if axis.is_at_least(part) == Some(false) || part.is_at_least(&Dim::from(0)) == Some(false) {
         return Err(at.mismatch(component, format!("0 to {axis} elements"), part, "take a part that fits in the axis"));
@@ -79,7 +79,7 @@ pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: 
     Ok(())
 }
 
-/// Returns the start after clamping, or an error if the part is larger than the axis in this call.
+/// Returns the clamped start, or an error if the part is larger than the axis in this call.
 pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) -> Result<usize> {
     let last = axis.checked_sub(part).ok_or_else(|| {
         at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes for which the part fits")
@@ -87,8 +87,8 @@ pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: u
     Ok(start.clamp(0, last as i64) as usize)
 }
 
-/// Returns the start of each lane, clamped so that a part of `length` fits an axis of `size`, in the given shape of
-/// all lanes.
+/// Returns the start of each lane, clamped so that a part of `length` fits an axis of `size`. The starts are broadcast
+/// to `shape`, the shape of all lanes.
 pub(in crate::ops) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape: &Shape) -> Value {
     let last = value::size(size.clone() - length, DType::I64);
     along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)

@@ -1,4 +1,4 @@
-//! `dynamic_update`: a tensor with a part of one axis replaced, at a start that is known only when the program runs.
+//! `dynamic_update`: a tensor with a part of one axis replaced, at a start that is known only at run time.
 //!
 //! As in StableHLO, the start is clamped so that the part is within the axis.
 
@@ -48,7 +48,7 @@ impl OpRules for DynamicUpdate {
         if length.constant() == Some(0) {
             return Ok(vec![Batched::mapped(x)]);
         }
-        // The position in the part for each element of the result.
+        // For each element of the result, the position in the part.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);

@@ -1,14 +1,13 @@
 //! `gather`: one element per index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
 //!
-//! As in StableHLO, an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty
-//! if there are no indices. With indices, an empty axis is an error only at run time, because the step of a loop may
-//! never run.
+//! As in StableHLO, an index out of range is clamped; a negative index becomes 0. The axis may be empty if there are
+//! no indices. With indices, an empty axis is an error only at run time, because the step of a loop may never run.
 
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, gather_along};
 use crate::value;
 
-/// The op `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1; `indices` has the shape of `x` except in `axis`.
+/// The op `y[i,j,k] = x[i,indices[i,j,k],k]`, here for axis 1. `indices` has the shape of `x` except along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
     /// The axis.
@@ -50,7 +49,7 @@ impl OpRules for Gather {
     }
 }
 
-/// Checks that indices are integers and have the shape of `x` except in `axis`.
+/// Checks that indices are integers and have the shape of `x` except along `axis`.
 pub(in crate::ops) fn check_along(at: &Place, axis: usize, x: &TensorType, indices: &TensorType) -> Result<()> {
     check_axis(at, "attribute `axis`", axis, x.rank())?;
     check_index_dtype(at, "the indices", indices)?;
@@ -62,7 +61,7 @@ pub(in crate::ops) fn check_along(at: &Place, axis: usize, x: &TensorType, indic
     Ok(())
 }
 
-/// Converts indices to i64 and clamps them into an axis of this size.
+/// Converts indices to i64 and clamps them to the range of an axis of this size.
 pub(in crate::ops) fn clamped(indices: Value, size: &Dim) -> Value {
     let last = value::size(size.clone() - 1, DType::I64);
     indices.cast(DType::I64).minimum(last).maximum(0)

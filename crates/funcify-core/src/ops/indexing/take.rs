@@ -1,14 +1,13 @@
-//! `take`: whole slices of one axis, by index (NumPy's `take`, PyTorch's `index_select`).
+//! `take`: whole slices along one axis, by index (NumPy's `take`, PyTorch's `index_select`).
 //!
-//! As in StableHLO, an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty
-//! if there are no indices. With indices, an empty axis is an error only at run time, because the step of a loop may
-//! never run.
+//! As in StableHLO, an index out of range is clamped; a negative index becomes 0. The axis may be empty if there are
+//! no indices. With indices, an empty axis is an error only at run time, because the step of a loop may never run.
 
 use crate::ops::indexing::gather::clamped;
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 
-/// The op `take(x, indices)`, whose result has the axes of `indices`, of any rank, in place of the axis.
+/// The op `take(x, indices)`. `indices` has any rank, and its axes replace `axis` in the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
     /// The axis.
@@ -60,8 +59,8 @@ impl OpRules for Take {
             (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
             (false, true) => Ok(vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))]),
             (true, true) => {
-                // Gathers [size, n, rest] by [size, count, rest], then moves the axes of the indices to where the
-                // axis was.
+                // Gathers from [size, n, rest] with indices [size, count, rest], then moves the axes of the indices
+                // to the position of the axis.
                 let (x, indices) = (x.value.move_axis(axis + 1, 1).checked()?, indices.value);
                 let (of_x, of_indices) = (x.shape(), indices.shape());
                 let (rest, count) = (Shape::new(&of_x.dims()[2..]), Shape::new(&of_indices.dims()[1..]));

@@ -1,9 +1,10 @@
-//! `broadcast`: repetition to a larger shape, by NumPy's rule.
+//! `broadcast`: repetition to a larger shape, following NumPy's rule.
 
 use crate::ops::rules::*;
 use crate::value::Axes;
 
-/// Repetition to `shape`: the shapes are aligned at the last axis, and each axis of the operand is equal or 1.
+/// Repetition to `shape`. The shapes are aligned at the last axis, and each axis of the operand has the same size as
+/// in `shape` or size 1.
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     /// The shape of the result.
@@ -66,7 +67,7 @@ impl OpRules for Broadcast {
     }
 }
 
-/// Returns whether a shape becomes another one by repetition.
+/// Returns whether repetition turns the shape `from` into the shape `to`.
 pub(in crate::ops) fn broadcasts(from: &Shape, to: &Shape) -> bool {
     let mut aligned = from.dims().iter().rev().zip(to.dims().iter().rev());
     from.rank() <= to.rank() && aligned.all(|(from, to)| from == to || from.constant() == Some(1))

@@ -2,7 +2,7 @@
 
 use crate::ops::rules::*;
 
-/// One or more operands joined along `axis`; all other axes are equal.
+/// One or more operands joined along `axis`. Their other axes have equal sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Concat {
     /// The axis.

@@ -1,17 +1,17 @@
-//! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
+//! `slice`: the elements at `start, start+step, ..` below `limit`, along one axis.
 
 use crate::ops::gather_along;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
 
-/// A part of one axis. With a step other than 1 the bounds are numbers, not symbols.
+/// A part of one axis. If the step is not 1, the bounds must be numbers, not symbols.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The axis.
     pub axis: usize,
     /// The first index.
     pub start: Dim,
-    /// The index at which the slice ends, exclusive.
+    /// The exclusive end of the slice.
     pub limit: Dim,
     /// The distance between consecutive indices, at least 1.
     pub step: usize,

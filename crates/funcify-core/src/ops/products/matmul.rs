@@ -6,7 +6,7 @@ use std::ops::{Add, Mul};
 use crate::derivative::add;
 use crate::ops::rules::*;
 
-/// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of the same dtype, with equal batch axes. The
+/// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of the same dtype. The batch axes are equal. The
 /// reference evaluator sums floats in f64; backends sum in their own order. Integers wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
@@ -76,7 +76,7 @@ impl OpRules for MatMul {
         if right.mapped || left.lane_rank() > 2 {
             return batch_elementwise(*self, size, operands);
         }
-        // One product covers all lanes.
+        // A single product covers all lanes.
         let (rows, inner) = (left.value.dim(1), left.value.dim(2));
         let tall = left.value.reshape([size.clone() * &rows, inner]);
         let product = tall.matmul(right.value);

@@ -1,4 +1,4 @@
-//! The batching rule of the associative scan: batches `combine`, with its lanes along axis 1 of the leaves.
+//! The batching rule of the associative scan: batches `combine`, with the lanes along axis 1 of the leaves.
 //!
 //! A leaf has lanes if its operand has lanes or if a combination adds them: see [`reach`](crate::ops::reach).
 

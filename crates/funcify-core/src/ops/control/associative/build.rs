@@ -47,10 +47,10 @@ impl AssociativeScanOptions {
 
 /// Computes the running combinations of the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
 ///
-/// `xs` is any [`Tree`] whose leaves all have the same number of rows. `combine` is written for one element, returns
-/// the structure and exactly the types of one element, and may capture values of the enclosing graph. It is traced
-/// once, and applied to all elements of a half at once: in logarithmic depth, with about 2n combinations. It must be
-/// associative; the order of the combinations is not specified.
+/// `xs` is any [`Tree`] whose leaves all have the same number of rows. `combine` is written for one element, and must
+/// return the same structure and types as one element. It may capture values of the enclosing graph. It is traced
+/// once, and applied to all elements of a half at once: the scan has logarithmic depth and about 2n combinations.
+/// `combine` must be associative; the order of the combinations is not specified.
 ///
 /// The gradient also has logarithmic depth if only elementwise ops lead from the first element to the result:
 /// products of numbers, sums, maxima, affine maps. For other combinations, such as matrix products, the gradient is a
@@ -123,7 +123,7 @@ impl<'a> OpenCombine<'a> {
         OpenCombine { at, options, leaves, in_front, params, trace, elements }
     }
 
-    /// Adds the scan whose combination returns these values, and returns the scan's results.
+    /// Adds a scan whose combination returns these values, and returns the results of the scan.
     fn close(self, combined: &[(String, Value)]) -> Result<Vec<Value>, Failed> {
         let OpenCombine { at, options, leaves, in_front, params, trace, .. } = self;
         check_combined(at, &params, &leaves, combined);

@@ -1,12 +1,12 @@
 //! The derivatives of the associative scan.
 //!
 //! Forward: the derivative of `combine` combines dual numbers, and it is associative because `combine` is. The
-//! tangents are therefore an associative scan as well, in logarithmic depth.
+//! tangents are therefore also computed by an associative scan, in logarithmic depth.
 //!
-//! Reverse: with g the whole cotangent of `y[t]`, `(d y[t-1], d x[t]) = g` pulled back through `combine(y[t-1],
-//! x[t])`; at the first element of the scan, `d x[t] = g`. The pass runs against the direction of the scan, on the
-//! accumulated elements of the forward pass: for all elements at once where `combine` allows it ([`parallel`]),
-//! otherwise in a loop ([`sequential`]).
+//! Reverse: let g be the total cotangent of `y[t]`. Pulling g back through `combine(y[t-1], x[t])` yields
+//! `(d y[t-1], d x[t])`; at the first element of the scan, `d x[t] = g`. The pass runs against the direction of the
+//! scan and reads the accumulated elements of the forward pass. It handles all elements at once where `combine`
+//! allows it ([`parallel`]), and otherwise runs a loop ([`sequential`]).
 
 use super::*;
 
@@ -69,11 +69,11 @@ pub(super) fn vjp(
 
 /// The row indices of the elements, in the direction of a scan.
 pub(super) struct Order {
-    /// The row of the element before each element; the first element of the scan has its own row.
+    /// For each element, the row of the element before it. The first element of the scan refers to its own row.
     pub(super) previous: Value,
-    /// The row of the element after each element; the last element of the scan has its own row.
+    /// For each element, the row of the element after it. The last element of the scan refers to its own row.
     pub(super) next: Value,
-    /// For each row, `true` if the scan begins there.
+    /// For each row, `true` if it is the first element of the scan.
     pub(super) begins: Value,
 }
 

@@ -1,16 +1,16 @@
-//! Transposed Jacobians of a combination that works element by element: for each pair of leaves, one number per
-//! element. Most pairs have none.
+//! Transposed Jacobians of an elementwise combination. Each pair of leaves has at most one number per element, and
+//! most pairs have none.
 //!
-//! They map cotangents of the leaves of a result to those of the leaves of its first element. Applying one after
-//! another is the product of matrices, in the order of application.
+//! They map cotangents of a result's leaves to cotangents of the leaves of its first element. Applying several in
+//! sequence equals multiplying the matrices in the order of application.
 
 use super::*;
 
-/// The factor that a cotangent is multiplied by on the way from one leaf to another. `C` is a coefficient, or `()`
-/// where only the kind matters.
+/// The factor that multiplies a cotangent on the way from one leaf to another. `C` is a coefficient, or `()` where
+/// only the kind of factor matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Factor<C> {
-    /// The cotangent does not arrive, so an infinite one does no harm.
+    /// The cotangent does not arrive, so that even an infinite one contributes nothing.
     Zero,
     /// The cotangent arrives unchanged.
     One,
@@ -22,16 +22,16 @@ pub(super) enum Factor<C> {
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
-    /// The elements where no cotangent arrives, not even an infinite one: for example, the smaller of two numbers in
-    /// a maximum. The number is 0 at these elements.
+    /// A mask of the elements where no cotangent arrives, not even an infinite one: for example, the smaller of two
+    /// numbers in a maximum. The number is 0 at these elements.
     pub(super) stopped: Option<Value>,
 }
 
-/// The factor from leaf `i` to leaf `j` in row `i`, column `j`.
+/// A matrix of factors: row `i`, column `j` holds the factor from leaf `i` to leaf `j`.
 pub(super) type Matrix<C> = Vec<Vec<Factor<C>>>;
 
 impl<C: Copy> Factor<C> {
-    /// Composes this factor with the next one; `product` multiplies two coefficients.
+    /// Composes this factor with the next one. `product` multiplies two coefficients.
     fn compose(self, next: Self, product: impl Fn(C, C) -> C) -> Self {
         match (self, next) {
             (Factor::Zero, _) | (_, Factor::Zero) => Factor::Zero,
@@ -57,7 +57,7 @@ impl<C: Copy> Factor<C> {
 }
 
 impl Factor<Coefficient> {
-    /// Returns the factor as numbers of the type of `like`.
+    /// Returns the factor as a coefficient with the type of `like`.
     pub(super) fn coefficient(self, like: Value, may_stop: bool) -> Coefficient {
         let stopped = |stops: bool| may_stop.then(|| constant(HostTensor::scalar(stops)).broadcast_to(like.shape()));
         match self {
@@ -67,7 +67,7 @@ impl Factor<Coefficient> {
         }
     }
 
-    /// Returns the cotangent that arrives.
+    /// Applies the factor, and returns the cotangent that arrives, if any.
     pub(super) fn apply(self, cotangent: Value) -> Option<Value> {
         match self {
             Factor::Zero => None,
@@ -96,7 +96,7 @@ pub(super) fn compose<C: Copy>(
     first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
 }
 
-/// Composes matrices of coefficients, like [`compose`]; `likes` are values of the leaves.
+/// Composes matrices of coefficients, like [`compose`]. `likes` are values with the types of the leaves.
 pub(super) fn compose_coefficients(
     first: &Matrix<Coefficient>,
     next: &Matrix<Coefficient>,
@@ -115,7 +115,7 @@ pub(super) fn compose_coefficients(
     compose(first, next, product, sum)
 }
 
-/// Returns kinds of factors that also cover the product of any number of such matrices.
+/// Returns the kinds of factors that cover these matrices and all products of them.
 pub(super) fn closed_under_products(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
         let twice = compose(kinds, kinds, |(), ()| (), |_, _, _| ());
@@ -133,13 +133,13 @@ mod tests {
 
     #[test]
     fn kinds_are_closed_under_products() {
-        // Closed kinds do not change: a triangle with ones on its diagonal and numbers beside it.
+        // These kinds are already closed: a triangle with ones on its diagonal and numbers beside it.
         let triangle = vec![vec![One, OF], vec![Zero, One]];
         assert_eq!(closed_under_products(triangle.clone()), triangle);
         assert_eq!(closed_under_products(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);
         // The sum of two ones is not a one.
         assert_eq!(closed_under_products(vec![vec![One, One], vec![Zero, One]]), [[One, OF], [Zero, One]]);
-        // A path over another leaf: two steps are not a single step.
+        // The path from leaf 0 to leaf 2 leads through leaf 1, so that it appears only in the product of two matrices.
         let chain = vec![vec![Zero, OF, Zero], vec![Zero, Zero, OF], vec![Zero, Zero, Zero]];
         assert_eq!(closed_under_products(chain), [[Zero, OF, OF], [Zero, Zero, OF], [Zero, Zero, Zero]]);
         assert_eq!(closed_under_products(vec![vec![Zero, One], vec![One, Zero]]), [[OF, OF], [OF, OF]]);

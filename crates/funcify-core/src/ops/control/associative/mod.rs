@@ -6,17 +6,17 @@
 //! - **associative-c1** all leaves have the same number of rows.
 //! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that
 //!   leaf all have the same type.
-//! - **associative-c3** `combine` is associative. This is not checked: if it is not, the order of the combinations,
-//!   which is not specified, changes the result. Because floats are rounded, it changes their last digits in any
-//!   case.
+//! - **associative-c3** `combine` is associative. This is not checked. The order of the combinations is not
+//!   specified, and changes the result if `combine` is not associative. For floats, it changes the last digits in any
+//!   case, because of rounding.
 //!
 //! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
 //! `combine`: the leaves of the first element, those of the second element, the captured values. Results: a tensor
 //! for each leaf, of the leaf's type.
 //!
-//! No backend converts it. `AssociativeScan::sweeps` builds two programs on whole halves by batching `combine`, and
-//! `dispatch` runs them in the odd-even recursion: 2n combinations in 2 log n batches. Backends that compile loops
-//! run it as a loop with one combination per step, including the associative scans in derivatives.
+//! No backend has a lowering rule for it. `AssociativeScan::sweeps` batches `combine` to build two programs on whole
+//! halves, and `dispatch` runs them in the odd-even recursion: 2n combinations in 2 log n batches. Backends that
+//! compile loops run the scan as a loop with one combination per step, also in derivatives.
 
 mod batch;
 mod bodied;
@@ -40,7 +40,7 @@ use crate::ops::scan::stack_rows;
 /// An associative scan.
 #[derive(Clone, Debug)]
 pub struct AssociativeScan {
-    /// The graph that combines two elements, the first of which is the accumulated one.
+    /// The graph that combines two elements. The first one is the accumulated element.
     pub combine: Arc<Graph>,
     /// The number of leaves of an element.
     pub leaves: usize,
@@ -51,7 +51,7 @@ pub struct AssociativeScan {
 op_text!("associative_scan" => AssociativeScan);
 
 impl AssociativeScan {
-    /// Returns the parameters of `combine` that a derivative with respect to the operands in `wrt` passes through.
+    /// Returns which parameters of `combine` carry derivatives with respect to the operands in `wrt`.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (of_leaves, of_captured) = wrt.split_at(self.leaves);
         let feeds: Vec<(usize, usize)> =
@@ -109,7 +109,7 @@ impl OpRules for AssociativeScan {
         Ok(inputs[..leaves].to_vec())
     }
 
-    /// Combines one element after the other.
+    /// Combines the elements one by one.
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let (xs, captured) = inputs.split_at(self.leaves);
         let count = xs[0].shape()[0];
@@ -144,7 +144,7 @@ impl OpRules for AssociativeScan {
 mod tests {
     use crate::{Error, Graph, HostTensor, evaluate};
 
-    /// Builds a scan with sums in reverse over one leaf, and the second elements of another.
+    /// Builds a reverse scan that sums one leaf, and returns the second element of another leaf.
     fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
         Graph::parse(&format!(
             "fn @f(%a: {a}, %b: {b}) {{

@@ -1,4 +1,4 @@
-//! The associative scan as a loop with one combination per step, which is fastest where steps cost almost nothing.
+//! The associative scan as a loop with one combination per step, the fastest form if steps cost almost nothing.
 
 use super::*;
 use crate::graph::inline;
@@ -15,7 +15,7 @@ impl AssociativeScan {
         let (leaves, combine) = (self.leaves, &self.combine);
         let (xs, captured) = operands.split_at(leaves);
         let count = xs[0].dim(0);
-        // The parameters of the loop's body: the second elements, the first ones, the captured values.
+        // The parameters of the loop's body: the second elements, the first elements, the captured values.
         let order = (leaves..2 * leaves).chain(0..leaves).chain(2 * leaves..combine.inputs().len());
         let params: Vec<(String, TensorType)> =
             order.map(|index| (combine.input_name(index).to_string(), combine.input_type(index).clone())).collect();
@@ -24,7 +24,7 @@ impl AssociativeScan {
             let (firsts, captured) = rest.split_at(leaves);
             Ok(combine.named_outputs(inline(combine, &[firsts, seconds, captured].concat())?))
         })?;
-        // A loop in reverse order reads the row after the one that it writes.
+        // A reverse loop reads the row after the one that it writes.
         let (before, own) = if self.reverse { (1, 0) } else { (0, 1) };
         let first = if self.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
         let buffer =

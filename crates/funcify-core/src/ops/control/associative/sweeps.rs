@@ -1,7 +1,7 @@
 //! The two sweeps of the recursion (Blelloch 1990), on any number of pairs of adjacent elements.
 //!
-//! The elements of all pairs are combined at once: `combine` is batched, with the pairs as its lanes. A reshape of
-//! `2n` rows to `n` rows of twice the length splits pairs apart and joins them again.
+//! All pairs are combined at once: `combine` is batched, and the pairs are its lanes. Reshaping `2n` rows to `n` rows
+//! of twice the length splits pairs apart and joins them again.
 
 use super::*;
 
@@ -15,11 +15,11 @@ use crate::vmap::inline;
 pub struct Sweeps {
     /// The symbol for the number of pairs.
     pub pairs: Symbol,
-    /// The program that computes the combination of each pair, from the rows of the pairs and the values that
+    /// The program that computes the combination of each pair. Its inputs are the rows of the pairs and the values that
     /// `combine` captures.
     pub up: Arc<Graph>,
-    /// The program that computes the results at both rows of each pair, from the results at every other row, the
-    /// pairs of the rows between, and the values that `combine` captures. It covers only the needed leaves.
+    /// The program that computes the results at both rows of each pair. Its inputs are the results at every other row,
+    /// the pairs of the rows between, and the values that `combine` captures. It covers only the needed leaves.
     pub down: Arc<Graph>,
     /// The leaves whose running combinations are needed.
     pub needed: Vec<usize>,
@@ -53,7 +53,7 @@ impl AssociativeScan {
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| split_pairs(leaf, &size)).collect();
-            // In reverse, the accumulated element is the one after.
+            // In a reverse scan, the accumulated element comes after the new one.
             let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
             let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
             self.combined(&size, &first, &second, &captured, &all)
@@ -64,7 +64,7 @@ impl AssociativeScan {
             let captured = captures();
             let between: Vec<Value> =
                 both.into_iter().map(|leaf| split_pairs(leaf, &size)[usize::from(!self.reverse)]).collect();
-            // No needed result reads the other leaves of the first elements.
+            // No needed result reads the remaining leaves of the first elements.
             let mut first = between.clone();
             needed.iter().zip(&every_other).for_each(|(leaf, result)| first[*leaf] = *result);
             let between = self.combined(&size, &first, &between, &captured, &needed)?;
@@ -82,7 +82,7 @@ impl AssociativeScan {
         flagged_indices(&fixpoint(used.to_vec(), |needed| or_flags(needed, self.combine.needed_inputs(needed))))
     }
 
-    /// Combines elements, and returns the leaves `which` of the combinations.
+    /// Combines elements, and returns the leaves of the results with indices in `which`.
     fn combined(
         &self,
         size: &Dim,

@@ -3,7 +3,7 @@
 use super::*;
 
 impl AssociativeScan {
-    /// The words of an associative scan in the text form.
+    /// The keywords of an associative scan in the text form.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "associative_scan",
         example: "associative_scan %a, %b {order=down} {",

@@ -1,9 +1,9 @@
-//! The batching rule of the call: batches its graphs, so that a function on lanes keeps its rule.
+//! The batching rule of the call: batches the call's graphs, so that the batched function keeps its derivative rule.
 //!
 //! A result has lanes if it has lanes in the function or in the rule. An argument that all lanes share has one
-//! cotangent, the sum of the lanes' cotangents. To make this a sum of products rather than a product of sums, results
-//! have lanes wherever `backward` returns lanes. In a call of a function that its own rule calls, everything has
-//! lanes, so that the call in the rule has the same ones.
+//! cotangent, the sum of the lanes' cotangents. This must be a sum of products, not a product of sums. Results
+//! therefore have lanes wherever `backward` returns lanes. If a rule calls its own function, everything has lanes, so
+//! that the call in the rule has the same lanes as the outer call.
 
 use super::*;
 
@@ -38,9 +38,9 @@ struct Lanes<'a> {
     call: &'a Call,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// The results that have lanes.
+    /// Flags for the results that are given lanes.
     results: Vec<bool>,
-    /// The results that tracing found to have lanes.
+    /// Flags for the results that turned out to have lanes during tracing.
     found: Vec<bool>,
 }
 
@@ -91,7 +91,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Traces a graph whose own parameters have these lanes.
+    /// Traces a graph whose own parameters have lanes as given.
     fn trace(
         &mut self,
         part: &CallBody<'_>,

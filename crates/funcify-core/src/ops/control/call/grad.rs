@@ -1,8 +1,8 @@
-//! The derivatives of the call, by its rule.
+//! The derivatives of the call, computed with its rule.
 //!
-//! A rule for one mode serves the other as well: it is linear in the cotangents or tangents that it receives, and the
-//! transpose of a linear program is its reverse mode with respect to them. JAX also transposes a `custom_jvp` this
-//! way, but has no forward mode for a `custom_vjp`.
+//! A rule for one mode also serves the other mode. It is linear in the cotangents or tangents that it receives, and
+//! transposing a linear program means differentiating it in reverse mode. JAX also transposes a `custom_jvp` this way,
+//! but has no forward mode for a `custom_vjp`.
 //!
 //! The rule's computations are ordinary nodes of the program, so second derivatives are those of the rule. If the
 //! rule calls its own function, the call is one of these nodes.
@@ -24,7 +24,7 @@ impl Call {
     }
 }
 
-/// Returns the values that `forward` returned after the results.
+/// Returns the residuals, the values that `forward` returned after the results.
 fn residuals(record: &Record) -> Result<&[Value], Failed> {
     if let Record::Residuals(residuals) = record { Ok(residuals) } else { Err(no_record("custom_vjp")) }
 }
@@ -93,8 +93,8 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(all)
 }
 
-/// Checks call-c4. A value that only `backward` captures is not an input of the function: it matters in second
-/// derivatives only.
+/// Checks call-c4. Values captured only by `backward` are exempt: they are not inputs of the function, and matter only
+/// in second derivatives.
 fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> Result<(), Failed> {
     for part in call.parts().iter().filter(|part| part.name != "backward") {
         for (number, operand) in part.captured.clone().enumerate() {

@@ -1,25 +1,25 @@
 //! The call of a function with a derivative rule of its own, like JAX's `custom_vjp` and `custom_jvp`.
 //!
 //! - **call-c1** the function takes the arguments and its captured values, and returns the results.
-//! - **call-c2** `forward` takes the arguments and its captured values; it returns results of the function's types,
-//!   then residuals. `backward` takes the residuals, a cotangent for each float result, and its captured values; it
-//!   returns a cotangent for each float argument, of exactly its type.
+//! - **call-c2** `forward` takes the arguments and its captured values. It returns results with the types of the
+//!   function's results, followed by residuals. `backward` takes the residuals, a cotangent for each float result, and
+//!   its captured values. It returns a cotangent for each float argument, with exactly the argument's type.
 //! - **call-c3** `tangent` takes the arguments, the results, a tangent for each float argument, and its captured
-//!   values; it returns a tangent for each float result, of exactly its type.
+//!   values. It returns a tangent for each float result, with exactly the result's type.
 //! - **call-c4** values captured by the function, `forward` or `tangent` cannot be differentiated, because the rule
-//!   does not say how. Asking for their derivative is an error, never zeros.
+//!   does not define their derivatives. Requesting one is an error, and never returns zeros.
 //! - **call-c5** `backward` is linear in the cotangents if forward mode uses it, and `tangent` is linear in the
-//!   tangents if reverse mode uses it: a rule whose derivative depends on them is an error there.
-//! - **call-c6** no result or residual has a size that is known only once a loop in the function has run.
-//! - **call-c7** in the graphs of a rule, `itself` calls the function with that same rule. `forward` can compute
-//!   the results of its function this way, so that their derivative is the rule again. Arguments and results have the
-//!   function's types, and neither the function nor the rule captures anything.
+//!   tangents if reverse mode uses it. A rule whose derivative depends on them is an error in that mode.
+//! - **call-c6** no result or residual has a size that is known only after a loop in the function has run.
+//! - **call-c7** in the graphs of a rule, `itself` calls the function with the same rule. For example, `forward` can
+//!   compute the function's results with `itself`, so that their derivative is defined by the rule again. Arguments
+//!   and results have the function's types, and neither the function nor the rule captures anything.
 //!
 //! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
-//! captures. A value that two of them use is an operand of each. Results: those of the function.
+//! captures. A value that two graphs capture is an operand twice. Results: those of the function.
 //!
-//! The reference evaluator runs the function. No backend converts the op: `Graph::without_rules` inlines the
-//! function's nodes before a program is built.
+//! The reference evaluator runs the function. No backend has a lowering rule for the op: `Graph::without_rules`
+//! inlines the function's nodes before a program is built.
 
 mod batch;
 mod bodied;
@@ -36,7 +36,7 @@ use crate::ops::OpText;
 pub struct Call {
     /// The graph of the function.
     pub function: Arc<Graph>,
-    /// The derivative rule.
+    /// The derivative rule of the function.
     pub rule: Rule,
     /// The number of arguments. The operands after them are captured.
     pub arguments: usize,
@@ -47,17 +47,17 @@ pub struct Call {
 pub enum Rule {
     /// A reverse-mode rule (call-c2).
     Vjp {
-        /// The function, with residuals.
+        /// The graph that computes the results of the function, and residuals.
         forward: Arc<Graph>,
-        /// The graph from residuals and cotangents of the results to cotangents of the arguments.
+        /// The graph that computes cotangents of the arguments from residuals and cotangents of the results.
         backward: Arc<Graph>,
     },
     /// A forward-mode rule (call-c3).
     Jvp {
-        /// The graph from arguments, results and tangents of the arguments to tangents of the results.
+        /// The graph that computes tangents of the results from arguments, results and tangents of the arguments.
         tangent: Arc<Graph>,
     },
-    /// The rule of the innermost call whose rule contains this call (call-c7).
+    /// The same rule as the innermost call whose rule contains this one (call-c7).
     Itself,
 }
 
@@ -74,17 +74,17 @@ impl Rule {
 
 /// One of the graphs of a call.
 pub(crate) struct CallBody<'a> {
-    /// The name in texts and errors.
+    /// The graph's name in the text form and in errors.
     pub(crate) name: &'static str,
     pub(crate) graph: &'a Arc<Graph>,
     /// The number of parameters before the captured ones.
     pub(crate) params: usize,
-    /// The operands that it captures.
+    /// The indices of the operands that the graph captures.
     pub(crate) captured: Range<usize>,
 }
 
 impl Call {
-    /// Returns the graphs: the function, then those of the rule.
+    /// Returns the graphs of the call: the function, then those of the rule.
     pub(crate) fn parts(&self) -> Vec<CallBody<'_>> {
         let (results, floats) = (self.function.outputs().len(), self.float_results().len());
         let of_rule: Vec<(&'static str, &Arc<Graph>, usize)> = match &self.rule {
@@ -107,7 +107,7 @@ impl Call {
         std::iter::once(("function", &self.function, self.arguments)).chain(of_rule).map(body).collect()
     }
 
-    /// Returns the call with these graphs, in the order of [`parts`](Call::parts).
+    /// Returns a copy of the call with these graphs, in the order of [`parts`](Call::parts).
     pub(crate) fn with_graphs(&self, graphs: Vec<Arc<Graph>>) -> Call {
         let mut graphs = graphs.into_iter();
         let mut next = |old: &Arc<Graph>| graphs.next().unwrap_or_else(|| old.clone());
@@ -142,8 +142,8 @@ impl Call {
         self.parts().last().map_or(self.arguments, |part| part.captured.end)
     }
 
-    /// Returns the number of operands of the function and of `forward` or `tangent`, which come first: all but those
-    /// that only `backward` captures.
+    /// Returns the number of operands of the function and of `forward` or `tangent`. They precede the operands that are
+    /// captured only by `backward`.
     pub(crate) fn inputs(&self) -> usize {
         let parts = self.parts();
         parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
@@ -248,7 +248,7 @@ fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks the parameters of a graph: `own`, then the captured values.
+/// Checks that the parameters of a graph are `own`, followed by the captured values.
 fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &[TensorType]) -> Result<()> {
     let expected = [own.as_slice(), &inputs[part.captured.clone()]].concat();
     let (name, graph) = (part.name, part.graph);

@@ -1,5 +1,5 @@
-//! Replaces calls of functions with derivative rules by the functions, for programs that are run and not
-//! differentiated, and `itself` in a rule by the call.
+//! Inlines functions with derivative rules, for programs that are run and not differentiated. Also replaces `itself`
+//! in a rule by the call.
 
 use super::*;
 
@@ -17,8 +17,8 @@ impl Graph {
         Ok(Some(flat.pruned_strict().unwrap_or(flat)))
     }
 
-    /// Returns a graph of a rule with `call`, whose rule it belongs to, substituted for `itself`. `None` if it does
-    /// not use `itself`.
+    /// Returns this graph of a rule with `itself` replaced by `call`, the call that the rule belongs to. Returns
+    /// `None` if the graph does not use `itself`.
     pub(crate) fn substitute_itself(&self, call: &Call) -> Option<Graph> {
         if self.calls_of_itself().is_empty() {
             return None;
@@ -26,15 +26,15 @@ impl Graph {
         call.parts().into_iter().for_each(|part| tracer::reserve_symbols(part.graph));
         let with = |body: &Arc<Graph>| body.substitute_itself(call).map_or_else(|| body.clone(), Arc::new);
         Some(self.map_ops(|op| match op {
-            // Each copy binds symbols of its own.
+            // Each copy binds its own symbols.
             Op::Call(inner) if matches!(inner.rule, Rule::Itself) => Op::from(call.clone()).at_sizes(&Sizes::new()),
             Op::Call(inner) => Call { function: with(&inner.function), ..inner.clone() }.into(),
             op => op.with_bodies(op.bodies().into_iter().map(with).collect()),
         }))
     }
 
-    /// Returns the calls of `itself` in a graph of a rule. Calls of `itself` in the rules of inner calls refer to
-    /// those inner calls.
+    /// Returns the calls of `itself` in this graph of a rule. Skips those in the rules of inner calls, because they
+    /// refer to the inner calls.
     pub(crate) fn calls_of_itself(&self) -> Vec<Call> {
         let calls = |op: &Op| match op {
             Op::Call(call) if matches!(call.rule, Rule::Itself) => vec![call.clone()],

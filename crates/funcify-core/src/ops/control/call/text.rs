@@ -4,7 +4,7 @@ use super::*;
 use crate::types::lexer::error_at;
 
 impl Call {
-    /// The words of a call with a reverse-mode rule.
+    /// The keywords of a call with a reverse-mode rule.
     pub(crate) const VJP_SPELLING: Spelling = Spelling {
         name: "custom_vjp",
         example: "custom_vjp %x {",
@@ -17,7 +17,7 @@ impl Call {
         },
     };
 
-    /// The words of a call with a forward-mode rule.
+    /// The keywords of a call with a forward-mode rule.
     pub(crate) const JVP_SPELLING: Spelling = Spelling {
         name: "custom_jvp",
         example: "custom_jvp %x {",
@@ -30,7 +30,7 @@ impl Call {
         },
     };
 
-    /// The words of a call in the graphs of its own rule: it calls the innermost function whose rule is being read.
+    /// The keywords of a call in its own rule's graphs. It calls the innermost function whose rule is being read.
     pub(crate) const ITSELF_SPELLING: Spelling = Spelling {
         name: "itself",
         example: "itself %x",

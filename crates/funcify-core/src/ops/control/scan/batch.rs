@@ -1,15 +1,15 @@
 //! The batching rule of the loop: one loop over all lanes.
 //!
-//! Rows are along axis 0 of the loop's operands and results, so its lanes are along axis 1; in the body they are
-//! along axis 0. A carry or a buffer has lanes if its initial value has lanes or if a step adds them: see
+//! Operands and results of the loop have rows along axis 0, and so lanes along axis 1. In the body, lanes are along
+//! axis 0. A carry or a buffer has lanes if its initial value has lanes or if a step adds them: see
 //! [`reach`](crate::ops::reach).
 //!
-//! If the number of steps differs between lanes, the loop runs the largest number; if `until` does, the loop runs
-//! until the last lane has ended. A lane is active at step `t` if `t` is below its own step count, in either
-//! direction, and no earlier step has ended it. An inactive lane keeps its carries and its rows. A trace then has
-//! rows for the lane with the most steps, and each lane's own rows come first ([`ragged`](crate::vmap::ragged)):
-//! finished lanes write zeros after them. In a loop in reverse order, given rows must follow the rows of each lane,
-//! so the buffer becomes a full one; if such a loop ends early, its rows are moved to the front.
+//! If the number of steps differs between lanes, the loop runs the largest number of steps. If `until` differs, the
+//! loop runs until the last lane has ended. A lane is active at step `t` if `t` is below its own step count, in either
+//! direction, and no earlier step has ended it. An inactive lane keeps its carries and its rows. A trace then has as
+//! many rows as the lane with the most steps, and each lane's own rows come first ([`ragged`](crate::vmap::ragged)):
+//! finished lanes write zeros after them. In a reverse loop, given rows must follow the rows of each lane, so the
+//! buffer becomes a full one. If such a loop ends early, its rows are moved to the front.
 
 use super::parts::bind;
 use super::*;
@@ -32,14 +32,14 @@ pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec
 struct Steps {
     /// The largest step count.
     count: Dim,
-    /// The operand that holds it.
+    /// The operand that holds the largest step count.
     operand: Option<Value>,
     /// The step count of each lane, if it differs between lanes.
     by_lane: Option<Value>,
 }
 
 impl Steps {
-    /// Returns the step counts, or an error if they differ between lanes in a way that has no rule.
+    /// Returns the step counts. Returns an error if they differ between lanes and no rule covers the loop.
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
@@ -60,14 +60,14 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // Rows are placed after those of each lane before the loop begins.
+            // The count is bound before the loop, because given rows are placed after the rows of each lane.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })
     }
 }
 
-/// Returns the number of given rows of a buffer that grows.
+/// Returns the number of given rows of a buffer, or 0 if the buffer is empty or full at the start.
 fn given_rows(buffer: &Buffer) -> usize {
     if let Start::Given(given) = buffer.start { given } else { 0 }
 }
@@ -77,9 +77,9 @@ struct Lanes<'a> {
     size: &'a Dim,
     operands: &'a [Batched],
     steps: Steps,
-    /// The buffers that have lanes.
+    /// Flags for the buffers that have lanes.
     buffers: Vec<bool>,
-    /// The carries that have lanes.
+    /// Flags for the carries that have lanes.
     carries: Vec<bool>,
     /// `true` if each lane has its own `until`.
     ends: bool,
@@ -87,8 +87,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self, ends: bool) -> Result<Vec<Batched>, Failed> {
-        // Lanes with their own step counts end one by one, because the step that ends one lane may not exist in
-        // another.
+        // Lanes with their own step counts end one by one, because the step that ends one lane may not exist in another
+        // lane.
         self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
         self.mask()?;
         loop {
@@ -107,8 +107,8 @@ impl Lanes<'_> {
         self.ends || self.steps.by_lane.is_some()
     }
 
-    /// Gives lanes to all states if some lanes may finish before others. Rejects returned last rows that some lane
-    /// may lack.
+    /// Gives lanes to all states if some lanes may finish before others. Returns an error if the loop returns last rows
+    /// that some lane may lack.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.may_lanes_finish_early() {
             return Ok(());
@@ -125,7 +125,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns a buffer for all lanes. A finished lane writes the row that it has read back to a full buffer.
+    /// Returns a buffer for all lanes. In a full buffer, a finished lane writes back the row that it has read.
     fn buffer(&self, buffer: &Buffer) -> Buffer {
         let is_full = buffer.start == Start::Full;
         match (self.may_lanes_finish_early(), buffer.start) {
@@ -142,7 +142,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns the parameters of the body without the invariants, and whether each has lanes.
+    /// Returns the parameters of the body except the invariants, and whether each has lanes.
     fn params(&self) -> Vec<(String, TensorType, bool)> {
         let (body, layout, places) = (&self.scan.body, self.scan.params(), self.scan.operands());
         let of_input = |index: usize, mapped: bool| {
@@ -186,7 +186,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// Runs one step on all lanes, and returns the results in the order of the body's results.
+    /// Records one step on all lanes, and returns the results in the order of the body's results.
     fn step(
         &self,
         inputs: &[Batched],
@@ -275,7 +275,7 @@ impl Lanes<'_> {
         Ok(outputs)
     }
 
-    /// Selects the result of a step for active lanes, and the old value for the others.
+    /// Selects the step's result for active lanes and the old value for finished lanes.
     fn keep_old_if_done(&self, active: Option<Value>, result: Batched, old: Option<Batched>) -> Batched {
         match (active, old) {
             (Some(active), Some(old)) => select_lanes(active, self.size, result, old),
@@ -283,7 +283,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Adds the loop with this body.
+    /// Adds the loop with this body to the open trace.
     fn emit(&self, body: ClosedBody) -> Result<Vec<Batched>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let mut operands: Vec<Value> = self.steps.operand.into_iter().collect();
@@ -295,7 +295,7 @@ impl Lanes<'_> {
             let Some(operand) = place.map(|place| self.operands[place]) else { continue };
             let (buffer, mapped) = (&scan.buffers[number], self.buffers[number]);
             operands.push(match (buffer.start, buffers[number].start) {
-                // The given rows follow the rows of each lane.
+                // The given rows come after the rows of each lane.
                 (Start::Given(given), Start::Full) => {
                     let (rows, own) = (self.steps.count.clone() + given, Batched::unmapped(constant(given as i64)));
                     self.rows(shift_rows(operand, 0, &rows, self.counts(), own, self.size)?, true)
@@ -355,7 +355,7 @@ impl Lanes<'_> {
         self.steps.by_lane.map_or_else(shared, Batched::mapped)
     }
 
-    /// Returns the requested rows of a buffer, with those of each lane in front.
+    /// Returns the requested rows of a buffer, with each lane's own rows first.
     fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Result<Batched, Failed> {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {
@@ -365,7 +365,7 @@ impl Lanes<'_> {
         let mut rows = Batched::mapped(rows);
         let count = |dim: &Dim| size_of(dim, DType::I64);
         if let Some(ran) = ran.filter(|_| self.scan.reverse) {
-            // The rows of steps that a lane did not run come before its own.
+            // The rows of the steps that a lane did not run precede its own rows.
             let (all, left_out) = (rows.value.dim(1), self.counts().value - ran.counts);
             let before = match buffer.start {
                 Start::Empty => left_out - (count(&self.steps.count) - count(&all)),

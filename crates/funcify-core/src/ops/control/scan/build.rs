@@ -36,7 +36,7 @@ impl ScanOptions {
         ScanOptions { unroll: 1, ..ScanOptions::default() }
     }
 
-    /// Sets the number of steps. It must agree with the sequences, and is required if there are none.
+    /// Sets the number of steps. It must agree with the sequences, and is required if there are no sequences.
     pub fn length(mut self, length: impl Into<Dim>) -> Self {
         self.length = Some(length.into());
         self
@@ -48,20 +48,20 @@ impl ScanOptions {
         self
     }
 
-    /// Sets the axis of the sequences that the loop runs over; a negative axis counts from the end. The ys are
-    /// stacked along axis 0.
+    /// Sets the axis of the sequences to loop over. A negative axis counts from the end. The ys are stacked along
+    /// axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 
-    /// Sets a hint: how many steps a native loop may unroll. The hint does not change any value.
+    /// Sets the number of steps that a native loop may unroll. This is a hint that does not change results.
     pub fn unroll(mut self, steps: usize) -> Self {
         self.unroll = steps.max(1);
         self
     }
 
-    /// Sets the residuals that the loop keeps for its backward loop. The default is
+    /// Sets the policy for the residuals that the loop keeps for its backward loop. The default is
     /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
@@ -69,12 +69,12 @@ impl ScanOptions {
     }
 
     /// Truncates backpropagation through time: the backward loop covers only the last `steps` steps, in the order of
-    /// the loop. Everything before them is treated as constant: rows of the sequences that only older steps read have
-    /// a gradient of zero, as has the initial carry if older steps exist, and captured values receive only the
+    /// the loop. Everything before them is treated as constant. Rows of the sequences that only older steps read have
+    /// a gradient of zero. So has the initial carry, if older steps exist. Captured values receive only the
     /// contributions of the last steps. With 0, all gradients are zero; a loop with no more than `steps` steps has
-    /// its whole gradient. Cotangents of the traces' older rows are ignored.
+    /// its whole gradient. Cotangents of older rows of the traces are ignored.
     ///
-    /// The option changes neither values nor tangents of forward mode. It has the meaning of PyTensor's
+    /// The option changes neither values nor the tangents of forward mode. It has the meaning of PyTensor's
     /// `truncate_gradient`.
     ///
     /// ```
@@ -99,7 +99,7 @@ impl ScanOptions {
 /// Runs `body` over the rows of `xs` while carrying a state: `(carry, y) = body(carry, x)` for each row `x`, from the
 /// first to the last. Returns the last carry and all `y` stacked along axis 0.
 ///
-/// `init`, `xs` and the ys are any [`Tree`]; the next carry has the structure and exactly the types of `init`. The
+/// `init`, `xs` and the ys are any [`Tree`]. The next carry must have the same structure and types as `init`. The
 /// body captures the values of the enclosing graphs that it uses, at any depth. The body is traced once.
 ///
 /// The semantics are those of JAX's `lax.scan`.
@@ -167,8 +167,8 @@ pub fn map<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     scan((), xs, |(), x| ((), body(x))).1
 }
 
-/// Like [`scan_with`], or with the number of steps in the integer scalar `count`; the body also decides when the loop
-/// ends.
+/// Like [`scan_with`], but the body also decides when the loop ends. If `count` is given, that integer scalar is the
+/// number of steps.
 #[track_caller]
 pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     at: &Place,
@@ -243,7 +243,8 @@ impl<'a> OpenLoop<'a> {
         &self.params[self.sequences.len()..]
     }
 
-    /// Adds the loop whose step returns these values and may end it; returns the last carries and the traces.
+    /// Adds a loop whose step returns these values, and ends when `stop` is true. Returns the last carries and the
+    /// traces.
     fn close(self, next: &[(String, Value)], ys: &[(String, Value)], stop: Option<Value>) -> (Vec<Value>, Vec<Value>) {
         let OpenLoop { at, options, steps, count, init, sequences, trace, .. } = self;
         check_carry(at, &init, next);

@@ -28,7 +28,7 @@ impl Scan {
                 let given = operand.map(|operand| &operands[operand].shape[0]);
                 let is_returned = match buffer.returned {
                     Returned::All => true,
-                    // A loop that ends early may have fewer.
+                    // A loop that ends early may have fewer rows.
                     Returned::Last(count) => {
                         let steps = if self.until.is_some() { Dim::from(0) } else { self.steps.clone() };
                         known.is_at_least(&buffer.rows(&steps, given), &Dim::from(count))

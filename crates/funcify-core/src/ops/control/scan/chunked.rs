@@ -1,4 +1,4 @@
-//! `map` with options: rows one by one, or in chunks of several rows at once by `vmap`.
+//! `map` with options: runs rows one by one, or in chunks of several rows at once with `vmap`.
 
 use super::build::{move_axis_to_front, repeat, step_count, try_repeat};
 use super::*;
@@ -26,25 +26,26 @@ pub struct MapOptions {
 }
 
 impl MapOptions {
-    /// Returns the default options: one row after the other, over axis 0.
+    /// Returns the default options: one row at a time, over axis 0.
     pub fn new() -> Self {
         MapOptions::default()
     }
 
-    /// Processes this many rows at once: faster than one by one, with less memory than all at once. No value changes.
+    /// Processes this many rows at once: faster than one by one, with less memory than all at once. Results do not
+    /// change.
     pub fn chunk(mut self, rows: usize) -> Self {
         self.chunk = Some(rows);
         self
     }
 
-    /// Sets the axis of the leaves that is mapped over; a negative axis counts from the end. The results are stacked
-    /// along axis 0.
+    /// Sets the axis of the leaves to map over. A negative axis counts from the end. The results are stacked along
+    /// axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 
-    /// Sets the residuals that the loop keeps for its backward loop: see [`ScanOptions::policy`].
+    /// Sets the policy for the residuals that the loop keeps for its backward loop: see [`ScanOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self
@@ -53,9 +54,9 @@ impl MapOptions {
 
 /// Like [`map`](super::map), with options.
 ///
-/// With chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks; the
+/// With chunks, the body is batched with the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks. The
 /// remaining rows form a smaller chunk. If the number of rows is a symbol, the number of chunks is computed when the
-/// program runs, and the last chunk is padded with copies of the last row, so the body runs on that row more than
+/// program runs, and the last chunk is padded with copies of the last row. The body then runs on that row more than
 /// once.
 ///
 /// ```
@@ -110,7 +111,7 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
     tree::rebuild_or_failed(&ys, results)
 }
 
-/// Runs a loop over the whole chunks, then the remaining rows.
+/// Runs a loop over the complete chunks, then processes the remaining rows.
 fn known_chunks(
     at: &Place,
     of_loop: ScanOptions,
@@ -143,7 +144,7 @@ fn known_chunks(
     })
 }
 
-/// Runs a loop whose number of steps is computed. An index past the last row reads the last row.
+/// Runs a loop whose number of chunks is computed at run time. An index past the last row reads the last row.
 fn counted_chunks(
     at: &Place,
     of_loop: ScanOptions,

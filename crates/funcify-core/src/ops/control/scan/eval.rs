@@ -1,4 +1,4 @@
-//! The reference evaluation of the loop: keeps rows in a map and runs one step after the other.
+//! The loop in the reference evaluator: keeps rows in a map and runs the steps one by one.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     let steps = scan.check_count(&context.at, context.dim(&scan.steps)?)?;
     scan.check_rows(&context.at, steps, |operand| inputs[operand].shape()[0])?;
 
-    // The rows that were given or written.
+    // The rows of each buffer that were given or written so far.
     let mut held = MemoryReservation::empty();
     let mut buffers: Vec<BTreeMap<usize, HostTensor>> = Vec::new();
     let mut lengths = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         buffers.push(rows.collect());
     }
     let results = scan.results();
-    // A loop that may end early counts the rows of the steps that ran.
+    // A loop that may end early counts rows against the budget as its steps run.
     let new_rows = |index: usize| scan.body.output_type(results.buffers[index].start);
     if scan.until.is_none() {
         for index in (0..buffers.len()).filter(|index| scan.buffers[*index].start != Start::Full) {

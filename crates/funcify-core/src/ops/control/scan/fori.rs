@@ -55,8 +55,8 @@ impl Bound {
 /// Carries a state through `body(i, carry)` for `i` from `lower` to `upper - 1`, in ascending order. Returns the
 /// initial value for an empty range.
 ///
-/// The bounds are dimensions or integer scalars of the same type, which is also the type of `i`; `i` is an i64 if
-/// both are dimensions. A symbolic range must not be negative in a call.
+/// The bounds are dimensions or integer scalars of the same type, which is also the type of `i`. If both bounds are
+/// dimensions, `i` is an i64. A range between dimensions must not be negative in a call.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -112,7 +112,7 @@ fn range_length(lower: Value, upper: Value) -> Value {
     upper.maximum(lower) - lower
 }
 
-/// Returns a dimension as a scalar, which is a constant if the dimension is known.
+/// Returns a dimension as a scalar. The scalar is a constant if the dimension is known.
 #[track_caller]
 fn scalar_of(dim: &Dim, dtype: DType) -> Value {
     match dim.constant() {

@@ -9,21 +9,23 @@
 //! ```
 //!
 //! Its body recomputes a step of the loop from the residuals of the forward pass ([`saves`](super::saves)) and the
-//! values in its traces ([`readable_values`](super::readable_values)), and pulls cotangents back through it. For each
-//! part of the loop it carries:
+//! values in its traces ([`readable_values`](super::readable_values)), and pulls cotangents back through it. The
+//! cotangent of each part of the loop takes this form:
 //!
-//! - a buffer: a full buffer G of the same rows, which starts as the cotangent of the final buffer. A step reads
-//!   `G[t+k]` for k in `writes`, as the cotangents of the written rows, and then sets `G[t+k] := (k in writes ? 0 :
-//!   G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`: an overwritten row does not contribute
-//!   to later results. If the buffer started from some given rows, only those are used at the end, and the zeros are
-//!   not written. In PyTensor's reversed coordinates the backward of a sit-sot has reads (0, 1), writes (1), as in
-//!   its `L_op`.
-//! - a buffer that no step reads: a sequence, the cotangent of its trace.
-//! - a sequence: with one tap a nit-sot, placed in zeros; with several taps a full buffer of sums.
-//! - a carry: a carry. An invariant: a carried sum. Values that are not floats have no cotangent.
+//! - A buffer becomes a full buffer G with the same rows, which starts as the cotangent of the final buffer. A step
+//!   reads `G[t+k]` for k in `writes`, as the cotangents of the written rows. It then sets `G[t+k] := (k in writes ?
+//!   0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`: an overwritten row does not
+//!   contribute to later results. If only some rows of the buffer were given, only the cotangents of those are used
+//!   at the end, and the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a sit-sot
+//!   has reads (0, 1) and writes (1), as in its `L_op`.
+//! - A buffer that no step reads becomes a sequence, the cotangent of its trace.
+//! - A sequence with one tap becomes a nit-sot, which is padded with zeros. A sequence with several taps becomes a full
+//!   buffer of sums.
+//! - A carry becomes a carry, and an invariant a carried sum. Values that are not floats have no cotangent.
 //!
-//! The backward loop of a loop that ends early covers the steps that ran, and that of a truncated loop the last ones:
-//! see [`span`](super::span). The rows of the backward loop are counted from the first row of these steps.
+//! If the loop ends early, the backward loop covers the steps that ran. If the loop is truncated, the backward loop
+//! covers the last steps: see [`span`](super::span). The backward loop counts its rows from the first row of these
+//! steps.
 //!
 //! A buffer or a carry has a cotangent if its final value has one or if a step adds one: see
 //! [`reach`](crate::ops::reach).
@@ -68,30 +70,30 @@ pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Va
 struct Backward<'a> {
     scan: &'a Scan,
     context: &'a VjpContext<'a>,
-    /// The steps of the backward loop.
+    /// The steps that the backward loop covers.
     span: Span,
     /// The residuals of the forward pass.
     record: &'a LoopRecord,
-    /// The parameters of the body that need cotangents.
+    /// Flags for the parameters of the body that need cotangents.
     active: Vec<bool>,
     /// The cotangents of the final buffers.
     of_buffers: Vec<Option<Value>>,
     /// The cotangents of the final carries.
     of_carries: Vec<Option<Value>>,
-    /// The buffers that have cotangents.
+    /// Flags for the buffers that have cotangents.
     buffers: Vec<bool>,
-    /// The carries that have cotangents.
+    /// Flags for the carries that have cotangents.
     carries: Vec<bool>,
 }
 
-/// The place from which a step of the backward loop reads a value.
+/// The source of a value that a step of the backward loop reads.
 #[derive(Clone, Copy)]
 enum BackwardRead {
     Sequence(usize, usize),
     Captured(Value),
 }
 
-/// The place of a buffer's cotangent.
+/// The location of a buffer's cotangent in the backward loop.
 #[derive(Clone, Copy)]
 enum BufferCotangent {
     /// The buffer has no cotangent.
@@ -102,7 +104,7 @@ enum BufferCotangent {
     Full(usize),
 }
 
-/// The roles of the parts of the backward loop.
+/// Maps the parts of the forward loop to parts of the backward loop.
 struct BackwardLayout {
     /// The parameters of the forward body.
     arguments: Vec<BackwardRead>,
@@ -110,11 +112,11 @@ struct BackwardLayout {
     residuals: Vec<(ValueId, BackwardRead)>,
     /// The cotangent of each buffer.
     buffers: Vec<BufferCotangent>,
-    /// For each carry, the carry of its cotangent.
+    /// For each carry, the carry that holds its cotangent.
     carries: Vec<Option<usize>>,
-    /// For each sequence with several taps, the buffer of its sums, and its offsets.
+    /// For each sequence with several taps, the buffer that holds its sums, and the offsets of that buffer.
     sums: Vec<Option<(usize, Vec<usize>)>>,
-    /// For each invariant, the carry of its sum.
+    /// For each invariant, the carry that holds its sum.
     invariants: Vec<Option<usize>>,
 }
 
@@ -127,7 +129,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Adds a read of a row of a tensor in each step. Consecutive reads of one tensor become taps of one sequence.
+    /// Adds a read of one row per step from a tensor. Consecutive reads of the same tensor become taps of one sequence.
     fn read(&mut self, value: Value, offset: usize, name: String) -> BackwardRead {
         match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
             Some(last) => last.reads.push((offset, name)),
@@ -155,7 +157,7 @@ struct Found {
     carries: Vec<bool>,
     sums: Vec<bool>,
     invariants: Vec<bool>,
-    /// The type of a row, for each sequence with one tap that has a cotangent.
+    /// For each sequence with one tap and a cotangent, the type of a row.
     rows: Vec<Option<TensorType>>,
 }
 
@@ -185,8 +187,8 @@ impl<'a> Backward<'a> {
         buffer.start != Start::Full && buffer.reads.is_empty()
     }
 
-    /// Returns the first row of the backward loop in a buffer: a growing buffer has the rows of the steps that ran, a
-    /// full one has all rows.
+    /// Returns the first row of a buffer that the backward loop covers. A growing buffer has the rows of the steps that
+    /// ran; a full buffer has all rows.
     fn first_row(&self, buffer: usize) -> &Dim {
         match self.scan.buffers[buffer].start {
             Start::Full => &self.span.first,
@@ -215,7 +217,7 @@ impl<'a> Backward<'a> {
                 truncate: None,
                 ..self.scan.clone()
             },
-            // The loop of the forward pass already binds a computed number of steps.
+            // If the number of steps is computed, the loop of the forward pass already binds it.
             count: None,
             sequences,
             buffers,
@@ -224,8 +226,8 @@ impl<'a> Backward<'a> {
         (parts, plan)
     }
 
-    /// Adds reads of the arguments of a step. If a carry's values after each step may be read, the current one is a
-    /// residual.
+    /// Adds reads of the arguments of a step. Where the backward loop may read the values of a carry after each step,
+    /// the value after the current step becomes a residual.
     fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
@@ -275,7 +277,7 @@ impl<'a> Backward<'a> {
         arguments
     }
 
-    /// Returns the saved values of a step, and the `known` ones.
+    /// Adds reads of the saved values of a step, and returns them after the `known` ones.
     fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
@@ -358,8 +360,8 @@ impl<'a> Backward<'a> {
         rows_from(rows, self.first_row(buffer))
     }
 
-    /// Returns whether a sequence's cotangent is one row per step, placed in zeros: the sequence has a single tap,
-    /// and the numbers of rows before and after are certain not to be negative.
+    /// Returns whether a sequence's cotangent is one row per step, padded with zeros. This requires a sequence with a
+    /// single tap, and numbers of rows before and after that are certain not to be negative.
     fn is_placed(&self, sequence: usize) -> bool {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
@@ -367,13 +369,13 @@ impl<'a> Backward<'a> {
         *offset == 0 || runs || self.rows_after_tap(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
-    /// Returns the number of rows of a sequence after those of one tap.
+    /// Returns the number of rows of a sequence after the rows that one tap reads.
     fn rows_after_tap(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
     }
 
-    /// Traces one backward step: returns the rows written to each buffer, then the next carries.
+    /// Traces one backward step. Returns the rows written to each buffer, then the next carries.
     fn step(&self, rows: &StepReads, plan: &BackwardLayout, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, layout) = (self.scan, self.scan.params());
         let at = |row: &BackwardRead| match row {
@@ -403,7 +405,7 @@ impl<'a> Backward<'a> {
                 .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
             let BufferCotangent::Full(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
-            // Each written row is one of the rows that are read.
+            // Each written row is also read.
             let reads =
                 |offset: usize| backward.reads.iter().zip(rows.buffer(part)).filter(move |(k, _)| **k == offset);
             for (offset, here) in backward.writes.iter().flat_map(|offset| reads(*offset)) {
@@ -497,7 +499,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Adds a contribution to a sum, if there is one.
+/// Adds a contribution to a sum, if one is given.
 fn add_contribution(sum: Value, contribution: Option<Value>) -> Value {
     contribution.map_or(sum, |contribution| sum + contribution)
 }
@@ -507,9 +509,9 @@ fn cotangent_of(name: &str) -> String {
     format!("ct_{name}")
 }
 
-/// Returns the buffer G with its taps. The rows written by the forward step are read as cotangents, followed by the
-/// rows that it read. The rows that it read are written, as are zeros for the rows that it wrote, unless nothing
-/// reads those.
+/// Returns the buffer G with its taps. It reads the rows that the forward step wrote, as cotangents, and then the rows
+/// that the forward step read. It writes the rows that the forward step read, and zeros to the rows that it wrote,
+/// unless nothing reads those.
 fn backward_buffer(buffer: &Buffer) -> Buffer {
     let union = |first: &[usize], second: &[usize]| -> Vec<usize> {
         first.iter().chain(second.iter().filter(|offset| !first.contains(offset))).copied().collect()

@@ -155,7 +155,7 @@ fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result
     }
 }
 
-/// Checks scan-c3: `rows >= steps + reach`, unless the loop has no steps.
+/// Checks scan-c3: `rows >= steps + reach`, unless the loop has zero steps.
 pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, rows: &Dim) -> Result<()> {
     if steps.constant() == Some(0) {
         return Ok(());

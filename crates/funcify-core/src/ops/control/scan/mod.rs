@@ -12,28 +12,27 @@
 //! - **scan-c1** all reads of a step see the state before any write of that step.
 //! - **scan-c2** `t` runs over `0..n`, in ascending order, or in descending order if `reverse`; row indices never
 //!   change, and no data is reversed.
-//! - **scan-c3** every row that the steps can touch is inside its tensor: the type rule proves this if the
-//!   sizes allow it; otherwise it is checked once the sizes are known.
+//! - **scan-c3** every row that the steps can touch is inside its tensor. The type rule proves this if the sizes allow
+//!   it; otherwise it is checked once the sizes are known.
 //! - **scan-c4** the types of carries and of written rows equal those of the initial values exactly.
-//! - **scan-c5** no row is read that was neither given nor written before. A buffer that starts empty is never
+//! - **scan-c5** no step reads a row that was neither given nor written before. A buffer that starts empty is never
 //!   read and is written at offset 0. A buffer that starts from `g` given rows is written once per step, next to
 //!   them, and reads only the `g` rows that precede the write in the order of the loop. A full buffer has no
 //!   restrictions.
-//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol for `n`. With `until`, an
-//!   additional result of the body that is a boolean scalar, `n` is the largest number of steps: the loop ends after
-//!   the first step whose `until` is true. That step counts: the rows that it writes are kept. The number of steps
-//!   that ran is the size of a symbol that the loop binds, which can be used only after the loop. Buffers that grow
-//!   have the rows of the steps that ran, in row order: a loop in ascending order that ran `s` steps omits the rows
-//!   after them, a loop in descending order the rows before. A full buffer keeps all its rows.
-//! - **scan-c7** each buffer says which of its rows are returned: all, or the last `k` in the order of the loop.
+//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol for `n`. With `until`, the body
+//!   has an additional result, a boolean scalar, and `n` is the maximum number of steps: the loop ends after the first
+//!   step whose `until` is true. That step counts: the rows that it writes are kept. The loop binds a symbol to the
+//!   number of steps that ran; the symbol can be used only after the loop. Buffers that grow have the rows of the
+//!   steps that ran, in row order. After `s` steps, a loop in ascending order omits the rows after those of the steps
+//!   that ran, and a loop in descending order omits the rows before them. A full buffer keeps all its rows.
+//! - **scan-c7** each buffer states which of its rows are returned: all, or the last `k` in the order of the loop.
 //!   Trimming a trace changes this attribute, not the graph around it. It is an error if a loop ends with fewer than
 //!   `k` rows, like a slice past the end of a trace: the type promises `k` rows.
-//!
 //! - **scan-c8** reverse mode differentiates a loop that is truncated to `k` as if everything before its last `k`
-//!   steps, in the order of the loop, were constant. Neither values nor tangents of forward mode change.
+//!   steps, in the order of the loop, were constant. Neither values nor the tangents of forward mode change.
 //!
 //! Offsets are not negative: an entry point subtracts the smallest tap of reads and writes together. The names
-//! sit-sot, mit-sot, ... are derived for printing; the code has one path.
+//! sit-sot, mit-sot, ... are derived for printing; one code path handles all of them.
 //!
 //! Operands, in order: the step count if it is an operand, the sequences, the initial rows of the buffers that
 //! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence,
@@ -102,14 +101,14 @@ impl Sequence {
 pub enum Start {
     /// No row is given; the buffer has `n` rows (nit-sot).
     Empty,
-    /// This many rows are given, those that come first in the order of the loop: the leading rows, or the trailing
-    /// ones of a loop in reverse order. The buffer has `n` more rows (sit-sot, mit-sot).
+    /// This many rows are given, the first ones in the order of the loop: the leading rows, or in a reverse loop the
+    /// trailing rows. The buffer has `n` more rows (sit-sot, mit-sot).
     Given(usize),
     /// All rows are given (mit-mot).
     Full,
 }
 
-/// The rows of a buffer that are results (scan-c7).
+/// The rows of a buffer that the loop returns (scan-c7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Returned {
     /// All rows.
@@ -119,7 +118,7 @@ pub enum Returned {
 }
 
 impl Returned {
-    /// Returns the number of last rows, if not all are results.
+    /// Returns the number of last rows that are returned, or `None` if all are.
     pub(crate) fn last(self) -> Option<usize> {
         if let Returned::Last(count) = self { Some(count) } else { None }
     }
@@ -139,7 +138,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Creates a trace of a step's result, all of whose rows are returned.
+    /// Creates a nit-sot: a trace of one result of each step, which the loop returns as a whole.
     pub fn nit_sot() -> Self {
         Buffer { start: Start::Empty, reads: vec![], writes: vec![0], returned: Returned::All }
     }
@@ -154,12 +153,12 @@ impl Buffer {
         }
     }
 
-    /// Returns the largest offset that a step touches.
+    /// Returns the largest offset that a step reads or writes.
     pub(crate) fn reach(&self) -> usize {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// Returns the number of rows of the buffer, for an operand with `given` rows.
+    /// Returns the number of rows of the buffer, if its operand has `given` rows.
     pub(crate) fn rows(&self, steps: &Dim, given: Option<&Dim>) -> Dim {
         match (self.start, given) {
             (Start::Full, Some(rows)) => rows.clone(),
@@ -178,8 +177,8 @@ pub struct Scan {
     pub steps: Dim,
     /// `true` if operand 0 is an integer scalar whose value binds `steps`, which is then one symbol (scan-c6).
     pub steps_operand: bool,
-    /// The symbol for the number of steps that ran, if the body's last result decides when the loop ends; `steps` is
-    /// then the largest number (scan-c6).
+    /// The symbol for the number of steps that ran, if the body's last result decides when the loop ends. In this case,
+    /// `steps` is the maximum number of steps (scan-c6).
     pub until: Option<Symbol>,
     /// `true` if `t` runs in descending order (scan-c2).
     pub reverse: bool,
@@ -191,9 +190,9 @@ pub struct Scan {
     pub carries: usize,
     /// The number of invariants.
     pub invariants: usize,
-    /// A hint: how many steps a native loop may unroll. It does not change any value.
+    /// The number of steps that a native loop may unroll. This is a hint that does not change results.
     pub unroll: usize,
-    /// The residuals that a forward pass keeps, if the loop has a policy of its own. It does not change any value.
+    /// The policy for the residuals that a forward pass keeps, if the loop has its own. It does not change results.
     pub policy: Option<CheckpointPolicy>,
     /// The number of last steps that the backward loop covers, or `None` for all (scan-c8).
     pub truncate: Option<usize>,
@@ -237,7 +236,7 @@ pub struct Layout {
 }
 
 impl Scan {
-    /// Creates a loop without operands over `steps` steps, in ascending order, as a base for struct update syntax.
+    /// Creates a loop without operands, with `steps` steps in ascending order, as a base for struct update syntax.
     pub(crate) fn of(body: impl Into<Arc<Graph>>, steps: Dim) -> Self {
         Scan {
             body: body.into(),
@@ -301,12 +300,12 @@ impl Scan {
         if self.reverse { Box::new((0..steps).rev()) } else { Box::new(0..steps) }
     }
 
-    /// Returns the index of the first row given at the start, in a buffer that has its given rows and `steps` more.
+    /// Returns the index of the first given row, in a buffer that has its given rows and `steps` more rows.
     pub fn first_given_row(&self, steps: usize) -> usize {
         if self.reverse { steps } else { 0 }
     }
 
-    /// Returns the number of steps that run: `steps`, or the symbol that the loop binds when it ends.
+    /// Returns the number of steps that run: `steps`, or with `until` the symbol that the loop binds when it ends.
     pub fn length(&self) -> Dim {
         self.until.as_ref().map_or(self.steps.clone(), Dim::symbol)
     }
@@ -317,8 +316,8 @@ impl Scan {
         sizes.bound_before.into_iter().chain(sizes.bound_after)
     }
 
-    /// Returns the rows of a buffer that are results. The buffer has `rows` rows if all steps run, and the last
-    /// `left_out` steps did not run (scan-c6, scan-c7).
+    /// Returns the range of a buffer's rows that the loop returns. `rows` is the number of rows if all steps run, and
+    /// the last `left_out` steps did not run (scan-c6, scan-c7).
     pub fn returned_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
         let present = match (buffer.start, self.reverse) {
             (Start::Full, _) => 0..rows,
@@ -332,7 +331,7 @@ impl Scan {
         }
     }
 
-    /// Checks that every trace has the rows that it returns after `ran` steps (scan-c7).
+    /// Checks that, after `ran` steps, every trace has the rows that the loop returns (scan-c7).
     pub fn check_returned(&self, at: &Place, ran: usize) -> Result<()> {
         for (index, buffer) in self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.start != Start::Full) {
             infer::returned_rows(at, &infer::buffer_name(index, buffer), buffer, buffer.rows(&Dim::from(ran), None))?;
@@ -340,8 +339,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Checks that the rows of every tensor suffice for `steps` steps (scan-c3), and that every trace has the rows
-    /// that it returns (scan-c7). `rows` returns the number of rows of an operand.
+    /// Checks that every tensor has enough rows for `steps` steps (scan-c3), and that every trace has the rows that the
+    /// loop returns (scan-c7). `rows` returns the number of rows of an operand.
     pub fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
         let operands = self.operands();
         let steps = Dim::from(steps);
@@ -360,7 +359,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Returns the parameters of the body that a derivative with respect to the operands in `wrt` passes through.
+    /// Returns which parameters of the body carry derivatives with respect to the operands in `wrt`.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (layout, results) = (self.params(), self.results());
         let active = self.reached_params(wrt, &self.operands().states(wrt));
@@ -371,7 +370,7 @@ impl Scan {
         active_params(&self.body, active, &feeds)
     }
 
-    /// Returns an operand's value as a number of steps, or an error if it is negative.
+    /// Converts an operand's value to a number of steps. Returns an error if it is negative.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }

@@ -1,10 +1,10 @@
-//! Assembles a loop from parts, for the rules that build loops from a loop.
+//! Assembles a loop from parts, for rules that transform one loop into another.
 
 use super::*;
 
-/// The operands of a loop, without its invariants, which the body captures.
+/// The operands of a loop, except the invariants, which the body captures.
 pub(super) struct Parts {
-    /// The loop that supplies the name, the steps, the direction, and the options for running and differentiating.
+    /// The loop that supplies the name, the steps, the direction, and the options for execution and differentiation.
     pub(super) template: Scan,
     /// The operand that holds the number of steps.
     pub(super) count: Option<Value>,
@@ -101,7 +101,7 @@ impl Parts {
     }
 }
 
-/// Binds a symbol to the value of an integer scalar, for the ops that follow, with a loop that is used only for this.
+/// Binds a symbol to the value of an integer scalar, for the ops that follow, with a loop that has no other purpose.
 pub(super) fn bind(count: Value, symbol: &Symbol) -> Result<(), Failed> {
     let scan = Scan { steps_operand: true, ..Scan::of(Graph::new(""), Dim::symbol(symbol)) };
     emit(scan, &[count]).map(drop)

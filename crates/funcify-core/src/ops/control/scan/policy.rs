@@ -1,4 +1,4 @@
-//! Resolves the residuals that a loop keeps for its backward loop: its own policy or the default, within a budget.
+//! Determines the effective checkpoint policy of a loop: its own policy or the default, within a budget.
 
 use super::saves::saved_values;
 use super::*;
@@ -19,7 +19,7 @@ impl Scan {
     }
 }
 
-/// Returns the policy with the least work that keeps no more than `bytes` bytes, or the least memory if none does.
+/// Returns the policy with the least work that keeps at most `bytes` bytes, or else the policy with the least memory.
 fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     let costs = Costs::of(scan);
     let whole = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute];
@@ -36,10 +36,10 @@ fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     fits.or_else(least).map_or(CheckpointPolicy::Recompute, |(_, policy)| policy.clone())
 }
 
-/// Returns the lengths of `levels` levels of segments that each keep the same number of states.
+/// Returns segment lengths for `levels` levels, such that each level keeps the same number of states.
 fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    // The search starts just below the root, because a loop may have very many steps.
+    // The search starts just below the root, because the number of steps may be very large.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
     let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()
@@ -48,9 +48,9 @@ fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
 /// The sizes of the values that a loop may keep, in bytes.
 struct Costs {
     steps: usize,
-    /// The state before a step.
+    /// The size of the state before a step.
     state: usize,
-    /// The state before a segment.
+    /// The size of the state before a segment.
     between: usize,
 }
 
@@ -95,7 +95,7 @@ fn assumed_bytes(ty: &TensorType) -> usize {
     ty.shape.dims().iter().map(assumed_size).fold(ty.dtype.size(), usize::saturating_mul)
 }
 
-/// Returns the value of a dimension, with the assumed size for each symbol.
+/// Evaluates a dimension, using the assumed size for each symbol.
 fn assumed_size(dim: &Dim) -> usize {
     let mut sizes = Sizes::new();
     dim.symbols().into_iter().for_each(|symbol| sizes.set(symbol, ASSUMED_SIZE));

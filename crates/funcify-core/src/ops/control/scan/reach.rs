@@ -1,5 +1,5 @@
-//! Finds the states of the loop that have lanes, tangents or cotangents, according to the paths through its body.
-//! Converts between flags of operands, of states (buffers, then carries), and of the corresponding values in a step.
+//! Follows the paths through the loop's body to find the states that have lanes, tangents or cotangents. Converts
+//! between flags of operands, of states (buffers, then carries), and of the corresponding values in a step.
 
 use super::*;
 use crate::fixpoint::or_flags;
@@ -59,7 +59,7 @@ impl Scan {
         operands
     }
 
-    /// Returns which buffers and carries are reached if these operands are, and whether `until` is.
+    /// Returns which buffers and carries are reached if these operands are, and whether `until` is reached.
     pub(in crate::ops) fn states_reached(
         &self,
         kind: ReachKind,
@@ -69,7 +69,7 @@ impl Scan {
         let (results, places) = (self.results(), self.operands());
         let by_lane = kind == ReachKind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
         fixpoint((places.states(operands), false), |(states, ends)| {
-            // The values that finished lanes would compute are guarded.
+            // Values that finished lanes would compute are guarded.
             let is_guarded = by_lane || *ends;
             let states: Vec<bool> = states.iter().map(|state| *state || is_guarded).collect();
             let mut params = self.reached_params(operands, &states);
@@ -83,13 +83,13 @@ impl Scan {
         })
     }
 
-    /// Returns the body, as the starting point for following the cotangents that lead to operands in `wrt`.
+    /// Returns an entry for the body, as the start for following cotangents that lead to operands in `wrt`.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         CotangentReach::of(&self.body, &self.active(wrt))
     }
 
-    /// Returns which operands have cotangents if these results have, and which buffers and carries have cotangents in
-    /// a step.
+    /// Returns which operands have cotangents if these results have them, and which buffers and carries have
+    /// cotangents in a step.
     pub(in crate::ops) fn states_pulled(
         &self,
         of_results: &[bool],

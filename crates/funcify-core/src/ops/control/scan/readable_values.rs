@@ -1,19 +1,19 @@
 //! Chooses the values of a step that the backward loop reads from a trace instead of recomputing them.
 //!
-//! A recomputed value may differ in its last bits from the one that the forward loop had: a compiled loop rounds a
+//! A recomputed value may differ in its last bits from the value in the forward loop: a compiled loop rounds a
 //! product and a sum once or twice, depending on the rest of its program. Where values are only summed, this does not
-//! matter. An op that jumps, however, distinguishes such a value from one that used to be equal to it: the largest of
+//! matter. A discontinuous op, however, can tell two values apart that used to be equal. For example, the maximum of
 //! some elements, read from the trace of a carry, would equal none of the recomputed elements, and the gradient would
-//! be lost. An op that jumps therefore takes either all or none of its operands from traces, and an extremum, whose
-//! rule looks for it among the elements, is read from a trace only together with them.
+//! be lost. A discontinuous op therefore takes either all or none of its operands from traces. An extremum is read from
+//! a trace only together with its elements, because its derivative rule looks for it among them.
 
 use super::*;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
-/// Returns those of the `candidates`, values after a step, that the backward loop may read in addition to the `saved`
-/// ones.
+/// Selects, from `candidates`, the values after a step that the backward loop may read in addition to the `saved`
+/// values.
 pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
-    // Dropping a candidate makes more values recomputed, which may rule out other candidates.
+    // If a candidate is dropped, more values are recomputed, which may rule out other candidates.
     loop {
         let given = [&candidates, saved].concat();
         let count = candidates.len();
@@ -24,8 +24,8 @@ pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved:
     }
 }
 
-/// Returns whether an op that jumps has both operands derived from `value` and operands recomputed from values that
-/// are not `given`.
+/// Returns whether some discontinuous op would combine operands derived from `value` with operands that are recomputed
+/// from values outside `given`.
 fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);
@@ -45,7 +45,7 @@ fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> boo
     false
 }
 
-/// Returns whether a derivative rule compares the op's result with its operands.
+/// Returns whether the op's derivative rule compares its result with its operands.
 fn is_extremum(op: &Op) -> bool {
     use ReduceKind::{Max, Min};
     match op {
@@ -66,13 +66,13 @@ fn is_discontinuous(body: &Graph, node: &Node) -> bool {
         Op::Binary(op) => matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign | Binary::Pow),
         Op::Reduce(_) | Op::Cumulative(_) | Op::Scatter(_) => is_extremum(&node.op),
         Op::NextAfter(_) | Op::Sort(_) => true,
-        // Their bodies may contain such an op.
+        // The bodies of these ops may contain a discontinuous op.
         Op::Scan(_) | Op::Switch(_) | Op::While(_) | Op::AssociativeScan(_) | Op::Call(_) | Op::Custom(_) => true,
         _ => node.inputs.iter().any(is_float) && !node.outputs.iter().all(is_float),
     }
 }
 
-/// Returns whether an op computes elements. Moved elements keep their values, and random bits are reproduced exactly.
+/// Returns whether an op may round. Moved elements keep their values, and random bits are reproduced exactly.
 fn rounds(op: &Op) -> bool {
     !op.is_movement()
         && !matches!(op, Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) | Op::BindSize(_) | Op::Threefry(_))
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use crate::{Value, select};
 
-    /// Returns, for each result of a step on a carry and a row of shape `[2,3]`, whether it may be read if all are
-    /// candidates.
+    /// Traces a step on a carry and a row of shape `[2,3]`. Returns, for each result, whether it is readable if all
+    /// results are candidates.
     fn readable<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
         let body = Graph::build("step", |g| {
             let (next, y) = step(g.input("c", "f32[2,3]"), g.input("x", "f32[2,3]"));
@@ -124,7 +124,8 @@ mod tests {
         assert_eq!(beside(|next, again| next - again), [true]);
     }
 
-    /// The maximum is recomputed, so the value compared with it is recomputed too, although it was considered first.
+    /// Checks that the order of the candidates does not matter: the maximum is recomputed, so the value compared with
+    /// it is recomputed too, although that value is considered first.
     #[test]
     fn what_is_not_readable_stands_against_others() {
         let step = |c: Value, x: Value| {

@@ -2,7 +2,7 @@
 
 use crate::{Error, Graph, HostTensor, evaluate};
 
-/// Returns the text of the first error of a graph.
+/// Returns the message of the first error in a graph.
 #[track_caller]
 fn refused(text: &str) -> String {
     let error = match Graph::parse(text) {
@@ -19,7 +19,7 @@ fn says(error: &str, parts: &[&str]) {
     }
 }
 
-/// Returns a loop over a buffer, with this header and these taps.
+/// Returns the text of a loop over a buffer, with this header and these taps.
 fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
     let writes: Vec<String> = writes.iter().map(|write| format!("%m[{write}] = %0")).collect();
     format!(

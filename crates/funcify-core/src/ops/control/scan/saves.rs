@@ -1,29 +1,29 @@
 //! The loop of a forward pass, and the residuals that it saves for the backward pass.
 //!
-//! The states are always saved: each carry before each step; in a full buffer, the rows that a step reads and a later
-//! step overwrites. All other rows that were read are in the sequences and in the final buffers. [`CheckpointPolicy`]
-//! adds values that a step computes. Values that the loop stacks anyway are not saved twice: a y that is one of these
-//! values, or that is the next value of a carry, which then is not recomputed either. Pruning removes residuals that
-//! the backward loop does not read.
+//! The states are always saved: each carry before each step, and in a full buffer the rows that a step reads and a
+//! later step overwrites. All other rows that steps read are in the sequences and in the final buffers.
+//! [`CheckpointPolicy`] adds values that a step computes. A value that the loop stacks anyway is not saved twice.
+//! This applies to a y that is one of these values or the next value of a carry. In the latter case, the next value is
+//! not recomputed either. Pruning removes residuals that the backward loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
-/// The smallest number of terms of a matrix product that is saved as costly. With fewer terms, recomputing the
-/// product costs no more than writing it to memory and reading it back.
+/// The number of terms from which on a matrix product is saved as costly. With fewer terms, recomputing the product
+/// costs no more than writing it to memory and reading it back.
 const COSTLY_PRODUCT_TERMS: i64 = 32;
 
-/// The residuals that the loop of a forward pass keeps for the backward loop: values, or the indices of its results.
+/// The residuals that the loop of a forward pass keeps for the backward loop. `T` is a value, or an index of a result.
 #[derive(Debug)]
 pub(crate) struct LoopRecord<T = Value> {
     /// All rows of each buffer.
     pub(super) buffers: Vec<T>,
     /// The values of each carry.
     pub(super) carries: Vec<Trace<T>>,
-    /// For each buffer and each of its reads, the rows that the read returned, if a later step overwrites them.
+    /// For each buffer and each of its reads, the rows that were read, if a later step overwrites them.
     pub(super) overwritten: Vec<Vec<Option<T>>>,
-    /// The saved values that a step computes.
+    /// The values that a step computes and the loop saves, with their traces.
     pub(super) values: Vec<(ValueId, T)>,
 }
 
@@ -52,12 +52,12 @@ impl LoopRecord<usize> {
     }
 }
 
-/// The results of a loop while traces of values that a step computes are added.
+/// The results of a loop, to which traces of values that a step computes are added.
 struct Stacked<'a> {
     body: &'a Graph,
     buffers: Vec<Buffer>,
     outputs: Vec<Output>,
-    /// The buffers that have exactly one row per step.
+    /// The values that are already stacked, with their buffers, which have exactly one row per step.
     known: Vec<(ValueId, usize)>,
     returned: Returned,
 }
@@ -67,7 +67,7 @@ impl Stacked<'_> {
         self.known.iter().find(|(known, _)| *known == value).map(|(_, buffer)| *buffer)
     }
 
-    /// Returns the buffer that stacks a value, and adds it if necessary.
+    /// Returns the index of the buffer that stacks a value, and adds the buffer if necessary.
     fn save(&mut self, value: ValueId, name: impl FnOnce() -> String) -> usize {
         self.find(value).unwrap_or_else(|| {
             self.buffers.push(Buffer { returned: self.returned, ..Buffer::nit_sot() });
@@ -77,15 +77,15 @@ impl Stacked<'_> {
         })
     }
 
-    /// Returns the buffer that stacks a parameter of the body.
+    /// Returns the index of the buffer that stacks a parameter of the body.
     fn before(&mut self, param: usize) -> usize {
         let body = self.body;
         self.save(body.inputs()[param].value, || format!("{}_before", body.input_name(param)))
     }
 }
 
-/// Returns the loop of the forward pass, which returns all rows of all buffers, and the residuals as additional
-/// results.
+/// Returns the loop of the forward pass, and a record of its residuals. The loop returns all rows of all buffers, and
+/// the residuals as additional results.
 fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
@@ -129,14 +129,14 @@ fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopR
     (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
 }
 
-/// Returns whether an op of the body reads a value that another op computes, in which case the backward loop may need
-/// it.
+/// Returns whether a value is computed by an op of the body and read by another one, so that the backward loop may
+/// need it.
 fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }
 
-/// Returns whether the backward loop can use the saved value instead of running the op that computes it: the op must
-/// keep no residuals of its own for its reverse rule.
+/// Returns whether the backward loop can use the saved value instead of running the op that computes it. This requires
+/// that the op's reverse rule needs no residuals of its own.
 pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     match body.source(value) {
         Source::Input(_) => false,
@@ -147,22 +147,22 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// Returns the number of rows that the backward loop of a truncated loop reads, if the loop certainly has as many.
+/// Returns the number of rows that the backward loop of a truncated loop reads, if the loop is certain to have them.
 fn last_rows(scan: &Scan) -> Option<usize> {
     let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
     scan.truncate.filter(is_there)
 }
 
-/// Returns the values of a loop's body, or of a branch, that are saved. Values that depend only on invariants are
-/// not, nor are the results of inner loops and of functions with their own derivatives, which run again and keep
-/// their own residuals. `stepwise` is the number of parameters that differ between steps; for a branch, it is the
+/// Returns the values of a loop's body, or of a branch, that are saved. Values that depend only on invariants are not
+/// saved. Neither are the results of inner loops and of functions with their own derivatives, which run again and keep
+/// their own residuals. `stepwise` is the number of parameters that differ between steps. For a branch, it is the
 /// number of all parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
     let mut saved = Vec::new();
     let mut costly = vec![false; differs.len()];
-    // A step may bind a size, which a tensor over all steps cannot have.
+    // A value with a size that the step binds cannot be saved, because a tensor over all steps cannot have that size.
     let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     let is_fixed = |value: ValueId| {
         let mut symbols = body.ty(value).shape.dims().iter().flat_map(Dim::symbols);
@@ -175,7 +175,7 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
         node.outputs.iter().for_each(|output| differs[output.index()] = true);
         let is_costly = is_costly(body, node) || node.inputs.iter().any(|input| costly[input.index()]);
         node.outputs.iter().for_each(|output| costly[output.index()] = is_costly);
-        // Moving the elements of another value costs no work.
+        // Ops that only move the elements of another value are cheap to repeat.
         let is_work = match node.op.class() {
             OpClass::Movement(Movement::Reshape(_) | Movement::Transpose(_) | Movement::Broadcast(_)) => false,
             OpClass::Control(Control::Scan(_) | Control::While(_) | Control::Call(_)) => false,
@@ -207,7 +207,8 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
 }
 
 impl Scan {
-    /// Adds the loop to a forward pass for the operands in `wrt`. It saves the states that the reverse rule needs.
+    /// Adds the loop to a forward pass for the operands in `wrt`. The loop saves the states that the reverse rule
+    /// needs.
     pub(in crate::ops) fn forward_pass(
         &self,
         operands: &[Value],
@@ -224,7 +225,7 @@ impl Scan {
     }
 }
 
-/// Selects the returned rows of a buffer from all its rows.
+/// Selects the rows that the loop returns from all rows of a buffer.
 pub(super) fn returned(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
     let Returned::Last(count) = buffer.returned else { return all };
     let start = if scan.reverse { Dim::from(0) } else { all.dim(0) - count };

@@ -1,12 +1,13 @@
 //! Rewrites a loop as a loop over segments, each of which is a loop over its steps.
 //!
-//! Reverse mode uses it instead of the loop if only the states between segments are kept. The rule for loops does the
-//! rest: the backward pass of the outer loop runs its body again, which is the loop over the steps of a segment, and
-//! pulls cotangents back through it. The remaining steps form a separate loop, the last one in the order of the loop.
+//! Reverse mode differentiates the rewritten loop if only the states between segments are kept. The reverse rule for
+//! loops then needs no special case: the backward pass of the outer loop runs its body again, the loop over the steps
+//! of a segment, and pulls cotangents back through it. The remaining steps form a separate loop, the last one in the
+//! order of the loop.
 //!
 //! A segment receives from the previous one: the carries; as many rows of a growing buffer as the buffer started
-//! from; the rows of a full buffer that its steps share with those of the next segment. The other rows of a full
-//! buffer come from its operand, like those of a sequence, and the rows that a segment has finished are stacked.
+//! from; the rows of a full buffer that the segment shares with the previous one. The other rows of a full buffer come
+//! from its operand, like those of a sequence. The rows that a segment completes are stacked.
 
 use super::chunked::join_chunks;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
@@ -17,15 +18,15 @@ use super::*;
 const MAX_SEGMENT_STEPS: usize = i32::MAX as usize;
 
 impl Scan {
-    /// Returns the loop on operands of these types as a loop over segments, if only the states between segments are
-    /// kept, or `None` if the loop is to be differentiated unchanged.
+    /// Rewrites the loop, for operands of these types, as a loop over segments if only the states between segments are
+    /// kept. Returns `None` if the loop is to be differentiated unchanged.
     pub(crate) fn segmented(
         &self,
         operands: &[TensorType],
         policy: &CheckpointPolicy,
     ) -> Result<Option<Graph>, Failed> {
         let policy = self.resolved_policy(policy);
-        // A segment as long as the loop is the loop itself.
+        // A segment that is as long as the loop is the loop itself.
         let covers = |length: &&usize| Dim::from(**length).is_at_least(&self.steps) == Some(true);
         let levels = policy.levels();
         let levels = levels[levels.iter().take_while(covers).count()..].split_first();
@@ -46,8 +47,8 @@ impl Scan {
     }
 }
 
-/// Returns whether the types show that all rows that the steps can touch exist, so that no row is sliced before it is
-/// checked.
+/// Returns whether the types show that all rows exist that the steps can touch. Otherwise, rows could be sliced before
+/// their existence is checked.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
     let has = |operand: usize, reach: usize| {
@@ -80,15 +81,15 @@ struct Segments<'a> {
     inner: CheckpointPolicy,
 }
 
-/// The state that some steps receive from the steps before them.
+/// The state that a range of steps receives from the steps before it.
 #[derive(Clone)]
 struct State {
-    /// The shared rows of each buffer that has some.
+    /// For each buffer, the rows shared with earlier steps, if there are any.
     rows: Vec<Option<Value>>,
     carries: Vec<Value>,
 }
 
-/// A range of steps, for cutting the rows that they touch out of tensors with rows for all steps.
+/// A range of steps. It is used to slice the rows that the steps touch from tensors with rows for all steps.
 #[derive(Clone)]
 struct StepRange {
     first: Dim,
@@ -129,7 +130,7 @@ impl Segments<'_> {
             state = last;
         }
         let ends = |number: usize| match (scan.buffers[number].start, places.buffers[number]) {
-            // The last shared rows are finished too, and so are the rows that no step touches.
+            // The last shared rows are complete too, as are the rows that no step touches.
             (Start::Full, Some(operand)) => {
                 let touched = scan.steps.clone() + scan.buffers[number].reach();
                 let rows = operands[operand].dim(0);
@@ -173,14 +174,14 @@ impl Segments<'_> {
         }
     }
 
-    /// Cuts out the rows that some steps may touch.
+    /// Slices the rows that a range of steps may touch.
     fn slice_touched_rows(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
         let limit = rows.first.clone() + &rows.steps + reach;
         let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
-    /// Returns the rows of full buffers that these steps are the first to touch.
+    /// Returns the rows of full buffers that no step before this range touches.
     fn first_touched_rows(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
@@ -207,7 +208,7 @@ impl Segments<'_> {
         let (scan, places, length) = (self.scan, self.scan.operands(), self.length);
         let mut sequences = Vec::new();
         let mut add = |rows: Value, reach: usize| {
-            // A segment reads its own rows and those of the following segments that it reaches into.
+            // A segment reads its own rows, and rows of the following segments up to its largest offset.
             let more = reach.div_ceil(length);
             let high = Dim::from(more * length - reach);
             let is_whole = high == Dim::from(0);
@@ -264,13 +265,13 @@ impl Segments<'_> {
         Ok((finished.collect::<Result<_, Failed>>()?, of_carries(carries)))
     }
 
-    /// Returns the rows of a sequence that a segment may read, cut from its blocks.
+    /// Slices the rows of a sequence that a segment may read from its blocks.
     fn cut_blocks(&self, blocks: &[Value], reach: usize) -> Value {
         self.slice_touched_rows(concat_rows(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
-    /// Builds the loop over some steps. Returns the rows of each buffer that the steps complete, and the state after
-    /// the last step.
+    /// Builds the loop over a range of steps. Returns the rows of each buffer that the steps complete, and the state
+    /// after the last step.
     fn steps(
         &self,
         steps: &Dim,
@@ -308,7 +309,7 @@ impl Segments<'_> {
                 next.push(None);
                 continue;
             }
-            // The shared rows are at the end of the loop. A growing buffer begins with the rows that it was given.
+            // The shared rows are the last ones in the order of the loop. A growing buffer begins with its given rows.
             let part = |start: Dim, limit: Dim| slice_rows(*rows, start, limit);
             let rest = count.clone() - shared;
             let is_growing = matches!(buffer.start, Start::Given(_));

@@ -1,27 +1,27 @@
 //! The steps that the backward loop covers: those that ran, or the last ones of a truncated loop (scan-c8).
 //!
-//! Everything that the loop has computed before the first of them is constant. Rows of sequences that only older
-//! steps read therefore have a gradient of zero, as do an initial carry if there are older steps, and rows of a full
-//! buffer that older steps have overwritten.
+//! Everything that the loop computed before these steps is constant. Rows of sequences that only older steps read
+//! therefore have a gradient of zero. So do rows of a full buffer that older steps have overwritten, and the initial
+//! carry if there are older steps.
 
 use super::saves::slice_rows;
 use super::*;
 
 /// The steps that the backward loop covers. They have consecutive rows.
 pub(super) struct Span {
-    /// The number of these steps.
+    /// The number of covered steps.
     pub(super) steps: Dim,
     /// The number of steps that ran.
     pub(super) ran: Dim,
-    /// The row of the first of these steps, in tensors with rows for all steps.
+    /// The first row of the covered steps, in tensors with rows for all steps.
     pub(super) first: Dim,
-    /// The row of the first of these steps, in tensors with rows for the steps that ran.
+    /// The first row of the covered steps, in tensors with rows for the steps that ran.
     pub(super) first_that_ran: Dim,
     reverse: bool,
 }
 
 impl Span {
-    /// Returns the span of a loop that has run. May add an op that binds the number of steps, if it depends on sizes.
+    /// Returns the span of a loop that has run. If its number of steps depends on sizes, may add an op that binds it.
     pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
         let ran = scan.length();
         let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
@@ -40,17 +40,18 @@ impl Span {
         Ok(Span { steps, ran, first, first_that_ran, reverse: scan.reverse })
     }
 
-    /// Returns the number of steps that ran before these.
+    /// Returns the number of steps that ran before the covered steps.
     fn steps_before(&self) -> Dim {
         self.ran.clone() - &self.steps
     }
 
-    /// Returns the rows of these steps from a trace with a row for each step that ran, or for the last ones only.
+    /// Returns the rows of the covered steps from a trace with one row for each step that ran, or for each of the last
+    /// steps.
     pub(super) fn rows_of_steps(&self, stacked: Value) -> Value {
         if self.reverse { stacked } else { rows_from(stacked, &(stacked.dim(0) - &self.steps)) }
     }
 
-    /// Returns the cotangent of an initial carry, given the cotangent before the first of these steps.
+    /// Returns the cotangent of an initial carry, given the cotangent of the carry before the covered steps.
     pub(super) fn initial_carry_cotangent(&self, cotangent: Value) -> Value {
         let older = self.steps_before();
         match older.is_at_least(&Dim::from(1)) {
@@ -81,7 +82,7 @@ pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Inverts [`rows_from`] for a cotangent: `head` supplies the rows before `first`, which are zeros if it is `None`.
+/// Inverts [`rows_from`] for a cotangent: prepends `head`, or zeros if it is `None`, as the rows before `first`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {
         return tail;

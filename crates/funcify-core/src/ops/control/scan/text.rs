@@ -10,7 +10,7 @@ use crate::types::lexer::error_at;
 const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];
 
 impl Scan {
-    /// The words of a scan in the text form.
+    /// The keywords of a scan in the text form.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "scan",
         example: "scan @step {steps=T} with %w {",
@@ -73,8 +73,8 @@ impl Printable for Scan {
     }
 }
 
-/// Returns the number that is subtracted from a buffer's offsets to print them as taps, so that the row that a step
-/// writes next to the given rows is `t`.
+/// Returns the number to subtract from a buffer's offsets for printing them as taps. With it, the row that a step
+/// writes next to the given rows is printed as `t`.
 fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
@@ -82,12 +82,12 @@ fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     }
 }
 
-/// Returns an offset as the printed tap.
+/// Converts an offset to the tap that is printed.
 fn printed_tap(offset: usize, shift: usize) -> Option<i64> {
     Some((offset as i64).wrapping_sub(shift as i64))
 }
 
-/// Returns the offset of a tap that is printed `shift` lower.
+/// Converts a printed tap back to an offset, by adding `shift`.
 fn offset(tap: &Tap, shift: usize, source: &str) -> Result<usize> {
     let row =
         tap.row.ok_or_else(|| error_at(tap.site, format!("a row of `{source}`, such as `{source}[t]`"), "none"))?;
@@ -191,7 +191,7 @@ impl Scan {
         };
         let buffer = |start| Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
         let possible: Vec<Buffer> = starts.into_iter().map(buffer).collect();
-        // More than one of them may have a matching number of rows.
+        // Several kinds of buffers may have a matching number of rows.
         let of_length = |buffer: &&Buffer| {
             let length = Some(buffer.rows(&self.length(), rows.as_ref()));
             returned == Returned::All && binder.ty.shape.dims().first() == length.as_ref()
@@ -227,7 +227,7 @@ impl Scan {
         Ok(from)
     }
 
-    /// Returns the results of the body, by name: the rows written to each buffer, the next carries, the `until` flag.
+    /// Returns the named results of the body: the rows written to each buffer, the next carries, the `until` flag.
     fn read_writes(&mut self, body: &FormBody, reading: &Reading<'_>) -> Result<Vec<(String, ValueId)>> {
         let mut outputs = Vec::new();
         for (index, binder) in reading.results.iter().enumerate() {
@@ -270,7 +270,7 @@ impl Scan {
     }
 }
 
-/// Returns the result that a line describes, which must be the one at `index`.
+/// Returns the result that a line describes. It must be the result at `index`.
 fn described_result<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
     let (name, site) = &line.named;
     let expected = match reading.results.get(index) {

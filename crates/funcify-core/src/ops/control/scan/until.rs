@@ -7,9 +7,9 @@ use super::*;
 /// stop) = body(carry, x)`. That step counts: its carry and its `y` are kept. If no step stops, all rows of `xs` are
 /// used.
 ///
-/// The ys have one row for each step that ran. The number of these steps is a dimension of its own, `ys.dim(0)`,
-/// which is known once the loop has run; [`size`](crate::size) returns it as a number. A compiled loop ends by
-/// itself; other programs read `stop` on the host after each step.
+/// The ys have one row for each step that ran. The number of these steps is a dimension of its own, `ys.dim(0)`, which
+/// is known only after the loop; [`size`](crate::size) returns it as a number. A compiled loop ends without the host;
+/// other programs read `stop` on the host after each step.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -28,7 +28,7 @@ pub fn scan_until<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C
     scan_until_with(ScanOptions::new(), init, xs, body)
 }
 
-/// Like [`scan_until`], with options. [`length`](ScanOptions::length) is the largest number of steps.
+/// Like [`scan_until`], with options. [`length`](ScanOptions::length) is the maximum number of steps.
 ///
 /// With [`reverse`](ScanOptions::reverse), the steps begin at the last row of `xs`. The ys stay in the order of the
 /// rows and are those of the last rows.
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(results, expected);
     }
 
-    /// Computes running sums, starting from zero, until one is above 5.
+    /// Computes running sums, starting from zero, until a sum is above 5.
     fn sums(options: ScanOptions) -> impl FnOnce(&Builder) -> (Value, Value) {
         |g| {
             let xs = g.input("xs", "f32[T]");

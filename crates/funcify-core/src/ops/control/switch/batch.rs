@@ -1,8 +1,9 @@
 //! The batching rule of the switch.
 //!
-//! An index that all lanes share selects one branch for all; the branches are batched. If the index differs between
-//! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX. So are their gradients:
-//! no derivative comes back from lanes that have not selected a branch, where it may be undefined.
+//! An index that all lanes share selects one branch for all of them; the branches are batched. If the index differs
+//! between lanes, all branches run on all lanes, and the results are selected lane by lane, as in JAX. Gradients are
+//! selected in the same way: a branch receives no cotangents from lanes that did not select it, where its derivative
+//! may be undefined.
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -41,7 +42,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     for (number, (branch, places)) in branches {
         let mask = is_selected(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
-        // Ops after the switch may bind the symbols that a branch binds.
+        // Each branch gets fresh symbols, because ops after the switch may bind the same symbols as a branch.
         let results = inline_where(Some(mask), &branch.with_fresh_symbols(), size, &inputs)?;
         chosen = Some(match chosen {
             None => results,

@@ -7,8 +7,8 @@ use crate::tree;
 /// Returns the results of `then` if the predicate, a boolean scalar, is true, and otherwise those of `otherwise`.
 /// Only the selected closure's branch runs.
 ///
-/// The results are any [`Tree`], of the same structure and exactly the same types. Both closures are traced once, and
-/// may capture values of the enclosing graph.
+/// The results are any [`Tree`], with the same structure and types in both branches. Both closures are traced once,
+/// and may capture values of the enclosing graph.
 ///
 /// To guard against invalid numbers, compute the values that may be invalid inside the branches. If such a value is
 /// computed before the `cond` and is infinite, the branch that does not use it passes it the cotangent 0, and 0 times
@@ -43,7 +43,7 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
 /// Returns the results of the branch selected by the index, an integer scalar that is clamped to the range of
 /// branches. Only that branch runs.
 ///
-/// The results are any [`Tree`], of the same structure and exactly the same types. Each closure is traced once, and
+/// The results are any [`Tree`], with the same structure and types in all branches. Each closure is traced once, and
 /// may capture values of the enclosing graph.
 ///
 /// ```
@@ -79,7 +79,7 @@ pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; 
 struct Traced {
     at: Place,
     branches: Vec<Result<ClosedBody, Failed>>,
-    /// The results of the first branch.
+    /// The names and types of the first branch's results.
     results: Option<Vec<(String, TensorType)>>,
 }
 

@@ -1,9 +1,9 @@
 //! The derivatives of the switch: the same switch between the branches' derivatives.
 //!
 //! Both modes compute only the selected branch. Reverse mode recomputes it, except for the residuals that the forward
-//! pass saves according to [`CheckpointPolicy`], as for loops: a result for each saved value of each branch, which
-//! the other branches fill with zeros. Operands that the selected branch does not use get zeros, so that a branch
-//! that was not selected does not contribute to a gradient, not even as NaN.
+//! pass saves according to [`CheckpointPolicy`], as for loops. The switch then has an additional result for each saved
+//! value of each branch, which the other branches fill with zeros. Operands that the selected branch does not use get
+//! zeros, so a branch that was not selected does not contribute to a gradient, not even as NaN.
 
 use super::*;
 
@@ -54,7 +54,7 @@ impl Switch {
     }
 }
 
-/// Returns the values that are saved for each branch. If switches run from the host, recomputing anything costs more.
+/// Returns the values to save for each branch. If switches run from the host, recomputation is more expensive.
 fn saved(switch: &Switch, vjp_options: &VjpOptions) -> Vec<Vec<ValueId>> {
     let policy = match &vjp_options.policy {
         CheckpointPolicy::SaveCostly if !vjp_options.stepwise => &CheckpointPolicy::SaveAll,
@@ -75,7 +75,7 @@ pub(super) fn vjp(
 ) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
-    // A switch whose results are known is not run again, and has saved nothing.
+    // A switch whose results are already known is not run again, and has no residuals.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
     let (connected, (op, values)) = guess.confirm(|connected, found| {

@@ -1,15 +1,15 @@
 //! The switch: runs one of several branches.
 //!
-//! - **switch-c1** the index is a scalar: either of an integer type, which is clamped to the range of branches, or a
-//!   boolean for two branches, where `false` selects the first.
+//! - **switch-c1** the index is a scalar: either an integer, which is clamped to the range of branches, or a boolean
+//!   for two branches, where `false` selects the first.
 //! - **switch-c2** all branches have the same number of results, of exactly the same types.
 //! - **switch-c3** only the selected branch runs.
 //!
 //! Operands, in order: the index, the operands of the first branch, those of the second, and so on. A value that two
-//! branches use is an operand of each. Results: those of the branch.
+//! branches use is an operand twice. Results: those of the selected branch.
 //!
-//! No backend converts it: programs that are not compiled as a whole read the index on the host and run the branch's
-//! program.
+//! No backend has a lowering rule for it: programs that are not compiled as a whole read the index on the host and run
+//! the branch's program.
 
 mod batch;
 mod bodied;
@@ -42,8 +42,8 @@ impl Switch {
         self.branches.iter().map(take).collect()
     }
 
-    /// Returns a switch between new branches, with its operands. `f` traces each new branch, given the number, the
-    /// graph and the operands of the branch that it replaces.
+    /// Builds a switch between new branches, and returns it with its operands. `f` traces each new branch, given the
+    /// number, the graph and the operands of the old branch.
     fn retrace(
         &self,
         index: Value,

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Switch {
-    /// The words of a switch in the text form.
+    /// The keywords of a switch in the text form.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "switch",
         example: "switch %index {",

@@ -1,9 +1,9 @@
 //! The batching rule of the while loop.
 //!
-//! A condition that all lanes share is read once for all; the step is batched. If the condition differs between
-//! lanes, the loop runs as long as it holds in any lane, and a lane whose condition does not hold keeps its carries,
-//! as in JAX. An additional carry, one boolean per lane, records whether it holds. A lane's steps are the first ones
-//! of the loop, so the bound stays the same (while-c3).
+//! A condition that all lanes share is evaluated once for all of them; the step is batched. If the condition differs
+//! between lanes, the loop runs as long as it holds in any lane, and a lane whose condition does not hold keeps its
+//! carries, as in JAX. An additional carry, one boolean per lane, records whether the condition holds. A lane's steps
+//! are the first ones of the loop, so the bound stays the same (while-c3).
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -20,13 +20,13 @@ struct Lanes<'a> {
     op: &'a While,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// The carries that have lanes.
+    /// Flags for the carries that have lanes.
     carries: Vec<bool>,
 }
 
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
-        // A carry that gets lanes in a step has lanes from the start, which may add lanes to other carries.
+        // A carry that receives lanes in a step has lanes from the start, which may add lanes to other carries.
         let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)
@@ -44,7 +44,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[])
     }
 
-    /// Traces the step, and sets in `found` which of the next carries have lanes.
+    /// Traces the step, and marks in `found` which of the next carries have lanes.
     fn step(&self, found: &mut [bool]) -> Result<ClosedBody, Failed> {
         self.trace(&self.op.body, &[], |inputs| {
             let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body))?;

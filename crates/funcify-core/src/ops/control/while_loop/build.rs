@@ -7,7 +7,7 @@ use crate::tree;
 /// Runs `step` as long as `condition`, a boolean scalar, is true for the carry, and returns the last carry. If the
 /// condition is false at the start, this is the initial carry.
 ///
-/// The carry is any [`Tree`]; the next one has the structure and exactly the types of `init`. Both closures are
+/// The carry is any [`Tree`]. The next carry must have the same structure and types as `init`. Both closures are
 /// traced once, and may capture values of the enclosing graph. The condition is read on the host before each step. A
 /// program compiled with `LoopStrategy::Unroll` rejects the loop; with any other strategy it runs on every backend.
 /// [`while_loop_bounded`] runs on every backend with any strategy.

@@ -1,10 +1,11 @@
 //! The derivatives of the while loop.
 //!
-//! Forward: one loop that carries values and tangents; the condition uses the values only. A carry has a tangent if
+//! Forward: one loop that carries values and tangents. The condition reads only the values. A carry has a tangent if
 //! its initial value has one or if a step adds one: see [`reach`](crate::ops::reach).
 //!
-//! Reverse: the loop of the forward pass counts its steps, bounded or not. The backward pass runs the same steps
-//! again as a loop with that number of steps, which saves the carries and whose reverse rule computes the cotangents.
+//! Reverse: the loop of the forward pass counts its steps, even if it has a bound. The backward pass runs the same
+//! steps again as a scan with that number of steps. The scan saves the carries, and its reverse rule computes the
+//! cotangents.
 
 use super::*;
 use crate::derivative::{forward_body, no_record, primals};
@@ -45,7 +46,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(duals(last, &active, tangents))
 }
 
-/// Pairs values with their tangents; only the `active` values have one.
+/// Pairs values with their tangents. Only the `active` values have a tangent.
 fn duals(values: &[Value], active: &[bool], tangents: &[Value]) -> Vec<Dual> {
     let tangents = place_marked(active, tangents.iter().copied());
     values.iter().zip(tangents).map(|(primal, tangent)| Dual { primal: *primal, tangent }).collect()
@@ -61,7 +62,7 @@ pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Val
 }
 
 impl While {
-    /// Adds the loop to a forward pass for the operands in `wrt`. It counts its steps for the reverse rule.
+    /// Adds the loop to a forward pass for the operands in `wrt`. The loop counts its steps for the reverse rule.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value], wrt: &[bool]) -> Result<Forward, Failed> {
         let step = forward_body(&self.body, || self.active(wrt))?;
         let extra = [("steps".to_string(), TensorType::scalar(DType::I64))];
@@ -80,7 +81,7 @@ impl While {
         Ok(Forward { results, record: Record::Steps(steps) })
     }
 
-    /// Returns the step as a loop whose number of steps is an operand.
+    /// Returns a scan that runs the same step. Its number of steps is an operand.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
         Scan {
@@ -91,7 +92,7 @@ impl While {
         }
     }
 
-    /// Converts items per operand of this op to items per operand of [`as_loop`](While::as_loop).
+    /// Reorders items, one per operand of this op, to match the operands of [`as_loop`](While::as_loop).
     pub(in crate::ops) fn to_loop_operands<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()

@@ -1,6 +1,6 @@
 //! The while loop: runs a step as long as a condition holds.
 //!
-//! - **while-c1** the condition is read before each step, and returns one boolean scalar.
+//! - **while-c1** the condition is evaluated before each step, and returns one boolean scalar.
 //! - **while-c2** the types of the carries equal those of the initial values exactly.
 //! - **while-c3** with a bound, at most that many steps run, even if the condition still holds.
 //!
@@ -8,9 +8,9 @@
 //! captures. Parameters of the condition and of the step: the carries, then the captured values. Results: the final
 //! carries.
 //!
-//! No backend converts it: programs of every backend read the condition on the host and run the step's program. If
-//! loops must be unrolled, a loop without a bound that the sizes of a call determine is rejected, because its number
-//! of steps depends on values.
+//! No backend has a lowering rule for it: programs of every backend read the condition on the host and run the step's
+//! program. If loops must be unrolled, the loop needs a bound that the sizes of a call determine. Any other while loop
+//! is rejected, because its number of steps depends on values.
 
 mod batch;
 mod bodied;
@@ -31,7 +31,7 @@ pub struct While {
     pub condition: Arc<Graph>,
     /// The graph of one step.
     pub body: Arc<Graph>,
-    /// The largest number of steps.
+    /// The maximum number of steps, if there is one.
     pub bound: Option<Dim>,
 }
 
@@ -57,7 +57,7 @@ impl While {
         WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
     }
 
-    /// Returns the parameters of the step that a derivative with respect to the operands in `wrt` passes through.
+    /// Returns which parameters of the step carry derivatives with respect to the operands in `wrt`.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let places = self.operands();
         let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();
@@ -65,7 +65,7 @@ impl While {
     }
 }
 
-/// Adds the loop with a condition and a step, starting from these carries, and returns the last carries.
+/// Adds a loop with this condition and step, starting from these carries, and returns the last carries.
 fn emit_loop(
     bound: Option<Dim>,
     initial: impl IntoIterator<Item = Value>,

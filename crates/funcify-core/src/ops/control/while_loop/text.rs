@@ -3,7 +3,7 @@
 use super::*;
 
 impl While {
-    /// The words of a while loop in the text form.
+    /// The keywords of a while loop in the text form.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "while",
         example: "while %x {bound=20} {",

@@ -1,9 +1,9 @@
 //! The derivatives of a scatter that combines updates with the elements: products, maxima and minima.
 //!
-//! The derivative of a product with respect to an update is the product of the element and of all its other updates.
-//! It is computed without a division, so zeros are correct in derivatives of every order. The derivative of a maximum
-//! passes in equal shares to everything that has its value, the element or its updates, as in PyTorch's
-//! `scatter_reduce`; where the result is NaN, so is its derivative with respect to each of them.
+//! The derivative of a product with respect to an update is the product of the element and all its other updates. It
+//! is computed without a division, so derivatives of every order are correct at zeros. The derivative of a maximum
+//! passes in equal shares to everything that equals the maximum, the element or its updates, as in PyTorch's
+//! `scatter_reduce`. Where the result is NaN, its derivative with respect to each of them is NaN too.
 
 use super::{Scatter, ScatterMode};
 use crate::derivative::{Cotangents, VjpContext, add};
@@ -30,23 +30,23 @@ impl Combining {
         self.op.axis as i64
     }
 
-    /// Returns which updates have an index in range.
+    /// Returns a mask of the updates whose index is in range.
     pub(super) fn passes(&self) -> Value {
         let size = value::size(self.x.dim(self.axis()), DType::I64);
         self.indices.ge(0) & self.indices.cast(DType::I64).lt(size)
     }
 
-    /// Returns, for each update, the value in `of_elements` for its element. The value is meaningless if the index is
-    /// out of range.
+    /// Returns, for each update, the entry of `of_elements` for the element that it updates. The value is meaningless
+    /// if the index is out of range.
     pub(super) fn of_updates(&self, of_elements: Value) -> Value {
         let axis = self.axis();
-        // The axis may have no elements to gather, and then every index is out of range.
+        // The axis may be empty. In this case, every index is out of range.
         let is_filled = self.x.dim(axis).is_at_least(&Dim::from(1)) == Some(true);
         let of_elements = if is_filled { of_elements } else { of_elements.pad(axis, 0, 1, 0.0) };
         of_elements.gather(axis, clamped(self.indices, &of_elements.dim(axis)))
     }
 
-    /// Returns, for each element, the sum of the values of its updates.
+    /// Sums the values of the updates of each element.
     fn sums(&self, of_updates: Value) -> Value {
         self.x.zeros_like().scatter(self.axis(), self.indices, of_updates, ScatterMode::Add)
     }
@@ -68,14 +68,14 @@ impl Combining {
         of_elements.scatter(self.axis(), self.indices, self.updates, ScatterMode::Mul)
     }
 
-    /// Multiplies the value of each update by its element and by all other updates of that element; 0 if the index is
-    /// out of range.
+    /// Multiplies the value of each update by the element and by all other updates of that element. The result is 0
+    /// if the index is out of range.
     fn times_others(&self, of_updates: Value, elements: Value) -> Value {
         select(self.passes(), of_updates * elements * self.products_of_others(), 0.0)
     }
 
-    /// Computes, for each update, the product of the other updates with its index. A stable sort brings updates with
-    /// equal indices together, and running products are computed from both ends of each run.
+    /// Computes, for each update, the product of the other updates with the same index. A stable sort groups updates
+    /// with equal indices, and the products are computed from running products at both ends of each group.
     fn products_of_others(&self) -> Value {
         let (axis, count) = (self.axis(), self.indices.dim(self.axis()));
         let indices = self.indices.cast(DType::I64);
@@ -85,7 +85,7 @@ impl Combining {
         let row = self.updates.shape().with_dim(self.op.axis, 1);
         let (one, zero) = (full(row.clone(), self.updates.dtype(), 1.0), full(row, DType::I64, 0.0));
         let running = |is_downward: bool| {
-            // Shifts to the neighbours' updates and indices.
+            // Shifts values by one position, to align each update with its neighbour.
             let shifted = |end: Value, values: Value| match is_downward {
                 false => concat(&[end, values], axis).slice(axis, Dim::from(0)..count.clone()),
                 true => concat(&[values, end], axis).slice(axis, Dim::from(1)..count.clone() + 1),
@@ -131,8 +131,8 @@ impl Combining {
     }
 }
 
-/// The elements and updates that have the value of the result, and their number for each element. All of them where
-/// it is NaN.
+/// The elements and updates that equal the result, and their number for each element. Where the result is NaN, these
+/// are all of them.
 struct Winners {
     elements: Value,
     updates: Value,
@@ -140,7 +140,7 @@ struct Winners {
 }
 
 impl Winners {
-    /// Divides the value of each element into equal shares; NaN where the result is NaN.
+    /// Divides the value of each element into equal shares. A share is NaN where the result is NaN.
     fn share(&self, result: Value, of_elements: Value) -> Value {
         select(result.is_nan(), f64::NAN, of_elements / self.count)
     }

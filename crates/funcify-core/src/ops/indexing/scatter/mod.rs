@@ -1,4 +1,4 @@
-//! `scatter`: a tensor in which each update changes one element, along one axis.
+//! `scatter`: a copy of a tensor in which each update changes one element, along one axis.
 //!
 //! As in StableHLO, an update whose index is out of range is skipped. Updates with equal indices are applied in
 //! row-major order, so the last `set` wins.
@@ -41,7 +41,7 @@ impl ScatterMode {
     pub const ALL: [ScatterMode; 5] =
         [ScatterMode::Set, ScatterMode::Add, ScatterMode::Mul, ScatterMode::Max, ScatterMode::Min];
 
-    /// Returns the word of the text form.
+    /// Returns the mode's name in the text form.
     pub fn name(self) -> &'static str {
         self.row().0
     }
@@ -56,8 +56,8 @@ impl ScatterMode {
     }
 }
 
-/// The op `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1; `updates` has the shape of `indices`, which has the
-/// shape of `x` except in `axis`.
+/// The op `x[i,indices[i,j,k],k] := updates[i,j,k]`, here for axis 1. `updates` and `indices` have the shape of `x`
+/// except along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scatter {
     /// The axis.
@@ -129,8 +129,8 @@ impl OpRules for Scatter {
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
         let of_set = || {
-            // If an element is set several times, a derivative passes only to the last update, the one whose position
-            // is stored there.
+            // If an element is set several times, a derivative passes only to the last update. `last` holds its
+            // position.
             let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
             let none = full(x.shape(), DType::I64, -1.0);
             let last = scatter.of_updates(none.scatter(axis, indices, positions, ScatterMode::Set));

@@ -1,4 +1,4 @@
-//! `conv`: convolutions over one or two spatial axes, in the sense of machine learning: cross-correlations.
+//! `conv`: convolutions over one or two spatial axes. As usual in machine learning, these are cross-correlations.
 //!
 //! Layouts are PyTorch's: the operand is `[N, C, spatial..]`, the kernel `[O, C/groups, window..]`, the result
 //! `[N, O, spatial..]`. The attributes are StableHLO's, each with one entry per spatial axis.
@@ -6,10 +6,10 @@
 //! Along each axis the operand is first dilated, with `input_dilation - 1` zeros between neighbouring elements. Then
 //! `low` zeros are added before it and `high` after it; a negative number removes elements. The window, whose
 //! elements are `dilation` apart, is applied at every `stride`-th position where it fits. Added zeros are ordinary
-//! elements: multiplied by an infinite element of the kernel they yield NaN. The channels are split into `groups`
-//! runs; run `i` of the results is computed from run `i` of the operand's channels.
+//! elements: they yield NaN when they are multiplied by an infinite element of the kernel. The channels are split into
+//! `groups` runs, and run `i` of the results is computed from run `i` of the operand's channels.
 //!
-//! Sizes may have symbols, but along a spatial axis only with a stride and an input dilation of 1. If the window is
+//! Sizes may have symbols. Along a spatial axis, this requires a stride and an input dilation of 1. If the window is
 //! larger than the padded axis by more than one element, the op is rejected. The reference evaluator sums in f64;
 //! backends sum in their own order.
 
@@ -43,8 +43,8 @@ pub struct ConvOptions<const D: usize> {
     pub dilation: [usize; D],
     /// The dilation of the operand: the distance between its elements after zeros are inserted.
     pub input_dilation: [usize; D],
-    /// The number of runs of channels that are convolved separately; the number of channels for a depthwise
-    /// convolution.
+    /// The number of runs of channels that are convolved separately. For a depthwise convolution, this is the number of
+    /// channels.
     pub groups: usize,
 }
 
@@ -55,7 +55,7 @@ impl<const D: usize> Default for ConvOptions<D> {
     }
 }
 
-/// A convolution; each list has one entry per spatial axis.
+/// A convolution. Each list has one entry per spatial axis.
 #[derive(Clone, Debug)]
 pub struct Conv {
     /// The step of the window.
@@ -196,7 +196,7 @@ impl OpRules for Conv {
             dims[axis] = dims[axis].clone() * inner;
             Ok::<_, Failed>(value.reshape(dims))
         };
-        // The sizes of one lane, which cannot be derived from those of all lanes if there are no elements.
+        // The shapes of one lane. They cannot be derived from the shape of all lanes if that has no elements.
         let of_lane =
             |operand: Batched| Ok::<_, Failed>(operand.value.checked()?.shape()[usize::from(operand.mapped)].clone());
         let (batch, results) = (of_lane(x)?, of_lane(kernel)?);
@@ -274,7 +274,7 @@ mod tests {
         let x = HostTensor::from_vec((0..24).map(f64::from).collect(), [1, 2, 3, 4]).unwrap();
         let kernel = HostTensor::from_vec(vec![1f64, 2., 3., 4., 10., 20., 30., 40.], [2, 1, 2, 2]).unwrap();
         let text = "conv {strides=[1,2], low=[0,0], high=[0,0], dilation=[1,1], input_dilation=[1,1], groups=2}";
-        // Channel 0: 0 + 2*1 + 3*4 + 4*5 = 34, plus 20 two columns on, plus 40 one row on.
+        // Channel 0 starts with 0 + 2*1 + 3*4 + 4*5 = 34. A step of two columns adds 20, and the next row adds 40.
         let expected = vec![34f64, 54., 74., 94., 1540., 1740., 1940., 2140.];
         check_op(text, &[x, kernel], HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
     }

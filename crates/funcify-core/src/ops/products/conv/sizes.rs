@@ -13,9 +13,9 @@ use crate::types::{Dim, Shape, Sizes};
 pub struct Padding {
     /// The range of the dilated axis that is kept.
     pub kept: Range<usize>,
-    /// The number of zeros before them.
+    /// The number of zeros before the kept range.
     pub before: usize,
-    /// The number of zeros after them.
+    /// The number of zeros after the kept range.
     pub after: usize,
 }
 
@@ -28,8 +28,8 @@ impl Conv {
         };
         let spread = dilated_size(size, self.input_dilation[axis]).ok_or_else(|| symbolic("an input dilation"))?;
         let padded = spread + &self.low[axis] + &self.high[axis];
-        // The number of positions of the window. A window without elements, which occurs in derivatives, may have
-        // positions on an axis of negative size.
+        // The number of positions of the window. An empty window, which occurs in derivatives, may have positions
+        // even on an axis of negative size.
         let positions = padded.clone() - (window.clone() - 1) * self.dilation[axis];
         if positions.is_at_least(&Dim::from(0)) == Some(false) {
             let found = format!("{window} elements {} apart on {padded}", self.dilation[axis]);
@@ -77,7 +77,7 @@ impl Conv {
         })
     }
 
-    /// Returns the element of the operand at a position of the dilated axis, if there is one.
+    /// Returns the index of the operand's element at a position of the dilated axis, or `None` if there is a zero.
     pub(super) fn source(&self, axis: usize, position: i64, size: usize) -> Option<usize> {
         let dilation = self.input_dilation[axis] as i64;
         let source = usize::try_from(position / dilation).ok()?;

@@ -1,7 +1,7 @@
 //! The second entry point: recurrences with taps, with the semantics of PyTensor.
 //!
 //! Each sequence, state, buffer and carry has a handle. In the body, [`Step::read`] returns the rows of a handle's
-//! taps, in the order in which the taps were given, and [`Step::write`] sets the values that the step writes; the
+//! taps, in the order in which the taps were given, and [`Step::write`] sets the values that the step writes. The
 //! values that the body returns are traced as outputs without state (nit-sot).
 
 mod step;
@@ -53,7 +53,7 @@ enum Steps {
     Value(Value),
 }
 
-/// A sequence or buffer with its taps as the user gave them.
+/// A sequence or buffer, with its taps as given by the user.
 #[derive(Clone, Debug)]
 struct Tapped {
     name: String,
@@ -72,7 +72,7 @@ impl Tapped {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// Returns the range of a sequence's taps, which always includes tap 0, whether it is read or not.
+    /// Returns the range of a sequence's taps. The range always includes tap 0, even if no step reads it.
     fn span(&self) -> Range<i64> {
         self.lowest().min(0)..self.highest().max(0)
     }
@@ -101,8 +101,8 @@ impl Recurrence {
         }
     }
 
-    /// Sets the number of steps, or the largest number if the body calls [`Step::until`]. By default, full buffers
-    /// determine it; if there are none, the shortest sequence does.
+    /// Sets the number of steps, or the maximum number if the body calls [`Step::until`]. By default, the full buffers
+    /// determine the number. Without full buffers, the shortest sequence does.
     pub fn steps(&mut self, steps: impl Into<Dim>) -> &mut Self {
         self.steps = Some(Steps::Dim(steps.into()));
         self
@@ -150,7 +150,7 @@ impl Recurrence {
         self
     }
 
-    /// Sets the residuals that the loop keeps for its backward loop. The default is
+    /// Sets the policy for the residuals that the loop keeps for its backward loop. The default is
     /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(&mut self, policy: CheckpointPolicy) -> &mut Self {
         self.policy = Some(policy);
@@ -158,7 +158,7 @@ impl Recurrence {
     }
 
     /// Truncates backpropagation through time: see [`ScanOptions::truncate`](crate::ScanOptions::truncate). Rows of a
-    /// full buffer that older steps have written also have a gradient of zero; initial rows of a state have a
+    /// full buffer that older steps have written also have a gradient of zero. Initial rows of a state have a
     /// gradient only if the last steps read them.
     pub fn truncate(&mut self, steps: usize) -> &mut Self {
         self.truncate = Some(steps);
@@ -217,8 +217,8 @@ impl Recurrence {
         self.mit_sot(init, [-1])
     }
 
-    /// Adds a state whose past values are read through negative taps. With `-m` the smallest tap, row `j` of `init`
-    /// is the value of step `j - m`; rows from `m` on are not read.
+    /// Adds a state whose past values are read through negative taps. If the smallest tap is `-m`, row `j` of `init` is
+    /// the value of step `j - m`. Rows from `m` on are not read.
     #[track_caller]
     pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
         let name = format!("state {}", self.buffers.len());
@@ -306,8 +306,8 @@ impl Recurrence {
         Carry { index, tree: init }
     }
 
-    /// Traces one step and adds the loop. The values that the body returns are stacked along axis 0, in the order of
-    /// the steps.
+    /// Traces one step and adds the loop. The values returned by the body are stacked along axis 0, in the order of the
+    /// steps.
     pub fn run<Y: Tree>(&self, body: impl FnOnce(&mut Step<'_>) -> Y) -> Outcome<Y> {
         let steps = self.step_count();
         let (trace, mut step) = self.open();
@@ -323,7 +323,7 @@ impl Recurrence {
         (trace, Step { recurrence: self, values, written, next, until: None })
     }
 
-    /// Adds the loop whose step returns `ys` and has made these writes.
+    /// Adds the loop. `step` holds the writes of the traced step, and `ys` the values that it returns.
     fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Outcome<Vec<Value>> {
         let at = &self.at;
         let stop = step.until.map(|stop| ("until".to_string(), check_until(at, stop)));
@@ -390,8 +390,8 @@ impl Recurrence {
         fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
-    /// Returns the given number of steps; if there is none, the number that the full buffers or the shortest sequence
-    /// allow.
+    /// Returns the number of steps that the user set. Otherwise returns the number that the full buffers or the
+    /// shortest sequence allow.
     fn step_count(&self) -> Steps {
         if let Some(steps) = &self.steps {
             return steps.clone();
@@ -456,7 +456,7 @@ impl Recurrence {
     }
 }
 
-/// Returns a buffer with its taps as offsets: the smallest tap of reads and writes together becomes 0.
+/// Returns a buffer with its taps as offsets: the smallest tap of all reads and writes becomes 0.
 fn buffer_offsets(buffer: &Tapped) -> Buffer {
     let lowest = buffer.lowest();
     let offsets = |taps: &[i64]| taps.iter().map(|tap| (tap - lowest) as usize).collect();

@@ -1,5 +1,4 @@
-//! The body of a recurrence while it is traced: handles, the reads and writes of a step through them, and the
-//! outcome.
+//! The body of a recurrence while it is traced: the handles, a step's reads and writes through them, and the outcome.
 
 use super::{Recurrence, Tapped};
 use crate::graph::emit_value;
@@ -22,14 +21,14 @@ pub struct State<const N: usize>(pub(super) usize);
 #[derive(Clone, Copy, Debug)]
 pub struct MitMot<const R: usize, const W: usize>(pub(super) usize);
 
-/// A tree of states whose last values alone are kept (untraced sit-sot).
+/// A tree of states without traces: only their last values are kept (untraced sit-sot).
 #[derive(Clone, Debug)]
 pub struct Carry<T> {
     pub(super) index: usize,
     pub(super) tree: T,
 }
 
-/// One step of a recurrence, while it is traced.
+/// A step of a recurrence that is being traced.
 pub struct Step<'a> {
     pub(super) recurrence: &'a Recurrence,
     pub(super) values: Vec<Value>,
@@ -55,7 +54,7 @@ pub trait Writable {
 }
 
 impl Step<'_> {
-    /// Returns the rows of a handle's taps, in the order in which the taps were given, or the tree of a carry.
+    /// Returns the rows of a handle's taps, in the order in which the taps were given. For a carry, returns its tree.
     pub fn read<H: Readable>(&self, handle: &H) -> H::Rows {
         handle.read(self)
     }
@@ -67,12 +66,13 @@ impl Step<'_> {
     }
 
     /// Ends the loop after the first step in which `stop`, a boolean scalar, is true. The rows that this step writes
-    /// are kept, and traces have the rows of the steps that ran; full buffers keep all rows. If it is called again,
-    /// either condition ends the loop.
+    /// are kept, and traces have the rows of the steps that ran; full buffers keep all rows. If this method is called
+    /// several times, each of the conditions ends the loop.
     ///
-    /// The number of steps that ran is known once the loop has run: it is the number of rows of its traces, a
-    /// dimension of its own, and [`Outcome::steps`]. A slice of a trace that needs more rows than ran is an error,
-    /// like every slice past the end: `trace.slice(0, -5..)` always has five rows, none of them an initial row.
+    /// The number of steps that ran is known only after the loop. It is a dimension of its own, the number of rows of
+    /// the traces, and [`Outcome::steps`] returns its value. A slice of a trace that needs more rows than ran is an
+    /// error, like every slice past the end: `trace.slice(0, -5..)` always has five rows, none of them an initial
+    /// row.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -107,7 +107,7 @@ impl Step<'_> {
         self.rows(&self.recurrence.buffers, base, index)
     }
 
-    /// Returns every written row, then every next carry. A missing write is an error.
+    /// Returns all written rows, followed by all next carries. A missing write is an error.
     pub(super) fn finish(self) -> Vec<(String, Value)> {
         let at = &self.recurrence.at;
         let missing = |name: &str| {

@@ -8,7 +8,7 @@ use funcify::{DType, Graph, HostTensor, TensorType};
 pub struct Case {
     /// The case's name, with its category: `scan/cumsum`.
     pub name: String,
-    /// The case's category, a row of the table.
+    /// The case's category, which is a row of the report's table.
     pub category: String,
     /// The program.
     pub graph: Graph,
@@ -16,7 +16,7 @@ pub struct Case {
     pub inputs: Vec<HostTensor>,
     /// The result that a backend must return.
     pub expected: Expected,
-    /// `true` if only a running program knows a loop's largest number of steps. An unrolled program must then fail
+    /// `true` if the maximum number of steps of a loop is known only at run time. An unrolled program must then fail
     /// with `StepCountNotStatic`.
     pub needs_dynamic_steps: bool,
 }
@@ -30,21 +30,21 @@ pub enum Expected {
     Error(&'static str),
 }
 
-/// A case, or the reason why it cannot be built.
+/// A case, or the reason it cannot be built.
 pub(crate) type OneCase = Result<Case, String>;
 
-/// A group of cases, or the reason why one of them cannot be built.
+/// A group of cases, or the reason one of them cannot be built.
 pub(crate) type Cases = Result<Vec<Case>, String>;
 
-/// One expected output: floats must satisfy `|got - expected| <= atol + rtol * |expected|`, integers and booleans
-/// must be equal.
+/// One expected output. Floats must satisfy `|got - expected| <= atol + rtol * |expected|`. Integers and booleans must
+/// be equal.
 #[derive(Clone, Debug)]
 pub struct ExpectedOutput {
     /// The output's name.
     pub name: String,
     /// The output's type.
     pub ty: TensorType,
-    /// The expected values; floats may be stored as f64, whatever the type.
+    /// The expected values. Floats may be stored as f64, whatever their type.
     pub values: HostTensor,
     /// The relative tolerance.
     pub rtol: f64,
@@ -56,13 +56,13 @@ impl Case {
     /// Builds a case that expects the outputs of the reference evaluator.
     ///
     /// # Errors
-    /// Returns the reason why the reference evaluator cannot run the graph.
+    /// Returns the reason the reference evaluator cannot run the graph.
     pub fn from_reference(name: &str, category: &str, graph: Graph, inputs: Vec<HostTensor>) -> Result<Case, String> {
         Case::from_reference_scaled(name, category, graph, inputs, 1.0)
     }
 
-    /// Builds a case that expects the outputs of the reference evaluator, where results of magnitude `scale` are
-    /// added and may cancel: the error is then relative to `scale`, not to the remainder. `scale` is 0 if nothing
+    /// Builds a case that expects the outputs of the reference evaluator, which are sums of terms of magnitude `scale`.
+    /// These terms may cancel, so the allowed error is relative to `scale`, not to the sum. `scale` is 0 if nothing
     /// cancels.
     pub fn from_reference_scaled(
         name: &str,
@@ -90,12 +90,12 @@ impl Case {
     }
 }
 
-/// Returns the tolerances (relative, absolute) between a backend and the reference evaluator, which computes in f64
-/// and rounds once per op.
+/// Returns the relative and the absolute tolerance between a backend and the reference evaluator, which computes in
+/// f64 and rounds once per op.
 ///
-/// They are a few units in the last place of the dtype, for functions and for sums in a different order. The absolute
-/// tolerance is the same for results of magnitude `scale` that cancel, and at least the smallest normal number,
-/// because a backend may flush smaller numbers to zero.
+/// The relative tolerance is a few units in the last place of the dtype, which covers elementwise functions and sums in
+/// a different order. The absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel. It is
+/// at least the smallest normal number, because a backend may flush smaller numbers to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),

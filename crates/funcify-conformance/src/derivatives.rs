@@ -1,11 +1,11 @@
-//! The derivatives of the golden programs for which the manifest has values: `grad`, `jvp`, `hvp`, `grad3`.
+//! The derivatives of golden programs that the manifest has values for: `grad`, `jvp`, `hvp`, `grad3`.
 
 use funcify::{Disconnected, Error, GradOptions, Graph};
 
-/// A function that derives a program.
+/// A function that differentiates a program.
 type Derivative = fn(&Graph) -> Result<Graph, Error>;
 
-/// The derivatives by the group of their values in the manifest, which is also the category of their cases.
+/// The derivatives, each with its group of values in the manifest. The group is also the category of its cases.
 pub(crate) const ALL: [(&str, Derivative); 4] = [("grad", grad), ("jvp", jvp), ("hvp", hvp), ("grad3", grad3)];
 
 /// Computes the gradients with respect to all float inputs, for the cotangents `ct`.
@@ -51,8 +51,8 @@ pub(crate) fn output_keys(name: &str) -> Vec<String> {
     keys(name, &[("", "out"), ("tan_", "jvp"), ("grad_", "grad"), ("tan_grad_", "hvp"), ("tan_tan_grad_", "grad3")])
 }
 
-/// Returns the name's key in each group whose prefix it has. The same keys follow, last group first, without the
-/// number that a derivative appends to a name that is taken.
+/// Returns one key of the name for each group whose prefix the name starts with. Then, starting with the last group,
+/// come the same keys without the number that a derivative appends to a name that is already taken.
 fn keys(name: &str, groups: &[(&str, &str)]) -> Vec<String> {
     let key = |name: &str, (prefix, group): &(&str, &str)| Some(format!("{group}.{}", name.strip_prefix(prefix)?));
     let mut keys: Vec<String> = groups.iter().filter_map(|group| key(name, group)).collect();

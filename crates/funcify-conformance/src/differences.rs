@@ -1,13 +1,13 @@
-//! Records differences that tests measure, for a table.
+//! Records the differences measured by tests, which `cargo xtask weights` collects in a table.
 
 use std::io::Write;
 
-/// The environment variable with the path of the file that records differences. `cargo xtask weights` sets it and
-/// builds the table.
+/// The environment variable with the path of the file in which tests record differences. `cargo xtask weights` sets it
+/// and builds a table from the file.
 pub const DIFFERENCES_VAR: &str = "FUNCIFY_DIFFERENCES";
 
-/// Records the difference `off` of one `kind` of result of a model, such as its gradients, if [`DIFFERENCES_VAR`] is
-/// set.
+/// Records the difference `off` of one `kind` of result of a model, such as its gradients. Does nothing if
+/// [`DIFFERENCES_VAR`] is not set.
 pub fn note_difference(model: &str, kind: &str, off: f64) {
     let Some(file) = std::env::var_os(DIFFERENCES_VAR) else { return };
     // The line is written in a single call, because tests run in parallel.

@@ -9,12 +9,12 @@
 //! reason = "the device has no f16"
 //! ```
 //!
-//! The suite runs a case with a declared gap too, and the case must fail with exactly that error. A gap whose case no
-//! longer fails, and an entry that matches no case, fail the run.
+//! The suite also runs the cases with a declared gap, and they must fail with exactly that error. The run fails if a
+//! case with a declared gap passes, or if an entry matches no case.
 //!
-//! A backend under construction declares `partial = true` above its gaps: cases that need ops without a lowering
-//! rule, or dtypes that the backend does not support, then do not fail the run. Once nothing is missing, the
-//! declaration itself fails the run.
+//! A backend under construction declares `partial = true` above its gaps. Cases that need ops without a lowering rule,
+//! or dtypes that the backend does not support, then do not fail the run. Once nothing is missing, `partial = true`
+//! itself fails the run.
 
 use serde::Deserialize;
 
@@ -36,7 +36,7 @@ pub struct Expectations {
 pub struct Gap {
     /// A case's name, or a pattern in which one `*` stands for any text.
     pub case: String,
-    /// The mode, if the gap is in one mode only.
+    /// The mode, if the gap exists in one mode only.
     pub mode: Option<String>,
     /// The status of a case with this gap.
     pub status: GapStatus,

@@ -26,7 +26,7 @@ pub struct GoldenCase {
     pub dtype: String,
     /// The mathematical definition.
     pub definition: String,
-    /// The case's properties, which the head of the manifest explains.
+    /// The case's flags, which the head of the manifest explains.
     pub flags: Vec<String>,
     /// The tensors of the file.
     pub tensors: Vec<GoldenTensor>,
@@ -74,7 +74,7 @@ impl GoldenCase {
         funcify::files::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
     }
 
-    /// Returns the names and types of the tensors of a group: `in`, `out`, `ct`, ...
+    /// Returns the names and types of the tensors of a group, such as `in`, `out` or `ct`.
     pub fn group(&self, group: &str) -> Vec<(String, TensorType)> {
         let prefix = format!("{group}.");
         let of_group = self.tensors.iter().filter_map(|tensor| {

@@ -1,4 +1,4 @@
-//! Runs the suite as the tests of another crate's backend: one test per case and mode.
+//! Runs the suite on the backend of another crate: one test per case and mode.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -28,7 +28,7 @@ pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
     Suite::new(executor).with_expectations(expectations).run();
 }
 
-/// The suite of one backend as a test program: `Suite::new(Arc::new(MyBackend)).run()` in a `main`.
+/// The suite of one backend as a test program: call `Suite::new(Arc::new(MyBackend)).run()` in `main`.
 pub struct Suite {
     executor: Arc<dyn Executor>,
     expectations: String,
@@ -53,8 +53,8 @@ impl Suite {
         self
     }
 
-    /// Runs all cases as tests with the process's command line, prints what the backend is missing, and ends the
-    /// process, with an error if a test failed.
+    /// Runs all cases as tests, with options from the process's command line, and prints what the backend is missing.
+    /// Then exits the process, with an error code if a test failed.
     pub fn run(self) -> ! {
         let (arguments, name) = (Arguments::from_args(), self.executor.name().to_string());
         let (cases, expectations) = match (all_cases(), Expectations::parse(&self.expectations)) {
@@ -83,10 +83,11 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
     }
 }
 
-/// Returns one test for each of these cases and mode, and a failing one for each declared gap that matches no case.
+/// Returns one test for each of these cases and each mode, and a failing test for each declared gap that matches no
+/// case.
 ///
-/// Tests are ignored if their case needs an op or type that the backend is missing. One test then fails for each
-/// missing op or type, unless the backend is declared `partial`.
+/// Tests are ignored if their case needs an op or type that the backend is missing. In that case one test fails for
+/// each missing op or type, unless the backend is declared `partial`.
 pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
     let missing_by_case = missing_by_case(&cases, subject);
     trials_with(cases, subject, &missing_by_case)
@@ -104,7 +105,7 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, missing_by_case: &MissingByC
         let needs = missing_by_case.get(&case.name);
         for &mode in subject.modes() {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
-            // A case with a declared gap runs, to check that it fails as declared.
+            // A case with a declared gap always runs, to check that it fails as declared.
             let needs = needs.filter(|_| subject.expectations.find(&case.name, mode.name()).is_none());
             if let Some(needs) = needs {
                 let trial = Trial::test(name, || Ok(())).with_ignored_flag(true);
@@ -135,8 +136,8 @@ fn missing_by_case(cases: &[Case], subject: &Subject) -> MissingByCase {
     cases.par_iter().map(of_case).filter(|(_, needs)| !needs.is_empty()).collect()
 }
 
-/// Returns the tests that fail because the backend is missing something, or because it is declared partial and is
-/// not.
+/// Returns a failing test for each missing op or type. For a backend declared `partial`, returns a failing test only if
+/// nothing is missing.
 fn missing_op_trials(subject: &Subject, missing_by_case: &MissingByCase) -> Vec<Trial> {
     if subject.expectations.partial {
         let reason = "`partial = true` is declared, but nothing is missing: remove the declaration";
@@ -152,7 +153,7 @@ fn missing_op_trials(subject: &Subject, missing_by_case: &MissingByCase) -> Vec<
     trials.collect()
 }
 
-/// Describes what a backend is missing.
+/// Formats the table of ops and types that a backend is missing.
 fn summary(name: &str, missing_by_case: &MissingByCase) -> String {
     let table = unlock_table(&unlocks(missing_by_case.values().map(Vec::as_slice)));
     format!("{} cases need ops or types that `{name}` does not have yet:\n\n{table}", missing_by_case.len())

@@ -12,7 +12,7 @@ use crate::unlocks::{unlock_table, unlocks};
 pub struct Report {
     /// The result of each case on each backend in each mode.
     pub rows: Vec<CaseResult>,
-    /// The backends that are declared to be under construction: missing ops and types do not fail the run.
+    /// The backends that are declared to be under construction. Their missing ops and types do not fail the run.
     #[serde(skip)]
     pub partial: BTreeSet<String>,
 }
@@ -53,13 +53,13 @@ impl Report {
         text.collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`, with
-    /// `needs` only in rows that are missing something.
+    /// Returns the report as JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`.
+    /// Only rows of cases for which ops or types are missing have `needs`.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report contains only strings and numbers") + "\n"
     }
 
-    /// Returns the table: for each category and backend, the number of rows that passed, and of those that did not,
+    /// Formats the table: for each category and backend, the number of rows that passed, and the number of other rows
     /// by status.
     pub fn table(&self) -> String {
         let mut backends: Vec<&str> = Vec::new();
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// The report separates missing ops from wrong results; a missing op fails a run unless the backend is partial.
+    /// The report separates missing ops from wrong results. A missing op fails a run unless the backend is partial.
     #[test]
     fn what_is_lacking_is_no_failed_case() {
         let needing = |case: &str| CaseResult { needs: vec!["exp".into()], ..row(case, "x", Status::Needs) };

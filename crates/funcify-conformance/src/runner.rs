@@ -17,8 +17,8 @@ use crate::expectations::Expectations;
 /// The modes of a backend that does not compile loops.
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
 
-/// Returns the modes in which cases run on a backend: also compiled if the backend compiles loops. A backend that
-/// compiles whole programs has no unrolled mode.
+/// Returns the modes in which cases run on a backend. They include compiled loops if the backend compiles loops. A
+/// backend that compiles whole programs has no unrolled mode.
 pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
     match executor.compiles() {
         Compiles::Nothing => &MODES,
@@ -32,7 +32,7 @@ pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
 pub struct Subject {
     /// The backend's name.
     pub name: String,
-    /// The backend, or the reason why it is absent.
+    /// The backend, or the reason it is absent.
     pub executor: Result<Arc<dyn Executor>, String>,
     /// The backend's declared gaps.
     pub expectations: Expectations,
@@ -51,7 +51,7 @@ impl Subject {
 pub enum Status {
     /// The result is as expected.
     Pass,
-    /// The result is not as expected, a gap is not declared, or a declared gap is not a gap.
+    /// The result is wrong, the error is not declared, or a case with a declared gap does not fail as declared.
     Fail,
     /// The case fails as its declared gap says.
     Unsupported,
@@ -74,7 +74,7 @@ pub struct CaseResult {
     pub mode: String,
     /// The status.
     pub status: Status,
-    /// The reason why the case did not pass, or an empty string.
+    /// The reason the case did not pass, or an empty string.
     pub reason: String,
     /// The names of the ops and types that the backend is missing, if the case fails for that reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +99,7 @@ pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: Lo
 }
 
 /// Runs one case in all modes of a backend, as written and [rewritten](rewrite_case). A program without loops and
-/// branches is the same unrolled and native: it runs once and has a row for each mode.
+/// branches runs once for both the unrolled and the native mode, but has a row for each.
 pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut done: impl FnMut()) -> Vec<CaseResult> {
     let mut runs = vec![Run::new(case, subject, None)];
     runs.extend(rewritten.map(|graph| Run::new(case, subject, Some(graph))));
@@ -111,19 +111,19 @@ pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut 
     rows
 }
 
-/// Returns the names of the ops and types that a backend is missing to run a program; empty if that cannot be
-/// determined.
+/// Returns the names of the ops and types that a backend would need to run a program. The list is empty if they cannot
+/// be determined.
 pub(crate) fn missing_needs(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
     let needs = needs(executor, graph).unwrap_or_else(|_| BTreeSet::new());
     needs.iter().map(Need::to_string).collect()
 }
 
-/// A program of a case on a backend.
+/// A case's program on a backend.
 struct Run<'a> {
     case: &'a Case,
     subject: &'a Subject,
     rewritten: Option<&'a Graph>,
-    /// The outcome in both the unrolled and the native mode, if the two are the same.
+    /// The outcome for both the unrolled and the native mode, if the program runs the same way in both.
     unrolled_or_native: Option<Execution>,
 }
 
@@ -213,8 +213,8 @@ enum Execution {
 }
 
 impl Execution {
-    /// Returns whether the backend rejected the program with an error about a missing op or type. If the backend is
-    /// missing something, that is the reason, because it compiles a program only if nothing is missing.
+    /// Returns whether the backend rejected the program with an error about a missing op or type. If something is
+    /// missing, it is the reason for the error, because the backend would not have compiled the program.
     fn is_refused(&self) -> bool {
         matches!(self, Execution::Error(Error::NoLoweringRule { .. } | Error::Unsupported { .. }))
     }

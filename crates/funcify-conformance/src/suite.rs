@@ -13,7 +13,7 @@ use crate::derivatives;
 use crate::golden::{GoldenCase, Manifest};
 use crate::lanes;
 
-/// Builds every case of the suite, in parallel. The error names a case that cannot be built.
+/// Builds every case of the suite, in parallel. If a case cannot be built, the error names it.
 pub fn all_cases() -> Result<Vec<Case>, String> {
     type Group = fn() -> Result<Vec<Case>, String>;
     let groups: [Group; 6] = [
@@ -28,7 +28,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the cases of single ops on lanes, followed by those of the ops themselves.
+/// Builds the cases of single ops on lanes, followed by the cases of the ops without lanes.
 fn cases_of_ops() -> Result<Vec<Case>, String> {
     let ops = cases::ops::cases()?;
     let mut all = lanes::cases(&ops)?;
@@ -36,8 +36,8 @@ fn cases_of_ops() -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// Builds every case with results in the manifest of golden values, in its order. The error names a case that cannot
-/// be built.
+/// Builds every case with results in the manifest of golden values, in the manifest's order. If a case cannot be built,
+/// the error names it.
 pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     let manifest = Manifest::load()?;
     let programs = cases::programs();
@@ -54,7 +54,7 @@ pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the case of a golden program, and those of the derivatives for which the manifest has values.
+/// Builds the case of a golden program, and the cases of those derivatives that the manifest has values for.
 fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<Vec<Case>, String> {
     let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
     let tensors = golden.tensors()?;
@@ -68,7 +68,7 @@ fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<V
     Ok(all)
 }
 
-/// Builds the case of one graph of a golden case.
+/// Builds the case of a golden program or of one of its derivatives.
 fn golden_case(
     golden: &GoldenCase,
     tensors: &BTreeMap<String, HostTensor>,
@@ -97,7 +97,7 @@ fn golden_case(
             atol,
         });
     }
-    // The manifest also sets this flag for loops that end early and have a largest number of steps.
+    // The manifest also sets this flag for loops that end early although their number of steps has a bound.
     let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
         name: format!("{category}/{}", golden.name),
@@ -109,16 +109,16 @@ fn golden_case(
     })
 }
 
-/// Returns whether the sizes of a call determine a largest number of steps for every loop.
+/// Returns whether every loop has a maximum number of steps that follows from the sizes of a call.
 fn is_bounded(graph: &Graph) -> bool {
     has_bounds(graph, &mut HashSet::new())
 }
 
-/// Computes [`is_bounded`], where `bounded` holds the symbols that loops bind to bounded numbers of steps.
+/// Computes [`is_bounded`] for a graph or a body. `bounded` holds the symbols of step counts that have a bound.
 fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     graph.nodes().iter().all(|node| {
-        // A loop that ends early binds its number of steps to its own symbol, which its backward loop uses as its
-        // count.
+        // A loop that ends early binds its number of steps to its own symbol, and its backward loop uses that symbol as
+        // its step count.
         let is_known = |dim: &Dim, bounded: &HashSet<Symbol>| {
             dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$') || bounded.contains(*symbol))
         };

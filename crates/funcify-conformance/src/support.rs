@@ -1,4 +1,4 @@
-//! Determines how a backend runs an op by running it; `STATUS.md` lists the results.
+//! Determines how a backend runs an op by running the op. `STATUS.md` lists the results.
 
 use funcify::dispatch::{CompileOptions, Executor, Need, needs};
 use funcify::graph::Node;
@@ -15,7 +15,7 @@ pub enum Support {
     Native,
     /// The backend falls back to the reference evaluator.
     Fallback,
-    /// The backend rejects the op, and declares what is missing.
+    /// The backend rejects the op, and declares this need as missing.
     Declared(Need),
 }
 
@@ -30,8 +30,8 @@ pub struct OpProgram {
     inputs: Vec<HostTensor>,
 }
 
-/// Builds a program for each op and dtype for which the suite has a case: a loop whose steps apply the op to rows,
-/// because the surrounding ops decide where an op runs.
+/// Builds a program for each pair of op and dtype that the suite has a case for. The program is a loop whose steps
+/// apply the op to rows, because the surrounding ops decide where an op runs.
 ///
 /// # Errors
 /// Names the case for which no program can be built.
@@ -50,7 +50,7 @@ pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
     Ok(programs)
 }
 
-/// Returns the first node of a case that applies the case's op to arguments, and these arguments.
+/// Returns the first node that applies the case's op to constants or inputs, and these operands.
 fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
     let argument = |value| {
         let index = case.graph.inputs().iter().position(|input| input.value == value)?;
@@ -73,7 +73,7 @@ fn loop_program(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
 /// Determines how a backend runs a program.
 ///
 /// # Errors
-/// Returns errors that are not declared gaps.
+/// Returns every error of the backend that is not a declared gap.
 pub fn determine_support(backend: &dyn Executor, program: &OpProgram) -> Result<Support, Error> {
     if let Some(need) = needs(backend, &program.graph)?.into_iter().next() {
         return Ok(Support::Declared(need));

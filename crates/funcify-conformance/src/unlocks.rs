@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::align;
 
-/// One thing that a backend is missing: an op or a tensor type.
+/// An op or a tensor type that a backend is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unlock {
     /// The op's name, or a type as in `tensors of f16`.
@@ -17,8 +17,8 @@ pub struct Unlock {
     pub newly_unlocked: usize,
 }
 
-/// Counts the cases that each missing thing would unlock, given the needs of each case. The list is in the order that
-/// unlocks most first.
+/// Counts the cases that each missing op or type would unlock, given the needs of each case. The entry that unlocks
+/// most comes first.
 pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock> {
     let mut left: Vec<BTreeSet<&str>> =
         needs.into_iter().map(|needs| needs.iter().map(String::as_str).collect()).collect();
@@ -37,7 +37,7 @@ pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock>
     }
 }
 
-/// Returns for each need the number of cases that have it, and the number that have no other.
+/// Returns, for each need, the number of cases that have it and the number that have no other need.
 fn count_needs<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for needs in left {
@@ -74,7 +74,7 @@ mod tests {
             .iter()
             .map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.only_need, unlock.newly_unlocked))
             .collect();
-        // After `sin`, `exp` and `sum` unlock one case each, and the name breaks the tie; the last unlocks the rest.
+        // `sin` comes first. Then `exp` and `sum` unlock one case each, so the name decides. `sum` unlocks the rest.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
         let total: usize = unlocks.iter().map(|unlock| unlock.newly_unlocked).sum();
         assert_eq!(total, 6);

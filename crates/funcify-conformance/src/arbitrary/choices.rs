@@ -1,7 +1,8 @@
-//! The choices that determine a program: a tape of random words that is recorded from a seed, replayed, and shrunk.
+//! The choices that determine a program: a tape of pseudorandom words, which can be recorded from a seed, replayed, and
+//! shrunk.
 //!
 //! A program is a function of its tape. To shrink a failing program, it is enough to shrink the tape, whatever the
-//! program contains; Hypothesis works the same way. Reading past the end of the tape yields zeros, and zero is always
+//! program contains. Hypothesis works the same way. Reading past the end of the tape yields zeros, and zero is always
 //! the simplest choice.
 
 /// A source of choices.
@@ -68,14 +69,14 @@ impl Choices {
     }
 }
 
-/// Computes the output function of SplitMix64 (Steele, Lea, Flood 2014).
+/// Applies the output function of SplitMix64 (Steele, Lea, Flood 2014).
 pub fn splitmix64(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)
 }
 
-/// Shrinks a failing tape: returns the smallest tape found in at most `tries` runs for which `fails` returns `true`.
+/// Shrinks a failing tape. Returns the smallest tape found in at most `tries` runs for which `fails` returns `true`.
 pub fn shrink_tape(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);
     let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {

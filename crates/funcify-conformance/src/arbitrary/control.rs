@@ -7,7 +7,7 @@ use funcify::{AssociativeScanOptions, Shape, associative_scan_with, checkpoint, 
 
 use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
-/// Adds a while loop that counts its steps, so that it ends.
+/// Adds a while loop that counts its steps, to ensure that it ends.
 pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
     let states = builder.states();
     let is_bounded = builder.choices.one_in(2);
@@ -16,7 +16,7 @@ pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
         1 => constant(3i64),
         2 => builder.integer_to(3),
         _ => {
-            // Larger than every bound, so the bound ends the loop.
+            // The number is larger than every bound, so the bound ends the loop.
             builder.count("while_to_its_bound");
             constant(9i64)
         }
@@ -91,7 +91,7 @@ pub(super) fn branches(builder: &mut ProgramBuilder<'_>) {
     }
 }
 
-/// Adds ops that run only where they are defined: on lanes, the other lanes must not become NaN.
+/// Adds ops in branches that run only where the ops are defined. On lanes, the other lanes must not become NaN.
 pub(super) fn ops_where_defined(builder: &mut ProgramBuilder<'_>) {
     let x = builder.number().value.sin();
     let (name, value) = match builder.choices.below(3) {

@@ -1,11 +1,11 @@
-//! Adds elementwise ops: smooth ones, with operands in the range where they are smooth, and ones with kinks and
+//! Adds elementwise ops: smooth ones, with operands from a range in which they are smooth, and ones with kinks and
 //! jumps.
 
 use funcify::{DType, Value, select};
 
 use super::program_builder::{Entry, ProgramBuilder};
 
-/// A function of elements up to a bound; it also returns the bound of its results.
+/// A smooth function of elements up to a bound. It also returns the bound of its results.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
 const SMOOTH: &[Smooth] = &[
@@ -45,11 +45,11 @@ const SMOOTH: &[Smooth] = &[
     ("pow_half", |x, b| ((x.square() + 0.6).pow(-0.5), 1.3 + 0.0 * b)),
     ("base_pow", |x, b| (x.full_like(1.7).pow(small(x, b)), 2.5)),
     ("stop_of_steps", |x, b| (x + x.floor().stop_gradient() * 0.25, 1.3 * b)),
-    // The stopped values cancel, so finite differences do not see them.
+    // The stopped values cancel, so finite differences do not include them.
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
     ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
-    // The exponent jumps, but the product of fraction and power does not.
+    // The exponent jumps, but the product of the fraction and the power does not.
     ("fraction_and_exponent", |x, b| {
         let (fraction, exponent) = x.frexp();
         ((fraction * 1.25).ldexp(exponent), 1.25 * b)
@@ -85,7 +85,7 @@ fn pair(builder: &mut ProgramBuilder<'_>) -> (Entry, Entry) {
     if builder.choices.one_in(3) { (right, left) } else { (left, right) }
 }
 
-/// A function of two elements; it also returns the bound of its results.
+/// A smooth function of two elements up to given bounds. It also returns the bound of its results.
 type Smooth2 = (&'static str, fn(Value, Value, f64, f64) -> (Value, f64));
 
 const BINARY: &[Smooth2] = &[
@@ -109,7 +109,7 @@ pub(super) fn binary(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, bound);
 }
 
-/// A function of two elements with kinks or jumps; it also returns the bound of its results.
+/// A function of two elements with kinks or jumps. It also returns the bound of its results.
 type Kinked = (&'static str, fn(&mut ProgramBuilder<'_>, Value, Value, f64, f64) -> (Value, f64));
 
 const KINKED: &[Kinked] = &[
@@ -133,7 +133,7 @@ const KINKED: &[Kinked] = &[
     ("copysign", |_, x, y, a, _| (x.copysign(y), a)),
     ("signbit", |_, x, y, a, b| (select(y.signbit(), x, y * 0.5), a.max(b))),
     ("nextafter", |_, x, y, a, _| (x + x.stop_gradient().nextafter(y.stop_gradient()).round() * 0.25, 1.5 * a)),
-    // Listed twice, to be chosen twice as often as the others.
+    // It is listed twice, so that it is chosen twice as often as the others.
     SELECT,
     SELECT,
 ];
@@ -172,7 +172,7 @@ mod tests {
     use super::super::{Choices, ProgramBuilder, Rules, integers};
     use super::{BINARY, KINKED, SMOOTH};
 
-    /// Returns the ops that a draw of the builder adds.
+    /// Returns the ops that one call of `draw` adds.
     fn ops_of(seed: u64, draw: impl FnOnce(&mut ProgramBuilder<'_>, &Builder) -> Value) -> Features {
         let (mut choices, mut sizes, mut ops) = (Choices::seeded(seed), Sizes::new(), Features::new());
         ["T", "N"].iter().for_each(|symbol| sizes.set(&Symbol::new(symbol), 2));
@@ -191,7 +191,7 @@ mod tests {
         smooth.chain(binary).chain(kinked).collect()
     }
 
-    /// Returns the ops that occur in many draws of [`integers::part`].
+    /// Returns the ops that many draws of [`integers::part`] add.
     fn ops_of_integers() -> Features {
         let draws = (0..500).map(|seed| {
             ops_of(seed, |builder, g| {
@@ -203,8 +203,8 @@ mod tests {
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
     }
 
-    /// Checks that each op on floats has a row of its name that applies it, and that other ops are drawn for integers
-    /// and booleans.
+    /// Checks that each op on floats has a row of the same name that applies it, and that the other ops are drawn for
+    /// integers and booleans.
     fn are_drawn(ops: &[impl OpRules], operands: usize) {
         let (rows, of_integers) = (rows(), ops_of_integers());
         for op in ops {

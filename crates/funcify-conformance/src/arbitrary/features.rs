@@ -6,7 +6,7 @@ use funcify::ops::scan::{Returned, Start};
 use funcify::ops::{Op, OpRules, Scan};
 use funcify::{DType, Graph};
 
-/// The number of programs or nodes with each feature: ops by name, kinds of loops by description.
+/// The number of programs or nodes with each feature. Ops are identified by name, kinds of loops by description.
 pub type Features = BTreeMap<&'static str, usize>;
 
 /// Counts the features of a graph and of its bodies.

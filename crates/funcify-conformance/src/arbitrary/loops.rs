@@ -66,7 +66,7 @@ impl ProgramBuilder<'_> {
         states.iter().map(|state| self.next_carry(*state)).collect()
     }
 
-    /// Picks at most `most` ys of a body, of sizes that can be stacked.
+    /// Picks at most `most` ys of a body, with shapes that can be stacked.
     pub(super) fn pick_ys(&mut self, most: usize) -> Vec<Entry> {
         let fits = |ty: &TensorType| ty.rank() <= 2 && ty.shape.dims().iter().all(|dim| !is_bound_by_loop(dim));
         let count = self.choices.below(most + 1);
@@ -88,7 +88,7 @@ impl ProgramBuilder<'_> {
         all
     }
 
-    /// Returns a number of steps, which may also be the number of rows of a sequence.
+    /// Returns a number of steps, which may be equal to the number of rows of a sequence.
     pub(super) fn length(&mut self) -> Dim {
         self.choices.pick(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
     }
@@ -99,7 +99,7 @@ impl ProgramBuilder<'_> {
     }
 }
 
-/// Returns whether a loop binds the dimension, which is then unknown outside the loop's body.
+/// Returns whether a loop binds a symbol of the dimension, which is then unknown outside the loop's body.
 pub(super) fn is_bound_by_loop(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }
@@ -166,7 +166,7 @@ pub(super) fn scan_until(builder: &mut ProgramBuilder<'_>) {
     add_all(builder, states, ys, &bounds);
 }
 
-/// Adds a counted loop, whose bound may be computed.
+/// Adds a counted loop. Its bound may be a computed value.
 pub(super) fn counted_loop(builder: &mut ProgramBuilder<'_>) {
     builder.count("fori_loop");
     let init = builder.states();

@@ -1,8 +1,8 @@
-//! Generates random programs: well-typed graphs with nested loops, and with derivatives and lanes inside.
+//! Generates random programs: well-typed graphs with nested loops, which contain derivatives and lanes.
 //!
-//! A [`Sample`] is a function of its choices, so it can be reproduced and shrunk. Its floats are f64, and are
-//! composed so that values stay moderate and functions stay smooth apart from intended kinks.
-//! [`properties`](crate::properties) checks what must hold for every program.
+//! A [`Sample`] is a function of its choices, so it can be reproduced and shrunk. Its floats are f64, and are composed
+//! so that values stay moderate and functions stay smooth, except for intended kinks.
+//! [`properties`](crate::properties) checks the properties that hold for every program.
 
 mod choices;
 mod control;
@@ -26,17 +26,17 @@ use program_builder::ProgramBuilder;
 pub use rules::Rules;
 pub use test_program::{TestProgram, arguments};
 
-/// A random program, and the sizes for its run.
+/// A random program, and the sizes to run it with.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The program.
     pub graph: Graph,
     /// The sizes of the program's symbols.
     pub sizes: Sizes,
-    /// The seed of the program's arguments and of all other choices made for it.
+    /// The seed of the program's arguments and of all other choices for its checks.
     pub seed: u64,
-    /// `true` if the derivatives agree with differences of values: the program has no `stop_gradient` and no narrow
-    /// floats that differences would show.
+    /// `true` if the derivatives agree with finite differences: the program has no `stop_gradient`, and no narrow
+    /// floats that would make the two differ.
     pub is_exact: bool,
     /// The kind of derivative rules that the program's functions have.
     pub rules: Rules,
@@ -48,8 +48,8 @@ impl Sample {
     /// Builds the program that these choices determine.
     ///
     /// # Errors
-    /// Returns the error of [`Graph::build`], which rejects a few programs: those with loops whose numbers of steps
-    /// differ between lanes.
+    /// Returns the error of [`Graph::build`], which rejects a few programs: those with loops that run a different
+    /// number of steps in each lane.
     pub fn new(choices: &mut Choices) -> Result<Sample, Error> {
         let mut sizes = Sizes::new();
         let rows = choices.pick(&[3, 2, 4, 1, 3, 2, 4, 3, 3, 2, 4, 0]);
@@ -68,7 +68,7 @@ impl Sample {
             builder.outputs()
         });
         let (parts, error) = (builder.parts, builder.error);
-        // A failure in the program also makes its bodies fail.
+        // If the program fails, its bodies fail too, so the program's error comes first.
         let graph = graph?;
         match error {
             Some(error) => Err(error),
@@ -77,8 +77,8 @@ impl Sample {
     }
 }
 
-/// Returns whether a program was rejected because its lanes run different numbers of steps and a trace would be
-/// ragged, which no rule could batch.
+/// Returns whether a program was rejected because its lanes run different numbers of steps. A trace would then be
+/// ragged, and no rule could batch it.
 pub fn is_ragged(error: &Error) -> bool {
     matches!(error, Error::StepCount { reason, .. } if reason.contains("ragged"))
 }

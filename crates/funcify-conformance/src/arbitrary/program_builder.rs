@@ -1,5 +1,5 @@
-//! Builds a random program: holds the values in scope, picks among them, and converts them to the types that ops
-//! need.
+//! Builds a random program. The builder holds the values in scope, picks among them, and converts them to the types
+//! that ops need.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::{Rules, control, elementwise, integers, loops, recurrences, rules, st
 pub(super) const MAX_FLOAT: f64 = 4.0;
 /// The bound of the carries of loops.
 pub(super) const MAX_CARRY: f64 = 2.0;
-/// The largest number of elements of a value.
+/// The maximum number of elements of a value.
 const MAX_ELEMENTS: usize = 40;
-/// The largest depth of nested bodies.
+/// The maximum depth of nested bodies.
 const MAX_DEPTH: usize = 3;
 
 /// A value that the program can use.
@@ -38,11 +38,11 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) fuel: usize,
     /// The number of open bodies.
     pub(super) depth: usize,
-    /// `true` if the program may use `stop_gradient` and narrow floats, whose derivatives do not agree with
+    /// `true` if the program may use `stop_gradient` and narrow floats, whose derivatives do not agree with finite
     /// differences.
     pub(super) is_inexact: bool,
-    /// `true` if the open body is a separate graph. A loop that binds symbols in it would rebind those of the outer
-    /// loops.
+    /// `true` if the open body is a separate graph. Loops in it must bind no symbols, because they would bind those of
+    /// the outer loops again.
     pub(super) is_separate_graph: bool,
     /// The kind of derivative rules that functions may have.
     pub(super) rules: Rules,
@@ -50,7 +50,7 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) is_linear: bool,
     /// The number of times that each part was added.
     pub(super) parts: BTreeMap<&'static str, usize>,
-    /// The error of a body that is a separate graph and could not be built.
+    /// The error of building a body that is a separate graph.
     pub(super) error: Option<Error>,
 }
 
@@ -129,7 +129,7 @@ impl<'a> ProgramBuilder<'a> {
             let value = g.input(&format!("x{index}"), ty);
             self.add(value, MAX_ARGUMENT);
         }
-        // Binds both symbols, whatever the other inputs are.
+        // This input binds both symbols, whatever the other inputs are.
         let value = g.input("rows", "f64[T,N]");
         self.add(value, MAX_ARGUMENT);
         if self.choices.one_in(2) {
@@ -151,7 +151,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Counts a part.
+    /// Increments the count of a part.
     pub(super) fn count(&mut self, part: &'static str) {
         *self.parts.entry(part).or_default() += 1;
     }
@@ -187,7 +187,8 @@ impl<'a> ProgramBuilder<'a> {
         result
     }
 
-    /// Builds a body as [`build_body`](ProgramBuilder::build_body) does, if forward mode will differentiate the body.
+    /// Builds a body like [`build_body`](ProgramBuilder::build_body), but for a body that forward mode will
+    /// differentiate.
     pub(super) fn build_linear_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let is_linear = std::mem::replace(&mut self.is_linear, true);
         let result = self.build_body(params, f);
@@ -218,7 +219,8 @@ impl<'a> ProgramBuilder<'a> {
         self.scope.push(Self::entry(value, bound));
     }
 
-    /// Limits the elements of a value, unless its bound is within the limit already. Returns the value and its bound.
+    /// Limits the magnitude of a value's elements, unless its bound is already low enough. Returns the value and its
+    /// bound.
     pub(super) fn limit_magnitude(&mut self, value: Value, bound: f64, limit: f64) -> (Value, f64) {
         if bound <= limit {
             return (value, bound);
@@ -246,7 +248,7 @@ impl<'a> ProgramBuilder<'a> {
         ty.shape.dims().iter().all(|dim| self.size(dim).is_some())
     }
 
-    /// Picks a value with a fitting type, preferring recent values and values without uses.
+    /// Picks a value with a suitable type, preferring recent values and values without uses.
     pub(super) fn pick(&mut self, fits: impl Fn(&TensorType) -> bool) -> Option<Entry> {
         let mut fitting: Vec<usize> =
             (0..self.scope.len()).rev().filter(|index| fits(&self.scope[*index].value.ty())).collect();
@@ -254,14 +256,14 @@ impl<'a> ProgramBuilder<'a> {
         if !unused.is_empty() && !self.choices.one_in(3) {
             fitting = unused;
         }
-        // The smaller of two choices prefers recent values.
+        // The minimum of two choices favours recent values.
         let place = self.choices.below(fitting.len()).min(self.choices.below(fitting.len()));
         let index = *fitting.get(place)?;
         self.scope[index].used = true;
         Some(self.scope[index])
     }
 
-    /// Picks a float value of any shape. A constant is the last resort.
+    /// Picks a float value of any shape. Returns a constant if there is none.
     pub(super) fn float(&mut self) -> Entry {
         self.pick(|ty| ty.dtype == DType::F64).unwrap_or_else(|| Self::entry(funcify::constant(0.5f64), 1.0))
     }
@@ -274,7 +276,7 @@ impl<'a> ProgramBuilder<'a> {
         self.pick(|ty| ty.dtype == DType::F64 && ty.rank() >= rank && types.contains(ty))
     }
 
-    /// Picks a float value and one of its axes; returns both with the size of the axis.
+    /// Picks a float value and one of its axes. Returns both, and the size of the axis.
     pub(super) fn float_with_axis(&mut self) -> Option<(Entry, i64, usize)> {
         let entry = self.float_of_rank(1)?;
         let axis = self.choices.below(entry.value.rank());
@@ -308,7 +310,7 @@ impl<'a> ProgramBuilder<'a> {
         if from.elements() == shape.elements() {
             return (value.reshape(shape), bound);
         }
-        // The number of rows is the same; each row is reduced to a scalar.
+        // The number of rows is the same, so each row is reduced to a scalar.
         if rank >= 1 && to_rank >= 1 && from[0] == shape[0] {
             let axes: Vec<i64> = (1..rank as i64).collect();
             let rows = axes.iter().rev().fold(value, |value, axis| value.sum(*axis));
@@ -345,7 +347,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Returns an integer scalar in `0..=most`, which differs between lanes if its source does.
+    /// Returns an integer scalar in `0..=most`. It differs between lanes if the value that it is computed from does.
     pub(super) fn integer_to(&mut self, most: usize) -> Value {
         let value = self.integer();
         match self.choices.below(2) {
@@ -385,7 +387,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Returns all unused floats of the scope, from index `start` on, and marks them as used.
+    /// Returns all unused floats of the scope, starting with index `start`, and marks them as used.
     pub(super) fn take_unused_floats(&mut self, start: usize) -> Vec<Value> {
         let left: Vec<usize> = (start..self.scope.len())
             .filter(|index| !self.scope[*index].used && self.scope[*index].value.dtype() == DType::F64)

@@ -1,5 +1,5 @@
-//! Adds loops with taps: built by a `Recurrence`, and as ops with arbitrary offsets, directions, early ends and
-//! numbers of returned rows.
+//! Adds loops with taps. Some are built by a `Recurrence`. Others are built as ops, with arbitrary offsets, directions,
+//! early ends and numbers of returned rows.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, a
 
 use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
-/// A handle of a recurrence, by its kind and number of taps.
+/// A handle of a recurrence, for each kind and number of taps.
 enum Handle {
     Sequence1(recurrence::Sequence<1>),
     Sequence2(recurrence::Sequence<2>),
@@ -73,7 +73,7 @@ struct Part {
 }
 
 impl ProgramBuilder<'_> {
-    /// Picks a value with rows; returns it with the number of rows.
+    /// Picks a value with rows. Returns the value and the number of rows.
     fn float_with_rows(&mut self) -> Option<(Entry, usize)> {
         let entry = self.float_of_rank(1).filter(|entry| entry.value.rank() <= 3)?;
         let rows = self.size(&entry.value.shape()[0])?;
@@ -98,7 +98,7 @@ impl ProgramBuilder<'_> {
         if is_fixed && shape.rank() <= 2 { shape } else { Shape::scalar() }
     }
 
-    /// Computes the new content of a row, or the next value of a carry.
+    /// Computes the new contents of a row, or the next value of a carry.
     fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
         if row.dtype != DType::F64 {
             return match old.filter(|old| old.ty() == *row) {
@@ -292,8 +292,8 @@ fn full_buffer(builder: &mut ProgramBuilder<'_>, recurrence: &mut Recurrence) ->
     Some((Part { handle, row: value.ty().row()?, bound: MAX_CARRY }, rows - span))
 }
 
-/// Adds a loop that no entry point builds: downward with given rows, with arbitrary offsets, returning some of the
-/// last rows.
+/// Adds a loop that no user-facing function can build: it may run downward over given rows, have arbitrary offsets, and
+/// return only some of the last rows.
 pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
     let reverse = builder.choices.one_in(2);
     let mut most = 3;
@@ -357,7 +357,7 @@ pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
     if captured.iter().any(|entry| !builder.has_known_sizes(&entry.value.ty())) {
         return;
     }
-    // A body that is a separate graph binds no symbols.
+    // A loop in a separate graph must bind no symbols.
     let ends = !builder.is_separate_graph && builder.choices.one_in(3);
     // The body is a separate graph whose inputs are all the values that it uses.
     let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
@@ -408,7 +408,7 @@ pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
     let mut all: Vec<Buffer> = Vec::new();
     let empty = bounds.iter().map(|_| (Start::Empty, Vec::new(), vec![0], 0));
     for (start, reads, writes, rows) in buffers.into_iter().chain(empty) {
-        // A loop that ends early runs at least one step.
+        // A loop that ends early may run a single step.
         let ran = if ends { steps.min(1) } else { steps };
         let rows = match start {
             Start::Given(given) => ran + given,

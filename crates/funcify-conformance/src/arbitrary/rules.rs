@@ -1,8 +1,8 @@
-//! Adds functions with their own derivative rules: `custom_vjp` and `custom_jvp` of random functions.
+//! Adds functions with custom derivative rules: `custom_vjp` and `custom_jvp` of random functions.
 //!
-//! In most programs, the rules compute the derivatives of their functions in another way, so all properties of
-//! derivatives hold. In some programs the rules compute something else, or are not even linear, which shows whether
-//! and how often they are used.
+//! In most programs, the rules compute the true derivatives of their functions in a different way, so all properties of
+//! derivatives hold. In some programs the rules compute something else, or are not even linear. This shows whether the
+//! rules are used, and how often.
 
 use funcify::prelude::*;
 use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
@@ -14,20 +14,20 @@ use super::program_builder::{Entry, MAX_FLOAT, ProgramBuilder};
 pub enum Rules {
     /// The rules compute the derivatives of their functions.
     Derivatives,
-    /// The rules compute something else, which is linear: both modes use them, and finite differences do not agree.
+    /// The rules compute something else that is linear: both modes use them, and finite differences do not agree.
     Linear,
-    /// Some rules are not linear: forward mode rejects those.
+    /// Some rules are not linear, and forward mode rejects these.
     Any,
 }
 
 impl Rules {
-    /// Returns the kind of rules for a choice of the program.
+    /// Returns the kind of rules for a choice of the program: 5 and below mean [`Rules::Derivatives`].
     pub(super) fn from_choice(number: usize) -> Self {
         [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(5).min(2)]
     }
 }
 
-/// Adds the call of a function with a derivative rule.
+/// Adds a call of a function with a derivative rule.
 pub(super) fn function(builder: &mut ProgramBuilder<'_>) {
     match builder.choices.below(3) {
         2 if builder.rules == Rules::Any && !builder.is_linear => nonlinear_vjp_part(builder),
@@ -48,19 +48,19 @@ fn nonlinear_vjp_part(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, x.bound);
 }
 
-/// Returns whether an argument of this type determines every symbol in it: `T` does, `T+1` does not.
+/// Returns whether an argument of this type determines every symbol of the type: `T` does, `T+1` does not.
 fn determines_its_symbols(ty: &TensorType) -> bool {
     ty.shape.dims().iter().all(|dim| dim.constant().is_some() || dim.as_symbol().is_some())
 }
 
-/// Builds a random function of some floats as a separate graph; returns it with its arguments and the bounds of its
-/// results.
+/// Builds a random function of some floats as a separate graph. Returns the function, its arguments, and the bounds of
+/// its results.
 fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     let mut arguments: Vec<Entry> = Vec::new();
     for _ in 0..1 + builder.choices.below(2) {
         arguments.extend(builder.float_of_rank(0).filter(|entry| determines_its_symbols(&entry.value.ty())));
     }
-    // An op of the function may use both sizes.
+    // An op of the function may use both symbols.
     arguments.push(builder.float_of_shape(&Shape::from([Dim::from("T"), Dim::from("N")])));
     let outside = std::mem::take(&mut builder.scope);
     let is_separate_graph = std::mem::replace(&mut builder.is_separate_graph, true);
@@ -73,7 +73,7 @@ fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value
             .map(|(index, (ty, bound))| ProgramBuilder::entry(g.input(&format!("a{index}"), ty), bound))
             .collect();
         builder.build_body(inputs.clone(), |builder| {
-            // The result depends on each argument.
+            // This makes the result depend on each argument.
             let mut shares = builder.number();
             for input in &inputs {
                 shares = ProgramBuilder::entry(shares.value + input.value.sin().sum(..), shares.bound + 3.0);
@@ -127,8 +127,8 @@ fn custom_vjp_part(builder: &mut ProgramBuilder<'_>) {
     ys.into_iter().zip(bounds).for_each(|(y, bound)| builder.add(y, bound));
 }
 
-/// Builds a function with a rule whose `forward` computes the function, or calls it with the same rule if
-/// `is_recursive`.
+/// Builds a function with a derivative rule. The rule's `forward` computes the function, or calls the function with the
+/// same rule if `is_recursive`.
 fn call_with_vjp_rule(
     graph: &Graph,
     xs: Vec<Value>,

@@ -51,7 +51,7 @@ pub(super) fn movement(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, bound);
 }
 
-/// Adds an op that indexes elements by constant or computed positions.
+/// Adds an op that selects elements at constant or computed positions.
 pub(super) fn indexing(builder: &mut ProgramBuilder<'_>) {
     let Some((x, axis, size)) = builder.float_with_axis() else { return };
     if size == 0 {

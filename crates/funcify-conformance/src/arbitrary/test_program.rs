@@ -4,7 +4,8 @@ use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
 use super::{Rules, Sample, splitmix64};
 
-/// A program with the sizes and the seed that determine its arguments: the content of a `.fir` file in `tests/found`.
+/// A program, with the sizes and the seed that determine its arguments. It is the content of a `.fir` file in
+/// `tests/found`.
 #[derive(Clone, Debug)]
 pub struct TestProgram {
     /// The program.
@@ -27,7 +28,8 @@ impl From<&Sample> for TestProgram {
 }
 
 impl TestProgram {
-    /// Returns the text of a file: a line that [`parse`](TestProgram::parse) reads, followed by the graph.
+    /// Returns the text of a file: a line in the format that [`parse`](TestProgram::parse) reads, followed by the
+    /// graph.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|(symbol, size)| format!(" {}={size}", symbol.name())).collect();
         let inexact = if self.is_exact { "" } else { " inexact" };
@@ -66,7 +68,7 @@ impl TestProgram {
 /// The largest magnitude of the floats in arguments.
 pub(super) const MAX_ARGUMENT: f64 = 1.2;
 
-/// Returns arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, booleans.
+/// Returns arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, and booleans.
 pub fn arguments(types: &[TensorType], sizes: &Sizes, seed: u64) -> Result<Vec<HostTensor>, String> {
     let types = types.iter().enumerate();
     types

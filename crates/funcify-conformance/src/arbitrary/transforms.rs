@@ -23,8 +23,8 @@ fn options(builder: &mut ProgramBuilder<'_>) -> GradOptions {
     GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(builder))
 }
 
-/// Returns a checkpoint policy. Nested segments are left to the properties, because they make nested loops too large
-/// here.
+/// Returns a checkpoint policy. Only the property checks use nested segments, because here they would make nested loops
+/// too large.
 pub(super) fn policy(builder: &mut ProgramBuilder<'_>) -> CheckpointPolicy {
     let steps = 1 + builder.choices.below(3);
     let policies = [
@@ -41,7 +41,7 @@ fn point(builder: &mut ProgramBuilder<'_>) -> Entry {
     builder.float_of_rank(0).unwrap_or_else(|| builder.number())
 }
 
-/// Builds a body with this parameter, and returns a scalar of it.
+/// Builds a body with this parameter, and returns a scalar computed by the body.
 fn loss(builder: &mut ProgramBuilder<'_>, x: Value, bound: f64) -> Value {
     builder.build_body(vec![ProgramBuilder::entry(x, bound)], |builder| {
         let rest = builder.number();

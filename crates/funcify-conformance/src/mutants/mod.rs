@@ -1,8 +1,8 @@
 //! Fuzzes the parser and the program runner with damaged texts: no text may cause a panic, a hang, or memory use
 //! beyond the budget, and a text that parses must round-trip.
 //!
-//! `cargo xtask fuzz-text` fuzzes with libFuzzer, using the dictionary in `tests/mutants/words.dict`. The tests check
-//! some mutants, each determined by a seed and a number.
+//! `cargo xtask fuzz-text` fuzzes with libFuzzer, using the dictionary in `tests/mutants/words.dict`. The tests check a
+//! fixed set of mutants, each determined by a seed and a number.
 
 mod mutate;
 mod probe;
@@ -18,12 +18,12 @@ pub use probe::{MEMORY_BUDGET, Reached, probe, set_up};
 use crate::arbitrary::{Choices, Sample, splitmix64};
 use crate::suite::all_cases;
 
-/// The texts to mutate, in two groups: with and without bodies.
+/// The texts to mutate, in two groups: programs with bodies and programs without.
 pub struct Corpus {
     groups: [Vec<String>; 2],
 }
 
-/// The programs of earlier failures.
+/// The programs that caused earlier failures.
 const EARLIER_FAILURES: [&str; 12] = [
     include_str!("../../tests/mutants/bind-panic.fir"),
     include_str!("../../tests/mutants/huge-broadcast.fir"),
@@ -39,7 +39,7 @@ const EARLIER_FAILURES: [&str; 12] = [
     include_str!("../../tests/mutants/slice-of-a-step-that-never-runs.fir"),
 ];
 
-/// The length limit of a text: longer ones show nothing that shorter ones do not.
+/// The maximum length of a text. Longer texts find nothing that shorter ones do not.
 const MAX_TEXT_LENGTH: usize = 4000;
 
 /// The number of random programs in the corpus.

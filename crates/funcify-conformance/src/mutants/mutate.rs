@@ -1,11 +1,11 @@
-//! Mutates a text: its characters, its tokens, its lines, and all occurrences of a token at once.
+//! Mutates a text: its characters, its tokens, its lines, or all occurrences of a token at once.
 
 use arbitrary::{Result, Unstructured};
 
-/// The words that a mutation may insert, as a dictionary of libFuzzer.
+/// The words that a mutation may insert, in libFuzzer's dictionary format.
 const WORDS: &str = include_str!("../../tests/mutants/words.dict");
 
-/// The largest number of characters; longer texts are truncated.
+/// The maximum number of characters. Longer texts are truncated.
 const MAX_MUTANT_LENGTH: usize = 20_000;
 
 /// Returns a mutant of one of the texts, after a few successive mutations.
@@ -59,7 +59,7 @@ fn split_tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// A kind of tokens that may replace each other.
+/// A kind of token. A token may replace another of the same kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A size or a number.
@@ -83,8 +83,8 @@ impl Kind {
     }
 }
 
-/// Replaces a token with one of its kind (from this text, another text or the language) or with the next number,
-/// removes it, or doubles it. With `everywhere`, changes all equal tokens alike, so that types still agree.
+/// Replaces a token with another of its kind (from this text, a second text or the language) or with the next number,
+/// removes it, or doubles it. With `everywhere`, changes all equal tokens in the same way, so that types still agree.
 fn mutate_tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: bool) -> Result<String> {
     let mut tokens = split_tokens(text);
     let kind = *choices.choose(&[Kind::Size, Kind::Size, Kind::Value, Kind::Word, Kind::Sign])?;
@@ -114,7 +114,7 @@ fn mutate_tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everyw
     Ok(tokens.concat())
 }
 
-/// Returns the index after the line that closes the block opened by the line at `start`.
+/// Returns the index of the line after the block that the line at `start` opens.
 fn block_end(lines: &[&str], start: usize) -> usize {
     let mut open = 0i64;
     for (index, line) in lines.iter().enumerate().skip(start) {
@@ -127,7 +127,7 @@ fn block_end(lines: &[&str], start: usize) -> usize {
     lines.len()
 }
 
-/// Removes an equation with its body, copies it, inserts one from another text, or nests a line in itself many times.
+/// Removes or copies an equation with its body, inserts one from another text, or nests a line in itself many times.
 fn mutate_lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
     let mut all: Vec<&str> = text.lines().collect();
     let others: Vec<&str> = other.lines().collect();

@@ -36,16 +36,16 @@ pub const MEMORY_BUDGET: u64 = 64 << 20;
 /// The time limit of a run.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
 
-/// The largest number of ops of a program that is differentiated.
+/// The maximum number of ops of a program to be differentiated.
 const MAX_OPS: usize = 150;
 
-/// The largest number of elements in the arguments of a program that is run.
+/// The maximum number of elements in the arguments of a program to be run.
 const MAX_ELEMENTS: usize = 1 << 14;
 
 /// The message and location of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// Sets the memory budget of the process, and records panics instead of printing them.
+/// Sets the memory budget of the process, and installs a hook that records panics instead of printing them.
 pub fn set_up() {
     set_memory_budget(MEMORY_BUDGET);
     std::panic::set_hook(Box::new(|info| {
@@ -102,7 +102,7 @@ fn check_message(step: &str, error: &Error) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the printed text parses to the same graph and prints the same again.
+/// Checks that the printed text parses to the same graph, and that this graph prints as the same text.
 fn check_round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
     let parsed =
         Graph::parse(printed).map_err(|error| format!("the printed program does not parse: {error}\n{printed}"))?;
@@ -140,7 +140,7 @@ fn is_stopped(error: &Error) -> bool {
     matches!(error, Error::Cancelled { .. })
 }
 
-/// Runs the program on the reference evaluator and on the reference backend in both modes, and compares the results.
+/// Runs the program with the reference evaluator and on the reference backend in both modes, and compares the results.
 fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     let expected = Cancellation::after(TIME_LIMIT).scope(|| evaluate(graph, inputs));
     if let Err(error) = &expected {
@@ -149,7 +149,7 @@ fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     if expected.as_ref().is_err_and(is_stopped) {
         return Ok(Reached::Stopped);
     }
-    // The recursion of an associative scan associates differently, so it rounds differently.
+    // The recursion of an associative scan combines elements in a different order, so it rounds differently.
     let reassociates = graph.to_string().contains("associative_scan");
     let shown = |results: &[HostTensor]| match reassociates {
         true => format!("{:?}", results.iter().map(HostTensor::ty).collect::<Vec<_>>()),
@@ -182,7 +182,7 @@ fn exact_rules() -> RewriteOptions {
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
 }
 
-/// Returns whether an error reports a limit that the reference evaluator does not have, or applies elsewhere.
+/// Returns whether an error reports a limit that the reference evaluator does not have, or reaches elsewhere.
 fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
     let is_unrolled = strategy == LoopStrategy::Unroll;
     match error {

@@ -1,4 +1,4 @@
-//! Checks derivatives against finite differences of values.
+//! Checks derivatives against finite differences.
 
 use funcify::{DType, Graph, HostTensor, Scalar};
 
@@ -13,8 +13,8 @@ pub(super) enum Difference {
 }
 
 impl Subject<'_> {
-    /// Returns the sum of the outputs weighted by the cotangents, after moving the inputs by `step` along the
-    /// tangents; `None` if the shapes of the outputs change.
+    /// Returns the sum of the outputs, weighted by the cotangents, after moving the inputs by `step` along the
+    /// tangents. Returns `None` if the shapes of the outputs change.
     fn weighted_outputs_at(
         &self,
         graph: &Graph,
@@ -43,9 +43,9 @@ impl Subject<'_> {
         Some(total)
     }
 
-    /// Compares a derivative with differences for several step sizes; one that agrees is enough, because a kink near
-    /// the point spoils the larger ones. If none agrees, a second difference that does not shrink with the step size
-    /// indicates a kink at the point.
+    /// Compares a derivative with finite differences for several step sizes. It is enough that one of them agrees,
+    /// because a kink near the point spoils those with larger steps. If none agrees, a second difference that does not
+    /// shrink with the step size indicates a kink at the point.
     pub(super) fn difference(
         &self,
         graph: &Graph,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::arbitrary::is_ragged;
 
-/// Checks that `vmap` returns what the lanes return one by one.
+/// Checks that `vmap` returns the same results as running the lanes one by one.
 pub(super) fn check_lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Checked<Option<Lanes>> {
     let mut subject = subject.clone();
     let graph = subject.graph.clone();
@@ -63,7 +63,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Evaluates the lanes one by one, and returns for each output the results of the lanes.
+    /// Evaluates the lanes one by one, and returns the results of all lanes for each output.
     fn evaluate_one_by_one(
         &self,
         property: &'static str,
@@ -84,7 +84,7 @@ impl Lanes {
         Ok(all)
     }
 
-    /// Returns the batched arguments for the inputs of the graph of one lane.
+    /// Returns the batched arguments of the graph, which has the inputs of one lane.
     fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
         let argument = |(index, axis): (usize, &Option<usize>)| {
             let name = graph.input_name(index);
@@ -106,7 +106,8 @@ fn stack_along(lanes: &[HostTensor], axis: usize) -> HostTensor {
     })
 }
 
-/// Checks that the gradient of a batched program is the gradient of its lanes, summed where they share an input.
+/// Checks that the gradient of a batched program equals the gradients of its lanes, which are summed for inputs that
+/// the lanes share.
 pub(super) fn check_gradient_of_lanes(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -121,7 +122,7 @@ pub(super) fn check_gradient_of_lanes(
     for name in &cotangents {
         let like = subject.inputs[name].clone();
         for lane in &mut lanes.lane_inputs {
-            // If a loop that ends early has other numbers of rows in other lanes, the check below skips the program.
+            // If a loop that ends early has a different number of rows in each lane, the check below skips the program.
             let cotangent = subject.another_like(&like);
             lane.insert(name.clone(), cotangent);
         }

@@ -1,8 +1,7 @@
-//! Checks the properties of every program, whatever it computes: its text, its execution modes, its derivatives, its
-//! lanes.
+//! Checks properties that hold for every program: of its text, its execution modes, its derivatives, and its lanes.
 //!
-//! Derivatives along one direction of all float inputs, weighted by one cotangent, are computed in three ways: by
-//! forward mode, by reverse mode, and by finite differences. The derivatives are programs too, so the same checks
+//! Derivatives along one direction of all float inputs, weighted by one cotangent, are computed in three ways: with
+//! forward mode, with reverse mode, and with finite differences. The derivatives are programs too, so the same checks
 //! apply to them.
 
 mod differences;
@@ -30,7 +29,7 @@ pub struct Disagreement {
     pub reason: String,
 }
 
-/// The number of comparisons by property, and of skipped ones by reason.
+/// The number of comparisons for each property, and of skipped comparisons for each reason.
 #[derive(Clone, Default, Debug)]
 pub struct Tally(pub BTreeMap<&'static str, usize>);
 
@@ -47,7 +46,7 @@ impl Tally {
 
 type Checked<T = ()> = Result<T, Disagreement>;
 
-/// Returns one policy of each kind.
+/// Returns one checkpoint policy of each kind.
 fn policies() -> [CheckpointPolicy; 7] {
     let (segments, levels) = (CheckpointPolicy::Segments(2), CheckpointPolicy::Levels(vec![3, 2]));
     [
@@ -73,10 +72,11 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject::new(program)?)
 }
 
-/// Checks fewer properties of some programs, so that more programs are checked in the same time.
+/// Checks all properties for some programs and fewer for the others, so that more programs are checked in the same
+/// time.
 ///
-/// Every program is checked for its values, its text, its execution modes, its lanes and first derivatives in both
-/// modes; a third of the programs also for second derivatives and one other checkpoint policy.
+/// Checks the values, the text, the execution modes, the lanes and the first derivatives in both modes of every
+/// program. Checks second derivatives and one other checkpoint policy for a third of the programs.
 pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject { is_sampled: true, ..Subject::new(program)? })
 }
@@ -100,7 +100,7 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
     Ok(tally)
 }
 
-/// A program with its inputs by name, to which the inputs of its derivatives are added.
+/// A program with its inputs by name. The inputs of its derivatives are added to them.
 #[derive(Clone)]
 struct Subject<'a> {
     program: &'a TestProgram,
@@ -108,7 +108,7 @@ struct Subject<'a> {
     inputs: BTreeMap<String, HostTensor>,
     /// The state of the generator of choices.
     seed: u64,
-    /// `true` if the slowest checks run for some programs only.
+    /// `true` if the slowest checks run only for some programs.
     is_sampled: bool,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Subject<'a> {
         made.ok().and_then(|mut made| made.pop()).unwrap_or_else(|| like.clone())
     }
 
-    /// Sets the inputs that a derivative has in addition to those of the graph.
+    /// Sets the inputs of a derivative that the graph itself does not have.
     fn set_added_inputs<'t>(
         &mut self,
         derivative: &Graph,
@@ -186,7 +186,7 @@ fn is_finite(tensor: &HostTensor) -> bool {
     !tensor.dtype().is_float() || tensor.scalars().all(|scalar| scalar.as_f64().is_finite())
 }
 
-/// Returns the result of a transformation, after checking that the graph is sound and that its text round-trips.
+/// Returns the result of a transformation, after checking that it is sound and that its text round-trips.
 fn check_derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) -> Checked<Graph> {
     let derived = of.map_err(|error| failure(property, graph, &error))?;
     check_graph(property, &derived)?;
@@ -216,8 +216,8 @@ fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     check_equal("text", graph, &found, &expected, 0.0)
 }
 
-/// Checks that the program returns the same values when it is applied twice inside another program, at the sizes of
-/// the arguments.
+/// Checks that the program returns the same values when another program applies it twice, at the sizes of the
+/// arguments.
 ///
 /// If an argument is empty, the sizes stay symbols: with fixed sizes, a step that never runs could be rejected for an
 /// index out of range.
@@ -239,8 +239,8 @@ fn check_apply_twice(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked 
     check_equal("applied", graph, second, expected, 0.0)
 }
 
-/// Checks that a backend returns what the reference evaluator returns, for the program and for its gradient, with
-/// loops unrolled and native, as far as the device supports the tensors.
+/// Checks that a backend returns the results of the reference evaluator, for the program and for its gradient, with
+/// loops unrolled and native. Skips tensors that the device does not support.
 pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<Tally> {
     let mut tally = Tally::default();
     let mut subject = Subject::new(program)?;
@@ -259,7 +259,7 @@ pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<
     Ok(tally)
 }
 
-/// Checks that a program returns the same values with loops unrolled and native as on the reference evaluator.
+/// Checks that a program returns the results of the reference evaluator, with loops unrolled and native.
 fn check_modes(
     subject: &Subject<'_>,
     executor: &dyn Executor,
@@ -274,7 +274,7 @@ fn check_modes(
             LoopStrategy::Compiled => "compiled",
             LoopStrategy::Auto | LoopStrategy::Native => "native",
         };
-        // Half of the programs run as written, half rewritten.
+        // Half of the programs run as written, the other half rewritten.
         let rewrites = subject.program.seed.is_multiple_of(2).then(RewriteOptions::new);
         let compile = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
@@ -312,7 +312,7 @@ fn check_equal(
     Ok(())
 }
 
-/// Checks the derivatives of a program, and then the derivatives of those.
+/// Checks the derivatives of a program, and then the derivatives of those derivatives.
 fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
     let wrt = subject.float_inputs();
@@ -325,7 +325,7 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
         _ => ["third jvp", "third vjp", "third differences"],
     };
     let values = subject.run("evaluation", &graph)?;
-    // Nested segments, differentiated repeatedly, make large programs, so higher levels use other policies.
+    // Nested segments, differentiated repeatedly, lead to large programs, so higher levels use other policies.
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let jvp = check_derived(forward, &graph, graph.jvp(..))?;
     let vjp = check_derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
@@ -384,8 +384,8 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
     Ok(())
 }
 
-/// Checks the gradient of a program with rules that are not linear, for which forward mode does not exist: the other
-/// properties of gradients, and all properties of the gradient's derivatives.
+/// Checks the gradient of a program whose derivative rules are not linear, so that forward mode does not exist. Checks
+/// the other properties of gradients, and all properties of the gradient's derivatives.
 fn check_gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     if !subject.is_differentiable() {
         return Ok(());
@@ -405,8 +405,8 @@ fn check_gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     check_derivatives(Subject { graph: next, ..subject }, 2, tally)
 }
 
-/// Checks the other properties of a gradient: in every mode, with every checkpoint policy, on lanes, and of a batched
-/// program.
+/// Checks that a gradient is the same in every mode and with every checkpoint policy. Then checks either the lanes of
+/// the gradient or the gradient of a batched program.
 fn check_gradient_properties(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -431,7 +431,7 @@ fn check_gradient_properties(
         )?;
         tally.count("policies");
     }
-    // If lanes share the result of a rule that is not linear, the rule receives the sum of their cotangents.
+    // If lanes share the result of a nonlinear derivative rule, the rule receives the sum of their cotangents.
     match subject.below(3) {
         number if number == 0 || subject.program.rules == Rules::Any => {
             check_lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;

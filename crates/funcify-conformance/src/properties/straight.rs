@@ -1,5 +1,6 @@
-//! Checks that a program with loops and branches has the derivatives of the straight-line program that it executes:
-//! of each order, in each mode, with every checkpoint policy, and with derivative rules of functions in its bodies.
+//! Checks that a program with loops and branches has the same derivatives as the straight-line program that it
+//! executes: for each order, in each mode, with every checkpoint policy, and with derivative rules of functions in its
+//! bodies.
 
 use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::arbitrary::Rules;
 
-/// The largest number of ops of a straight-line program: its third derivatives have a hundred times as many.
+/// The maximum number of ops of a straight-line program. Its third derivatives have a hundred times as many.
 const MAX_OPS: usize = 150;
 
 /// Compares a program's derivatives with those of its straight-line form.
@@ -22,7 +23,7 @@ pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> C
     }
     let graph = subject.graph.clone();
     let straight = check_derived("straight", &graph, graph.straight(&arguments))?;
-    // A call is kept for its derivative rule.
+    // A call stays, because it has a derivative rule.
     let stays = |node: &&Node| !node.op.bodies().is_empty() && !matches!(node.op, Op::Call(_));
     if let Some(node) = straight.nodes().iter().find(stays) {
         let reason = format!("`{}` must not occur in a straight-line program\nin\n{straight}", node.op.name());
@@ -37,7 +38,7 @@ pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> C
     check_derivatives(&mut subject, &graph, &straight, 1, tally)
 }
 
-/// Compares the derivatives of two forms of one program.
+/// Compares the derivatives of two forms of the same program.
 fn check_derivatives(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -54,7 +55,7 @@ fn check_derivatives(
     };
     let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
         (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),
-        // A rule that is not linear is in a branch that is not taken or in a step that does not run.
+        // A nonlinear rule is in a branch that is not taken or in a step that does not run.
         (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.program.rules == Rules::Any => {
             tally.count("not linear");
             return Ok(());

@@ -1,5 +1,5 @@
-//! Tables of derivatives: those chosen at points where the true ones do not exist, and true ones that naive formulas
-//! get wrong because they overflow, cancel, or select a constant at one point.
+//! Tables of derivatives. Some are chosen, at points where the true ones do not exist. Others are true ones that naive
+//! formulas get wrong because they overflow, cancel, or select a constant at one point.
 
 use funcify::DType;
 
@@ -12,7 +12,8 @@ pub struct Chosen {
     pub functions: &'static [&'static str],
     /// The points.
     pub at: At,
-    /// The derivatives by order, from 1 on, and within an order by the number of derivatives in the second operand.
+    /// The derivatives, by order from 1 on. Within an order they are sorted by how often the second operand is
+    /// differentiated.
     pub derivatives: &'static [&'static [f64]],
 }
 
@@ -27,7 +28,7 @@ pub enum At {
     Equal,
 }
 
-/// A derivative that exists, with its values at some points.
+/// An existing derivative, with its values at some points.
 #[derive(Clone, Copy, Debug)]
 pub struct Defined {
     /// The function, by name.
@@ -51,7 +52,7 @@ impl At {
         }
     }
 
-    /// Returns example points for programs on every float type.
+    /// Returns example points, for programs on every float type.
     pub fn examples(&self) -> Vec<&'static [f64]> {
         match self {
             At::Numbers(numbers) => numbers.chunks(1).collect(),
@@ -73,8 +74,8 @@ const fn line(functions: &'static [&'static str], at: At, derivatives: &'static 
     Chosen { functions, at, derivatives }
 }
 
-/// The table of choices. If the first derivative is infinite, the others are infinite or NaN, and mixed ones may be
-/// 0.
+/// The table of choices. If the first derivative is infinite, those of higher order are infinite or NaN, and mixed
+/// derivatives may be 0.
 pub const CHOSEN: &[Chosen] = &[
     line(&["abs", "sign", "relu", "of_base_0"], ZEROS, &[&[0.0], &[0.0], &[0.0]]),
     line(&["clamp"], At::Numbers(&[-1.0, 2.0]), &[&[0.5], &[0.0], &[0.0]]),
@@ -173,7 +174,7 @@ const fn defined(
     Defined { function, by, dtypes, at }
 }
 
-/// The derivatives that exist, at points where formulas often fail.
+/// The existing derivatives at points where formulas often fail.
 pub const DEFINED: &[Defined] = &[
     defined("softplus", &[0], &FLOATS, &[(&[0.0], 0.5), (&[-0.0], 0.5)]),
     defined("softplus", &[0, 0], &FLOATS, &[(&[0.0], 0.25), (&[-0.0], 0.25)]),

@@ -1,8 +1,8 @@
 //! Elementwise functions at their singular points, and the derivatives chosen where the true ones do not exist.
 //!
-//! The documentation of `funcify::ops` states the same table of derivatives in words. `tests/singular.rs` searches
-//! all [`functions`] for points where a derivative is wrong, or does not exist and is not in the [`CHOSEN`] table;
-//! the cases `numerics/derivative_*` check each line of the tables on every backend.
+//! The documentation of `funcify::ops` describes the same table of derivatives in words. `tests/singular.rs` searches
+//! all [`functions`] for points where a derivative is wrong, or where it does not exist and the [`CHOSEN`] table has no
+//! entry. The cases `numerics/derivative_*` check each line of the tables on every backend.
 
 mod chosen;
 
@@ -31,7 +31,7 @@ enum Formula {
     Composition(fn(&[Value]) -> Value),
 }
 
-/// Numbers of every magnitude, around integers and around points where functions have kinks and poles.
+/// Numbers of every magnitude, and numbers near integers and near points where functions have kinks and poles.
 const REALS: [f64; 68] = [
     0.0, 1e-300, 1e-200, 1e-100, 1e-20, 1e-8, 1e-3, 0.25, 0.5, 0.75, 0.999, 0.999999, 1.0, 1.000001, 1.001, 1.5, 1.75,
     2.0, 2.5, 3.0, 5.0, 10.0, 20.0, 40.0, 100.0, 600.0, 800.0, 1e5, 1e10, 1e100, 1e155, 1e200, 1e300, 5e307, -0.0,
@@ -44,7 +44,7 @@ const MODERATE: [f64; 31] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0, 1e5, 1e10, -0.0, -1e-300,
     -1e-100, -1e-8, -1e-3, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -3.0, -5.0, -100.0, -1e5,
 ];
-/// Numbers at which the error function does not yet round to 1.
+/// Numbers for which the error function does not yet round to 1.
 const SMALL: [f64; 21] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, -1e-300, -1e-100, -1e-8, -1e-3, -0.25, -0.5, -1.0,
     -2.0, -3.0, -4.0,
@@ -53,9 +53,9 @@ const SMALL: [f64; 21] = [
 const PAIRS: [f64; 15] = [0.0, 1e-200, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, 1e200, -1e-200, -0.5, -1.0, -2.0, -3.5, -1e200];
 /// Numbers whose squares and powers are finite and not zero.
 const SQUARES: [f64; 11] = [0.0, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, -0.5, -1.0, -2.0, -3.5];
-/// Numbers whose squares are finite and not zero, though the squares of their differences may not be.
+/// Numbers whose squares are finite and not zero. The squares of their differences may overflow or underflow.
 const LENGTHS: [f64; 13] = [0.0, 1e-100, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e100, -1e-100, -0.5, -1.0, -2.0, -1e100];
-/// Integers, numbers halfway between two integers, and others.
+/// Integers, numbers halfway between two integers, and other numbers.
 const JUMPS: [f64; 21] = [
     0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 1.75, 2.0, 2.5, 3.0, 5.0, -0.0, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -2.5, -3.0,
     -5.0,
@@ -68,7 +68,7 @@ const POWERS: [f64; 23] = [
 /// Numbers that are not multiples of one another.
 const UNRELATED: [f64; 6] = [0.3, 1.1, 2.5, 7.3, -0.8, -1.3];
 
-/// Returns every elementwise op on floats that has a derivative, and compositions.
+/// Returns every elementwise op on floats that has a derivative, and elementwise compositions.
 pub fn functions() -> Vec<Elementwise> {
     // `stop_gradient` has no derivative.
     let unary = Unary::ALL.iter().filter(|op| **op != Unary::StopGradient && takes_floats(*op, 1));
@@ -105,7 +105,7 @@ fn unary_trial_operands(op: Unary) -> &'static [f64] {
     }
 }
 
-/// Returns the operands to try for an op of two operands, in all pairs.
+/// Returns the operands to try for an op of two operands. All pairs of them are tried.
 fn binary_trial_operands(op: Binary) -> &'static [f64] {
     match op {
         Binary::Rem => &UNRELATED,
@@ -123,7 +123,7 @@ const fn binary(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwi
     Elementwise { name, operands: 2, trial_operands: &PAIRS, formula: Formula::Composition(formula) }
 }
 
-/// The elementwise compositions, elementwise ops with attributes, and functions of rows of two.
+/// Elementwise compositions, elementwise ops with attributes, and functions of rows of two elements.
 const COMPOSITIONS: &[Elementwise] = &[
     unary("polygamma", |x| x[0].polygamma(1)),
     unary("clamp", |x| x[0].clamp(-1.0, 2.0)),
@@ -159,7 +159,7 @@ const COMPOSITIONS: &[Elementwise] = &[
     binary("scatter_mul", |x| scatter_second(x, ScatterMode::Mul)),
 ];
 
-/// Scatters the second operand as an update of each element of the first.
+/// Scatters the second operand into the first, as an update of each element.
 fn scatter_second(x: &[Value], mode: ScatterMode) -> Value {
     let rows = x[0].unsqueeze(0);
     let indices = constant(HostTensor::from([0i64])).unsqueeze(1).broadcast_to(rows.shape());
@@ -188,7 +188,8 @@ impl Elementwise {
         }
     }
 
-    /// Computes the partial derivative by these operands in turn, each in its mode; elementwise like the function.
+    /// Computes the partial derivative with respect to these operands in turn, each in its mode. The derivative is
+    /// elementwise, like the function.
     pub fn derivative(&self, operands: &[Value], path: &[(usize, Mode)]) -> Value {
         let Some(((operand, mode), before)) = path.split_last() else { return self.apply(operands) };
         let of = |x: Value| {

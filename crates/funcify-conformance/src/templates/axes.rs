@@ -1,8 +1,9 @@
 //! Draws ops over more axes than an instruction has.
 //!
-//! Rules of the planner: axes that are adjacent in all operands merge into one; two more become rows and lanes. Of
-//! the remaining axes, the longest become loops (`push`): the first from 4 indices on, one inside another loop from
-//! 33, at most three deep. The rest is unrolled. An axis that moves within the units of parts never becomes a loop.
+//! Rules of the planner: axes that are adjacent in all operands merge into one, and two more become rows and lanes. The
+//! longest of the remaining axes become loops (`push`), nested at most three deep: the first one if it has 4 indices
+//! or more, an inner one if it has 33 or more. The rest is unrolled. An axis that moves within the units of parts never
+//! becomes a loop.
 
 use funcify::{Value, concat, scan_with, select};
 
@@ -22,7 +23,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
         );
     let value = draft.input(&sizes);
     let moved = permute_axes(draft, value);
-    // An earlier op may have rejected the program already.
+    // An earlier op may already have rejected the program.
     let Some(shape) = shape_of(moved).filter(|shape| shape.len() == 4) else { return vec![moved] };
     let other = if draft.one_in(2) { draft.input(&shape) } else { broadcast_input(draft, &shape) };
     let both = combine(draft, moved, other);
@@ -30,7 +31,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     if draft.one_in(3) {
         results.push(permute_axes(draft, both));
     }
-    // A step reads the axes in a different order than the carry has them.
+    // A step reads the axes in an order that differs from the order in the carry.
     if draft.one_in(2) {
         let steps = draft.pick(&[2, 1, 3]);
         let rows = draft.input(&[steps, shape[3]]);
@@ -56,7 +57,7 @@ fn permute_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     if draft.one_in(3) { value.reverse(draft.below(4) as i64) } else { value }
 }
 
-/// Returns an input that has some of the axes and is broadcast along the others.
+/// Returns an input that has only some of the axes, broadcast along the others.
 fn broadcast_input(draft: &Draft<'_, '_>, shape: &[usize]) -> Value {
     let kept = draft.below(1 << 4);
     let sizes: Vec<usize> = (0..4).map(|axis| if kept >> axis & 1 == 1 { shape[axis] } else { 1 }).collect();

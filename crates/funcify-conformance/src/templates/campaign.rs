@@ -1,4 +1,4 @@
-//! Runs many programs on some subjects, by seed, on several threads.
+//! Runs many programs on several subjects and threads. Seeds determine the programs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ pub struct Campaign {
     pub count: u64,
     /// The number of threads.
     pub jobs: usize,
-    /// The largest number of runs spent on shrinking a wrong program.
+    /// The maximum number of runs for shrinking a wrong program.
     pub shrink: usize,
-    /// The index of the only family to draw from, if there is one.
+    /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder for wrong programs, written as text with their inputs.
+    /// The folder in which wrong programs are written, as text with their inputs.
     pub folder: Option<PathBuf>,
-    /// A function that returns the transformations that took effect in plans of this thread since its last call.
+    /// A function that returns the transformations that took effect in this thread's plans since its last call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
@@ -32,7 +32,7 @@ pub struct Campaign {
 pub struct Summary {
     /// The number of programs that were built.
     pub programs: usize,
-    /// The number of times that the choices gave no valid program.
+    /// The number of times that the choices did not yield a valid program.
     pub refused: usize,
     /// The number of runs whose results were compared.
     pub runs: usize,
@@ -70,13 +70,13 @@ impl Summary {
 pub struct Wrong {
     /// The program's seed.
     pub seed: u64,
-    /// The subjects with wrong results, each with its stage.
+    /// The subjects with wrong results, each with the stage that failed.
     pub by: Vec<String>,
     /// The first fault of the smallest program that fails in the same way.
     pub fault: Fault,
 }
 
-/// Runs a campaign; returns the summary of each family.
+/// Runs a campaign, and returns the summary of each family.
 pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'static str, Summary> {
     let next = AtomicU64::new(campaign.seed);
     let all: Mutex<BTreeMap<&'static str, Summary>> = Mutex::default();
@@ -150,7 +150,7 @@ fn construction_panic(reason: &str) -> Fault {
     Fault { stage: Stage::Forward, subject: "generator".into(), reason, graph, inputs: BTreeMap::new() }
 }
 
-/// Shrinks a program: returns the fault of the smallest program found that fails in the same way on the same subject.
+/// Shrinks a program. Returns the fault of the smallest program found that fails in the same way on the same subject.
 fn shrink_program(
     campaign: &Campaign,
     subjects: &[Subject],
@@ -171,7 +171,7 @@ fn shrink_program(
     same(&tape).unwrap_or_else(|| fault.clone())
 }
 
-/// Writes a program with its inputs. A failure to write is printed.
+/// Writes a program with its inputs. Prints an error if the file cannot be written.
 fn write(folder: &std::path::Path, family: &str, wrong: &Wrong) {
     let Wrong { seed, by, fault } = wrong;
     let name = format!("{}_{seed}", family.replace(' ', "-"));

@@ -1,5 +1,5 @@
-//! Checks a program on each subject against the reference evaluator: the program itself, its gradient, and for some
-//! programs a second derivative and lanes.
+//! Checks a program on each subject against the reference evaluator: the program itself, its gradient, and, for some
+//! programs, a second derivative and lanes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::case::ExpectedOutput;
 use crate::compare::compare;
 
-/// A backend with the way in which it runs programs.
+/// A backend, and the way in which programs run on it.
 #[derive(Clone)]
 pub struct Subject {
     /// The subject's name.
@@ -20,19 +20,19 @@ pub struct Subject {
     pub executor: Arc<dyn Executor>,
     /// The strategy for loops.
     pub strategy: LoopStrategy,
-    /// `true` if each program runs both as written and rewritten; otherwise half of the programs run in each form.
+    /// `true` if each program runs both as written and rewritten. Otherwise half of the programs run in each form.
     pub runs_both: bool,
 }
 
 impl Subject {
-    /// Creates a subject that runs half of the programs as written and half rewritten; the subject `cpu` runs both
-    /// forms.
+    /// Creates a subject that runs half of the programs as written and the other half rewritten. The subject `cpu` runs
+    /// every program in both forms.
     pub fn new(name: &str, executor: Arc<dyn Executor>, strategy: LoopStrategy) -> Self {
         Subject { name: name.into(), executor, strategy, runs_both: name == "cpu" }
     }
 }
 
-/// The part of a check that runs.
+/// A part of a check, with its own run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// The program itself.
@@ -85,8 +85,8 @@ pub struct Outcome {
     pub declined: BTreeMap<String, usize>,
     /// The first fault of each subject.
     pub faults: Vec<Fault>,
-    /// The differences that rounding may explain: other inputs do not show them, or they are within the error of
-    /// rounding.
+    /// The differences that rounding may explain: they do not occur with other inputs, or are within the rounding
+    /// error.
     pub explained_by_rounding: Vec<Fault>,
 }
 
@@ -139,7 +139,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // In f64, rounding changes no decision. In narrower floats it may have, if other inputs show no
+            // In f64, rounding flips no decision. In narrower floats it may have flipped one, if other inputs show no
             // difference.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)
@@ -158,7 +158,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
     outcome
 }
 
-/// Returns whether a program is also wrong with other inputs.
+/// Returns whether a program also returns wrong results for other inputs.
 fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_rewritten: bool, seed: u64) -> bool {
     let is_wrong = |other: u64| {
         let other = build_runs(program, seed, splitmix64(seed.wrapping_add(other)), &mut BTreeMap::new());
@@ -168,7 +168,7 @@ fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_r
     (1..=CONFIRMING_INPUTS).any(is_wrong)
 }
 
-/// Returns whether rounding alone may explain the difference of a result.
+/// Returns whether rounding alone may explain the difference between a result and the expected one.
 fn is_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
     let is_near = |expected| {
         let run = Run { expected, graph: run.graph.clone(), inputs: run.inputs.clone(), ..*run };
@@ -209,8 +209,8 @@ fn attempt(
     compare(&run.graph, &results, &run.expected)
 }
 
-/// Returns whether a backend may reject a program: it does not support the tensors, or the number of steps is not
-/// static.
+/// Returns whether a backend may reject a program with this error: it does not support the tensors, or the number of
+/// steps is not static.
 fn is_allowed(error: &Error, subject: &Subject) -> bool {
     error.kind() == "Unsupported" || (subject.strategy == LoopStrategy::Unroll && error.kind() == "StepCountNotStatic")
 }
@@ -222,8 +222,8 @@ pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Returns the graphs to run for a program and its derivatives, except those without finite results on the reference
-/// evaluator.
+/// Returns the graphs to run for a program and its derivatives. Omits graphs for which the reference evaluator returns
+/// no finite results.
 fn build_runs(
     program: &TemplateProgram,
     seed: u64,
@@ -285,7 +285,7 @@ impl SeededProgram<'_> {
         has_floats && forward.expected.iter().any(|output| output.ty.dtype.is_float())
     }
 
-    /// Differentiates a run. The inputs are those of the run, and cotangents of its float results.
+    /// Differentiates a run. The inputs are those of the run and the cotangents of its float results.
     fn derivative(&self, of: &Run, stage: Stage) -> Result<Run, &'static str> {
         let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
         let policy = policies[(splitmix64(self.seed ^ 0xabc) % 3) as usize].clone();
@@ -339,14 +339,14 @@ fn evaluate_run(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTenso
     Ok(Run { stage, graph: graph.clone(), inputs: inputs.clone(), expected })
 }
 
-/// The largest magnitude of a result: beyond it, a program amplifies its rounding errors too much.
+/// The largest magnitude of a result. Programs with larger results amplify their rounding errors too much.
 const MAX_RESULT: f64 = 1e4;
 
 /// The tolerance of programs whose floats are all f64.
 pub(super) const F64_TOLERANCE: f64 = 1e-9;
 
-/// Returns the tolerance between results computed in different orders, relative to the largest result. It depends on
-/// the narrowest float type in the program.
+/// Returns the tolerance for results that are computed in different orders, relative to the largest result. It depends
+/// on the narrowest float type in the program.
 fn tolerance(graph: &Graph, dtype: DType) -> f64 {
     if !dtype.is_float() {
         return 0.0;

@@ -1,9 +1,10 @@
-//! Draws branches in loops, loops that a condition ends, and loops in branches.
+//! Draws branches in loops, loops that end on a condition, and loops in branches.
 //!
-//! Rules of the planner: both branches of a cond write their results to the same registers (`choice`); for a cond or
-//! switch with a static index, or with a single branch, only that branch is planned; after a branch, the planner
-//! forgets the operands that it packed or laid out (`forget`); a loop that a condition ends reserves the rows of its
-//! longest run (`steps_until`), and counts its steps; cumulative reductions become loops (`stepwise`).
+//! Rules of the planner: both branches of a cond write their results to the same registers (`choice`). For a cond or
+//! switch with a static index, or with a single branch, only the selected branch is planned. After a branch, the
+//! planner forgets the operands that it packed or laid out (`forget`). A loop that ends on a condition reserves the
+//! rows for the maximum number of steps (`steps_until`), and counts its steps. Cumulative reductions become loops
+//! (`stepwise`).
 
 use funcify::ops::ReduceKind;
 use funcify::{DType, Value, checkpoint, cond, constant, scan_until_with, scan_with, switch, while_loop_bounded};
@@ -78,7 +79,7 @@ fn cumulative_reduction(draft: &Draft<'_, '_>, value: Value) -> Value {
     value.cumulative(kind, draft.below(value.rank()) as i64, draft.one_in(3))
 }
 
-/// Draws cumulative reductions in branches and steps, of captured and of computed values.
+/// Draws cumulative reductions in branches and steps, both of captured and of computed values.
 pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[1], &[9], &[4, 2]];
     let shape = draft.pick(&SHAPES);
@@ -110,7 +111,7 @@ pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![chosen, carried.1, last, ys]
 }
 
-/// Draws loops that end early: their numbers of steps, their shortened traces, and the sizes that depend on them.
+/// Draws loops that end early. Their traces are shortened, and other sizes depend on their numbers of steps.
 pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[], &[3], &[1], &[2, 2], &[8]];
     let shape = draft.pick(&SHAPES);
@@ -147,7 +148,7 @@ pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => y.sum(..) * 0.25,
         });
     }
-    // Another loop runs the same number of steps.
+    // A second loop runs the same number of steps.
     if draft.one_in(3) {
         let row = sizes_of(start);
         let first = ys[0];

@@ -1,5 +1,5 @@
-//! A program under construction: its choices, its inputs, and the helpers that families share, which alias a value,
-//! read it, or convert it to another shape.
+//! A program under construction: its choices, its inputs, and the helpers that families share. The helpers alias a
+//! value, read it, or convert it to a different shape.
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
 use funcify::prelude::*;
@@ -16,9 +16,9 @@ pub(super) struct Draft<'a, 'b> {
     pub(super) dtype: DType,
     /// The kind of elements of each input.
     fills: RefCell<Vec<Fill>>,
-    /// The values that replace inputs: results of another family, rows of an outer loop.
+    /// The values that replace inputs: results of another family, or rows of an outer loop.
     given: RefCell<Vec<Value>>,
-    /// `true` if an outer loop is open, so that no inputs can be declared and only `given` is available.
+    /// `true` if an outer loop is open. No inputs can then be declared, and only the values in `given` are available.
     is_inside: bool,
     /// The types of the inputs that the family requested.
     requested_inputs: RefCell<Vec<(DType, Vec<usize>, Fill)>>,
@@ -37,8 +37,8 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Creates a draft of the body of an open loop; the given values replace its inputs, in the order of the
-    /// requests.
+    /// Creates a draft of the body of an open loop. The given values replace its inputs, in the order in which they are
+    /// requested.
     pub(super) fn inside(choices: &'a mut Choices, builder: &'b Builder, dtype: DType, mut given: Vec<Value>) -> Self {
         given.reverse();
         let draft = Draft { is_inside: true, ..Draft::new(choices, builder, dtype) };
@@ -46,7 +46,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         draft
     }
 
-    /// Lets some of these values replace later inputs.
+    /// Offers these values as replacements for later inputs.
     pub(super) fn offer_as_inputs(&self, values: &[Value]) {
         self.given.borrow_mut().extend(values);
     }
@@ -59,7 +59,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.requested_inputs.borrow().clone()
     }
 
-    /// Returns a number in `0..count`; smaller numbers are simpler choices.
+    /// Returns a number in `0..count`. Smaller numbers are simpler choices.
     pub(super) fn below(&self, count: usize) -> usize {
         self.choices.borrow_mut().below(count)
     }
@@ -68,7 +68,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.choices.borrow_mut().one_in(count)
     }
 
-    /// Returns one of these items; the first one is the simplest choice.
+    /// Returns one of these items. The first one is the simplest choice.
     pub(super) fn pick<T: Clone>(&self, from: &[T]) -> T {
         self.choices.borrow_mut().pick(from)
     }
@@ -99,7 +99,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.builder.input(&format!("x{}", fills.len() - 1), TensorType::new(dtype, shape_from(shape)))
     }
 
-    /// Returns a number of steps: usually small, sometimes on either side of a threshold of the planner.
+    /// Returns a number of steps: usually a small one, sometimes one on either side of a threshold of the planner.
     pub(super) fn steps(&self) -> usize {
         const FEW: [usize; 9] = [3, 2, 4, 5, 1, 6, 7, 8, 0];
         const THRESHOLDS: [usize; 14] = [12, 13, 16, 32, 33, 34, 63, 64, 65, 66, 255, 256, 257, 300];
@@ -114,8 +114,8 @@ impl<'a, 'b> Draft<'a, 'b> {
         if self.one_in(3) { ScanOptions::new().reverse() } else { ScanOptions::new() }
     }
 
-    /// Returns an alias of the value, with the same elements and shape, which the planner turns into a view of the
-    /// same memory or a copy.
+    /// Returns an alias of the value: another value with the same elements and shape. The planner turns it into a view
+    /// of the same memory or a copy.
     pub(super) fn alias(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -146,7 +146,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Returns some or all of the elements in a different order or shape: a view that does not cover the memory in
+    /// Returns some or all of the elements in a different order or shape, as a view that does not cover the memory in
     /// order.
     pub(super) fn view(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
@@ -184,7 +184,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         (value.sum(..) * 0.25).broadcast_to(shape_from(shape))
     }
 
-    /// Computes a value from `value` and `other`, of the same shape or another.
+    /// Computes a value from `value` and `other`, which may differ in shape.
     pub(super) fn read_with(&self, value: Value, other: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();

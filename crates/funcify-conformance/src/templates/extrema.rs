@@ -1,7 +1,7 @@
-//! Draws carries that are selected from the elements that a step computes, or compared with them.
+//! Draws carries that are selected from the elements that a step computes, or compared with these elements.
 //!
 //! Rules of the derivative and the planner: a backward loop reads a carry from its trace but recomputes the elements
-//! (`readable_values`), and a product and a sum may round once in one loop and twice in the other.
+//! (`readable_values`). A product and a sum may round once in one loop and twice in the other.
 
 use super::draft::Draft;
 use super::*;

@@ -1,11 +1,12 @@
-//! Fills inputs with elements that are all different where the type allows it, so that reading a wrong element shows.
+//! Fills inputs with elements that all differ where the type allows it, so that tests notice when a wrong element is
+//! read.
 
 use super::*;
 
 /// The kind of elements of an input.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Fill {
-    /// Floats between -1 and 1, not close to 0, and all different while they are few.
+    /// Floats between -1 and 1 and not close to 0. They all differ unless there are too many.
     Floats,
     /// Integers between these two, inclusive.
     Integers(i64, i64),
@@ -14,11 +15,11 @@ pub(super) enum Fill {
 }
 
 impl Fill {
-    /// Returns a tensor with such elements.
+    /// Returns a tensor with elements of this kind.
     pub(super) fn tensor(self, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
         let mut index = 0u64;
-        // Numbers with few bits, which every float type represents: some of each grid, in an order that depends on
-        // the seed.
+        // The numbers have few bits, so that every float type can represent them. They are some points of a grid, in an
+        // order that depends on the seed.
         let count = shape.iter().product::<usize>().max(1) as u64;
         let grid = count.next_power_of_two().max(64);
         let (odd, shift) = (splitmix64(seed) | 1, splitmix64(seed ^ 0x5eed));

@@ -1,13 +1,13 @@
-//! Random programs built from the planner's rules: for each transformation of a compiled loop, programs that just
-//! meet its condition and programs that just miss it.
+//! Random programs built from the planner's rules. For each transformation of a compiled loop, some programs just meet
+//! its condition and some just miss it.
 //!
-//! The conditions depend on sizes and on the order of reads and writes. So the programs read values before, in and
-//! after the step that changes them: in the body, in a trace, after the loop and in other loops, directly and through
-//! aliases, at sizes on both sides of each threshold, upward and downward, with two transformations at once. Each
-//! family documents the rules that it covers.
+//! The conditions depend on sizes and on the order of reads and writes. The programs therefore read values before, in
+//! and after the step that changes them: in the body, in a trace, after the loop and in other loops, directly and
+//! through aliases, at sizes on both sides of each threshold, upward and downward, and with two transformations at
+//! once. Each family documents the rules that it covers.
 //!
-//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. [`check`] compares it, its
-//! gradient and some second derivatives and lanes on each subject with the reference evaluator; a
+//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. [`check`] compares the
+//! program, its gradient, and some second derivatives and lanes on each subject with the reference evaluator. A
 //! [campaign](run_campaign) checks many programs.
 
 mod axes;
@@ -46,7 +46,7 @@ use crate::arbitrary::{Choices, splitmix64};
 
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
-/// The families: the name of each, and the function that builds its programs.
+/// The families. Each has a name and the function that builds its programs.
 const FAMILIES: [(&str, Make); 26] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
@@ -81,7 +81,7 @@ pub fn families() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().map(|(name, _)| *name)
 }
 
-/// A program with the kinds of its inputs' elements.
+/// A program, and the kind of elements of each input.
 #[derive(Clone, Debug)]
 pub struct TemplateProgram {
     /// The name of the program's family.
@@ -134,7 +134,7 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(7, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
-/// Builds the program of a family as the step of a loop, which replaces some inputs with rows and has its own carry.
+/// Builds the program of a family as the step of a loop. The loop has its own carry, and its rows replace some inputs.
 fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
     let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
     // A dry run, whose program is discarded, records the inputs that the family requests.
@@ -165,7 +165,7 @@ fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fi
             *first = *first + carry * 0.25;
         }
         let outputs = make(&Draft::inside(choices, builder, dtype, given));
-        // Values whose size only a step knows cannot be rows of the outer loop.
+        // Values whose size is known only inside a step cannot be rows of the outer loop.
         let outputs: Vec<Value> = outputs.into_iter().filter(|value| draft::shape_of(*value).is_some()).collect();
         let float = outputs.iter().find(|value| value.dtype() == dtype);
         let total = float.map(|value| if value.rank() == 0 { value.tanh() } else { value.sum(..).tanh() });

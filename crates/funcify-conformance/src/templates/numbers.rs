@@ -1,10 +1,11 @@
-//! Draws integers, booleans and narrow floats, which a plan stores as numbers of its float type.
+//! Draws integers, booleans and narrow floats, which a plan stores as numbers of its own float type.
 //!
-//! Rules of the planner: an integer is stored as a float if its range shows that the plan represents it exactly, up
-//! to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`); the range of a carry that each step adds to is the sum over all
-//! steps; values that depend only on constants are evaluated at plan time (`static_value`), and a `take` by static
-//! indices becomes at most `MAX_COPIES` copies; `u32` values of programs with random bits are words; floats narrower
-//! than the plan's are rounded after each op that may leave their type (`round_result`, `may_round`).
+//! Rules of the planner: an integer is stored as a float if its range shows that the plan's float type represents it
+//! exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds to a carry, the carry's range is
+//! the sum over all steps. Values that depend only on constants are evaluated at plan time (`static_value`), and a
+//! `take` with static indices becomes at most `MAX_COPIES` copies. `u32` values of programs with random bits are words.
+//! Floats narrower than the plan's are rounded after each op whose result may not be representable in their type
+//! (`round_result`, `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};
@@ -14,7 +15,7 @@ use super::fill::Fill;
 
 const TYPES: [DType; 4] = [DType::I64, DType::I32, DType::U8, DType::U32];
 
-/// Returns a start value near 0 or near the limit of the integers that the plan's floats represent.
+/// Returns a start value near 0 or near the largest integer that the plan's floats represent.
 fn start(draft: &Draft<'_, '_>, dtype: DType) -> i64 {
     let near: i64 = draft.pick(&[0, 1, -1, 3, 20, -20]);
     let number: i64 = match draft.below(8) {

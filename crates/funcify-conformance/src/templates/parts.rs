@@ -1,11 +1,11 @@
-//! Draws programs with an axis that stays parallel.
+//! Draws programs with a parallel axis.
 //!
-//! Rules of the planner: an axis that no op mixes is divided into parts (`ParallelAxis`); for a sum over it, each part
-//! computes a share, and shares may be added, scaled by values that all parts have, moved and carried, and are summed
-//! at the end (`Share`, `initial_share`, `sum_shares`); an op that is not linear ends the search; the axis becomes
-//! the innermost one in loops if it has at least `min_lanes` indices and products have at most `MAX_TERMS` terms
-//! (`innermost.rs`); a program is divided from `MIN_NS_FOR_THREADS` on, into parts of at least `MIN_ROWS_PER_PART` rows or at most
-//! `MAX_ELEMENTS_PER_PART` elements.
+//! Rules of the planner: an axis that no op mixes is divided into parts (`ParallelAxis`). For a sum over it, each part
+//! computes a share. Shares may be added, scaled by values that all parts have, moved and carried, and are summed at
+//! the end (`Share`, `initial_share`, `sum_shares`). An op that is not linear ends the search. The axis becomes the
+//! innermost one in loops if it has at least `min_lanes` indices and products have at most `MAX_TERMS` terms
+//! (`innermost.rs`). A program is divided if it takes at least `MIN_NS_FOR_THREADS`, into parts of at least
+//! `MIN_ROWS_PER_PART` rows or a `MAX_ELEMENTS_PER_PART` elements.
 
 use super::draft::{Draft, shape_from, sizes_of};
 use super::*;
@@ -29,7 +29,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     let xs = draft.input(&[&[steps], shape.as_slice()].concat());
     let scales = draft.input(&[steps]);
     let (start, fixed) = (draft.input(&shape), draft.input(&[]));
-    // The shares of a sum have a smaller type, or the same.
+    // The shares of a sum have the same type as the operand, or a smaller one.
     let rest: Vec<usize> =
         shape.iter().enumerate().filter(|(index, _)| *index != axis).map(|(_, size)| *size).collect();
     let total = draft.input(&rest);
@@ -88,7 +88,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws a single sum and at most two ops on it, each of which may end the search for an axis.
+/// Draws a single sum and one or two ops on it. Each op may end the search for an axis.
 fn single_share(
     draft: &Draft<'_, '_>,
     (xs, start, scales, fixed): (Value, Value, Value, Value),
@@ -246,8 +246,8 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, sums, ys.0, if draft.one_in(2) { ys.1 } else { ys.1.move_axis(1, 0) }, again.1]
 }
 
-/// Draws products before and after a loop whose rows or columns are the axis that stays parallel: a part has some
-/// columns of each row of an input, and no instruction crosses several of its rows (`lies_within_units`).
+/// Draws products before and after a loop, with the parallel axis as their rows or columns. A part has some columns of
+/// each row of an input, and no instruction crosses several of these rows (`lies_within_units`).
 pub(super) fn products_beside_loops(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&SIZES);
     let (rows, inner) = (draft.pick(&[1, 2, 3]), draft.pick(&[4, 1, 2, 5]));

@@ -1,10 +1,10 @@
 //! Draws traces with various memory locations and readers.
 //!
-//! Rules of the planner: a step writes its result directly into the row if the op can choose its memory (`place`),
-//! also through a reshape or a transpose of a loop's rows; a trace that is an output, or a part of a concatenation,
-//! is written there (`Joins`); a carry that is also a row is read from the trace, and the first step is separate
-//! (`carry`, `all_steps`); a concatenation of two parts that only steps read stays two tensors (`is_read_by_steps`,
-//! `ends_of_parts`); if a buffer is never read as a whole, only its last rows are kept (`rows`), up to
+//! Rules of the planner: a step writes its result directly into the row if the op can choose its memory (`place`), also
+//! through a reshape or a transpose of a loop's rows. A trace that is an output, or part of a concatenation, is written
+//! directly there (`Joins`). A carry that is also a row is read from the trace, and the first step is separate
+//! (`carry`, `all_steps`). A concatenation of two parts that only steps read stays two tensors (`is_read_by_steps`,
+//! `ends_of_parts`). If a buffer is never read as a whole, only its last rows are kept (`rows`), up to
 //! `MAX_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
@@ -58,7 +58,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => trace.cumsum(0, draft.one_in(2)),
         };
         let value = match shape_of(value) {
-            // If parts of other rows do not fit, the trace itself does.
+            // If the parts of other rows have the wrong shape, the trace itself is used.
             Some(_) => value,
             None => trace,
         };
@@ -67,14 +67,14 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             results.push(value);
         }
     }
-    // A second loop reads the rows that the first one has written, each with the row before it.
+    // A second loop reads the rows that the first one has written, each together with its predecessor.
     let read = traces[draft.below(traces.len())];
     results.extend(second_loop(draft, read));
     results.extend(if draft.one_in(2) { ys } else { Vec::new() });
     results
 }
 
-/// Draws a loop over the rows of a tensor, with taps.
+/// Draws a loop with taps over the rows of a tensor.
 fn second_loop(draft: &Draft<'_, '_>, rows: Value) -> Vec<Value> {
     let shape = sizes_of(rows);
     if shape.len() < 2 || shape[0] < 2 {

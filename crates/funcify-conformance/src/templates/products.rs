@@ -1,17 +1,17 @@
 //! Draws matrix products in steps.
 //!
-//! Rules of the planner: a product is delayed until the planner knows its addends, up to `MAX_FACTORS` products with one
-//! initial value, and the function of the sum (`sum`, `finish`); the side that changes least is packed, and the other
-//! one is read by rows (`factors`); a product of two sides that both change becomes a sum of products of elements
-//! (`emit_as_folds`); a reshape is delayed with its product (`reshape`); products with the transpose of a column are delayed
-//! until a sum (`Outer`); matrices that no step changes are packed once (`packed`); a product of elements is delayed
-//! until a sum, a difference, an exponential or a reduction (`ElementProduct`).
+//! Rules of the planner: a product is delayed until the planner knows its addends, up to `MAX_FACTORS` products with
+//! one initial value, and the function of the sum (`sum`, `finish`). The side that changes less often is packed, and
+//! the other one is read by rows (`factors`). A product of two sides that both change becomes a sum of products of
+//! elements (`emit_as_folds`). A reshape is delayed with its product (`reshape`). Products with the transpose of a
+//! column are delayed until a sum (`Outer`). Matrices that no step changes are packed once (`packed`). A product of
+//! elements is delayed until a sum, a difference, an exponential or a reduction (`ElementProduct`).
 
 use funcify::{Value, cond, scan_with};
 
 use super::draft::{Draft, shape_of};
 
-/// The sizes of rows, contracted axes and columns: on both sides of 1, of a vector and of a panel.
+/// The sizes of rows, contracted axes and columns: below, at and above the sizes of a vector and of a panel.
 const SIZES: [usize; 10] = [3, 2, 1, 4, 5, 8, 9, 16, 17, 33];
 
 pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {

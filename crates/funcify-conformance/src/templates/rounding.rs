@@ -1,11 +1,12 @@
 //! Computes how far rounding alone may move a result, where the tolerance of [`check`](super::check) is too narrow.
 //!
-//! - Results in f64 may be off by [`REORDERING_FACTOR`] times the distance that those of the reference evaluator move
-//!   when the inputs change in their last bits. A decision that flips with one such change can cause a large
-//!   difference, so every change must move the results that far, as in a chaotic loop.
-//! - Results in narrower floats may be off from the same program in f64 by [`NARROW_ERROR_FACTOR`] times the error of
-//!   the reference evaluator: in a long sum of bf16 each addition rounds, and a backend that rounds once is closer to
-//!   the exact sum. Or the loop is chaotic.
+//! - Results in f64 may differ from those of the reference evaluator by [`REORDERING_FACTOR`] times the distance that
+//!   the latter move when the last bits of the inputs change. A decision that flips with one such change can cause a
+//!   large difference. To explain a large difference, every such change must therefore move the results that far, as
+//!   in a chaotic loop.
+//! - Results in narrower floats may differ from those of the same program in f64 by [`NARROW_ERROR_FACTOR`] times the
+//!   error of the reference evaluator. In a long sum of bf16 each addition rounds, and a backend that rounds once is
+//!   closer to the exact sum. The loop may also be chaotic.
 
 use super::check::{F64_TOLERANCE, arguments};
 use super::*;
@@ -14,17 +15,17 @@ use crate::case::ExpectedOutput;
 /// The ratio between the effect of reordering additions and the effect of a change in the last bits of the inputs.
 const REORDERING_FACTOR: f64 = 16.0;
 
-/// The size of such a change, relative to a number, in units of the distance of two floats near 1: a change in the
-/// last bit alone may vanish in the first op.
+/// The change in the last bits of an input, relative to its value, in multiples of the distance between floats near 1.
+/// A change in only the last bit may vanish in the first op.
 const PERTURBATION_ULPS: f64 = 4.0;
 
-/// The largest difference that a single change in the last bits may explain, relative to the largest result.
+/// The largest difference that the effect of a single change may explain, relative to the largest result.
 const MAX_SINGLE_CHANGE: f64 = 1e-6;
 
 /// The largest error of a result, as a multiple of the reference evaluator's error.
 const NARROW_ERROR_FACTOR: f64 = 2.0;
 
-/// Returns the expected outputs, with tolerances, that rounding alone may explain. A result may match any of them.
+/// Returns alternative expected outputs, with tolerances that allow for rounding. A result may match any of them.
 pub(super) fn results_explained_by_rounding(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
@@ -36,10 +37,10 @@ pub(super) fn results_explained_by_rounding(
     exact.into_iter().chain(expected_after_perturbation(graph, inputs, expected, !is_narrow)).collect()
 }
 
-/// The names of the float types below f64.
+/// The names of the float types narrower than f64.
 const NARROW_TYPE_NAMES: [&str; 3] = ["bf16", "f16", "f32"];
 
-/// Returns the results in f64, with tolerances from the error of the reference evaluator in narrower floats.
+/// Returns the results in f64, with tolerances based on the error of the reference evaluator in narrower floats.
 fn expected_in_f64(
     text: &str,
     graph: &Graph,
@@ -59,15 +60,16 @@ fn expected_in_f64(
     Some(around.collect())
 }
 
-/// Returns the results with tolerances from their movement: one change suffices for small differences, larger ones
-/// need every change.
+/// Returns the results, with tolerances based on their movement. A single change may explain a small difference. Only
+/// all changes together may explain a larger one.
 fn expected_after_perturbation(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
     with_small: bool,
 ) -> Option<Vec<ExpectedOutput>> {
-    // Moving the inputs together changes their sums; moving each on its own changes values in which they cancel.
+    // Moving all inputs in the same direction changes their sums. Moving them in different directions changes values in
+    // which they cancel.
     let directions: [fn(usize) -> bool; 3] = [|_| true, |_| false, |at| splitmix64(at as u64).is_multiple_of(2)];
     let arguments = arguments(graph, inputs);
     let results = |is_up: fn(usize) -> bool| {
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
     use funcify::{ScanOptions, Value, scan, scan_with};
 
-    /// Returns whether rounding may explain the result `found` for the sum of `count` times `x` in a loop.
+    /// Returns whether rounding may explain the result `found` for a loop that adds `x` `count` times.
     fn is_rounding(dtype: DType, x: f64, count: usize, found: f64) -> bool {
         let graph = Graph::build("sum", |g| {
             let xs = g.input("xs", funcify::TensorType::new(dtype, [count]));
@@ -132,13 +134,13 @@ mod tests {
 
     #[test]
     fn sums_of_narrow_floats_may_be_nearer_to_the_exact_one() {
-        // Adding 0.5 to 128 rounds the 0.5 away.
+        // In bf16, 128 + 0.5 rounds to 128.
         assert!(is_rounding(DType::BF16, 0.5, 1000, 500.0));
         assert!(!is_rounding(DType::BF16, 0.5, 1000, 1300.0));
         assert!(!is_rounding(DType::F32, 0.5, 1000, 501.0));
     }
 
-    /// A difference in a chaotic loop may be rounding; a difference in a step function at a jump is not.
+    /// In a chaotic loop, a large difference may be rounding. At a jump of a step function, it is not.
     #[test]
     fn large_differences_are_rounding_where_each_change_makes_them() {
         let may_be = |graph: Graph, x: f64, found: f64| {

@@ -1,10 +1,11 @@
 //! Draws loops with carries.
 //!
 //! Rules of the planner: an elementwise op may overwrite the carry that it reads with the next value, if that is the
-//! carry's only use (`Scope::state`, `emit_elementwise`); `dynamic_update` and `scatter` write into it (`state_or_copy`); the
-//! memory of a carry that nothing reads any more holds its next value (`free_state`); a sum of products of vectors is
-//! added to it in place, at once or at the end of a strip of steps (`sink`); a carry that is also a trace's row stays
-//! in the trace (`carry`); at the end of a step, values that a move would overwrite are saved first (`emit_moves`).
+//! carry's only use (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write into the carry
+//! (`state_or_copy`). The memory of a carry that nothing reads any more holds its next value (`free_state`). A sum of
+//! products of vectors is added to the carry in place, immediately or at the end of a strip of steps (`sink`). A carry
+//! that is also a row of a trace stays in the trace (`carry`). At the end of a step, values that a move would overwrite
+//! are saved first (`emit_moves`).
 
 use std::cell::RefCell;
 
@@ -47,10 +48,10 @@ pub(super) fn any(draft: &Draft<'_, '_>) -> Vec<Value> {
     states(draft, &SHAPES, ANY)
 }
 
-/// Draws small carries over more steps: loops that are compiled to code for registers and to machine code.
+/// Draws small carries over more steps, for loops that are compiled to register code and to machine code.
 ///
-/// Rules of `narrow`: values that stay are in a register (`resident`), values that move are loaded once (`loaded`), a
-/// copy to memory that moves needs no register (`write`), and reductions and products are unrolled, from
+/// Rules of `narrow`: values that do not move are kept in a register (`resident`), values that move are loaded once
+/// (`loaded`), and a copy to memory that moves needs no register (`write`). Reductions and products are unrolled, from
 /// `MIN_ITERATIONS` steps on and up to `MAX_WRITTEN_VECTORS` words.
 pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 8] = [&[1], &[], &[2], &[3], &[1, 1], &[1, 2], &[8], &[11]];
@@ -78,12 +79,12 @@ fn states(draft: &Draft<'_, '_>, shapes: &[&'static [usize]], updates: Updates) 
     loops(draft, &shapes, steps, updates)
 }
 
-/// Draws a loop of some kind with carries of these shapes.
+/// Draws a loop of any kind with carries of these shapes.
 fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Updates) -> Vec<Value> {
     let starts: Vec<Value> = shapes.iter().map(|shape| draft.input(shape)).collect();
     let all: Vec<Value> = shapes.iter().map(|shape| draft.input(&[&[steps], *shape].concat())).collect();
     let fixed: Vec<Value> = (0..1 + draft.below(2)).map(|_| draft.input(shapes[draft.below(shapes.len())])).collect();
-    // Several carries may start from one tensor, which other ops also read.
+    // Several carries may start from the same tensor, which other ops also read.
     let shared = draft.one_in(4);
     let starts: Vec<Value> = (0..starts.len())
         .map(|index| if shared && shapes[index] == shapes[0] { starts[0] } else { starts[index] })
@@ -131,7 +132,7 @@ fn counted(
     let body = |index: Value, states: Vec<Value>| {
         let rows: Vec<Value> = all.iter().map(|rows| rows.dynamic_index(0, index)).collect();
         let StepResults { next, ys } = step(draft, &states, &rows, fixed, updates);
-        // The ys are added to a carry, since there is no trace.
+        // The ys are added to a carry, because the loop has no trace.
         let mut next = next;
         let shape = sizes_of(next[0]);
         next[0] = next[0] * 0.5 + draft.fit(ys[0], &shape) * 0.5;
@@ -156,7 +157,7 @@ fn counted(
     }
 }
 
-/// Draws a recurrence: the first state is read from its own trace, the others are carried.
+/// Draws a recurrence. Its first state is read from its own trace, and the others are carries.
 fn recurrence(
     draft: &Draft<'_, '_>,
     starts: Vec<Value>,

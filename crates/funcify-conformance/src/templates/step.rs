@@ -1,5 +1,5 @@
-//! Draws the step of a loop: each carry is read before, in and after the op that computes its next value, directly
-//! and through aliases, by the step, a trace, and the next values of other carries.
+//! Draws the step of a loop. Each carry is read before, in and after the op that computes its next value, directly and
+//! through aliases: by the step, by a trace, and by the next values of other carries.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
@@ -11,9 +11,9 @@ use super::draft::{Draft, shape_from, shape_of, sizes_of};
 pub(super) enum Update {
     /// Elementwise ops.
     Elementwise,
-    /// An update of a part at a computed position.
+    /// An update of a part of the carry, at a computed position.
     Position,
-    /// The addition of a product of two vectors.
+    /// The addition of an outer product of two vectors.
     Outer,
     /// A matrix product.
     Product,
@@ -27,7 +27,7 @@ pub(super) struct StepResults {
     pub(super) ys: Vec<Value>,
 }
 
-/// Draws a step from the carries, a row for each, values that no step changes, and the weights of the updates.
+/// Draws a step, given the carries, a row for each, values that no step changes, and the weights of the updates.
 pub(super) fn step(
     draft: &Draft<'_, '_>,
     states: &[Value],
@@ -36,7 +36,7 @@ pub(super) fn step(
     updates: &[(usize, Update)],
 ) -> StepResults {
     let pick = |pool: &[Value]| pool[draft.below(pool.len())];
-    // Ops that overwrite a carry count its uses: if a carry has an alias, all uses but one are of the alias.
+    // Ops that overwrite a carry count its uses. If a carry has an alias, all uses except one are uses of the alias.
     let names: Vec<Value> =
         states.iter().map(|state| if draft.one_in(2) { draft.alias(*state) } else { *state }).collect();
     let (mut pool, mut ys) = (names.clone(), Vec::new());
@@ -66,7 +66,7 @@ pub(super) fn step(
         let other = if draft.one_in(2) { pick(&pool) } else { pick(rows) };
         ys.push(draft.read_with(from, other));
     }
-    // The final value of a carry may be an alias of itself or of another carry's value.
+    // The next value of a carry may be an alias of itself or of another carry's next value.
     if draft.one_in(6) {
         let index = draft.below(next.len());
         next[index] = draft.alias(next[index]);
@@ -148,7 +148,7 @@ fn elementwise(draft: &Draft<'_, '_>, state: Value, base: Value, other: Value, r
     }
 }
 
-/// Computes a position from a row, within an axis or a little beyond its end.
+/// Computes a position from a row. It is within an axis or slightly past its end.
 fn position_index(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
     let sum = if row.rank() == 0 { row } else { row.sum(..) };
     match draft.below(3) {
@@ -173,7 +173,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
                 draft.pick(&[ScatterMode::Set, ScatterMode::Add, ScatterMode::Max, ScatterMode::Mul, ScatterMode::Min]);
             let places = stack(&[position_index(draft, row, size)], 0);
             let lanes: Vec<usize> = shape[1..].to_vec();
-            // One index per update: the same index for all elements of a row.
+            // All elements of a row use the same index.
             let indices = places.reshape(shape_from(&vec![1; lanes.len() + 1]));
             let indices = indices.broadcast_to(shape_from(&[&[1], lanes.as_slice()].concat()));
             base.scatter(0, indices, other.slice(0, ..1) * 0.5, mode)
@@ -181,7 +181,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
     }
 }
 
-/// Returns a vector with `size` elements, from a row, a carry, or a computed value.
+/// Returns a vector with `size` elements, taken from a row, a carry, or a computed value.
 fn outer_operand(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
     let fits = |value: &&Value| shape_of(**value).is_some_and(|shape| shape.iter().product::<usize>() == size);
     let all: Vec<&Value> = states.iter().chain(pool).chain(rows).filter(fits).collect();

@@ -1,10 +1,10 @@
-//! Draws sums of products of vectors over steps.
+//! Draws loops whose steps add products of vectors to a carry.
 //!
-//! Rules of the planner: if nothing else reads a carry, a step that adds the product of a column and a row to it
-//! delays the addition to the end of a strip of steps (`sink`, `close_strips`); the planner reads the sides from rows
-//! that last that long, and otherwise copies them for the strip, each view once (`copy_for_strip`); rows of full
-//! buffers change, and are copied; a strip has up to `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the
-//! last strip has the rest; sums in a narrower float are rounded in each step.
+//! Rules of the planner: if nothing else reads a carry, a step that adds the product of a column and a row to it delays
+//! the addition to the end of a strip of steps (`sink`, `close_strips`). The planner reads the two sides from rows that
+//! stay unchanged until then. Otherwise it copies them for the strip, each view once (`copy_for_strip`). Rows of full
+//! buffers change, and are copied. A strip has up to `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the
+//! last strip has the remaining steps. Sums in a narrower float type are rounded in each step.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -49,7 +49,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         let mut next_sums = Vec::new();
         let half = sums.len() / 2;
         let mut add = |sum: Value, lefts: &[Value], rights: &[Value]| {
-            // The same side often occurs twice; it is copied for the strip only once.
+            // The same side often occurs twice, but is copied for the strip only once.
             let (left, right) = match draft.below(4) {
                 0..=2 => (lefts[0], rights[1]),
                 _ => (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]),
@@ -75,7 +75,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         for sum in &sums[..sums.len() - half] {
             next_sums.push(add(*sum, &lefts, &rights));
         }
-        // A single op, so that the next value may overwrite the carry.
+        // The update is a single op, so that the next value may overwrite the carry.
         let name = if draft.one_in(2) { draft.alias(state) } else { state };
         let row = x.sum(..);
         let next = match draft.below(6) {
@@ -107,10 +107,10 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws small carries that are copied to rows of a trace, parts of which other carries use.
+/// Draws small carries that are copied to rows of a trace. Other carries use parts of them.
 ///
-/// Rule of `narrow`: a copy to memory that moves needs no register of its own, and a loaded or copied value is read
-/// from its register until the row or the register is overwritten (`write`, `read`).
+/// Rules of `narrow`: a copy to memory that moves needs no register of its own. A loaded or copied value is read from
+/// its register until the row or the register is overwritten (`write`, `read`).
 pub(super) fn copies(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&[1, 2, 3, 8]);
     let steps = draft.pick(&[4, 5, 3, 8, 40, 200]);

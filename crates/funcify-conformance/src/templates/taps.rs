@@ -1,9 +1,9 @@
 //! Draws buffers with taps.
 //!
 //! Rules of the planner: if rows are never read as a whole, the last ones move along from step to step (`AtHand`, at
-//! most `MAX_ROWS_AT_HAND`); a full buffer is written at the end of a step, and its rows are copied for a strip
-//! (`copy_for_strip`); a loop with one op that folds a row into the row before it becomes one instruction
-//! (`recurrence`), if its other operands are in another region.
+//! most `MAX_ROWS_AT_HAND`). A full buffer is written at the end of a step, and its rows are copied for a strip
+//! (`copy_for_strip`). A loop with one op that folds a row into the previous row becomes one instruction
+//! (`recurrence`), if its other operands are in a different region.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws loops with one op over the row before, and loops that just miss that form.
+/// Draws loops with one op over the previous row, and loops that just miss that form.
 pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.pick(&[4, 3, 5, 1, 2, 9, 34, 70, 300]);
@@ -86,7 +86,7 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
         _ => (h + x) * 0.5,
     };
     if draft.one_in(3) {
-        // Both operands are rows of one buffer: the row before and another row of the same region.
+        // Both operands are rows of the same buffer: the previous row, and another row of the same region.
         let mut recurrence = Recurrence::new();
         let xs = recurrence.sequence(xs, [0]);
         let taps = draft.below(4);
@@ -123,7 +123,7 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     }
 }
 
-/// Draws loops that return only their last rows, built as the op: in any direction, with taps at any rows.
+/// Draws loops that return only their last rows. They are built as ops, in any direction, with taps at any rows.
 pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.pick(&[4, 3, 6, 1, 2, 9, 70]);
@@ -174,7 +174,7 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
-        // Each loop of a program uses its own symbol, because a size is bound once.
+        // Each loop of a program uses its own symbol, because a size is bound only once.
         until: ends.then(|| funcify::Symbol::new(&format!("$ran{}", draft.requested_inputs().len()))),
         reverse: is_down,
         sequences: vec![Sequence { reads: vec![0, 1] }],

@@ -15,7 +15,7 @@ const CRATES: [Layered; 9] = [
     Layered {
         sources: "crates/funcify-core/src/",
         layers: &[
-            &["fixpoint", "progress"],
+            &["fixpoint", "place", "progress"],
             &["error"],
             &["types"],
             &["host"],

@@ -15,8 +15,8 @@ const CRATES: [Layered; 9] = [
     Layered {
         sources: "crates/funcify-core/src/",
         layers: &[
-            &["fixpoint", "place", "progress"],
-            &["error"],
+            &["fixpoint", "progress"],
+            &["error", "place"],
             &["types"],
             &["host"],
             &["cancel"],

@@ -12,6 +12,15 @@ use super::*;
 /// `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`,
 /// `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Their code also leaves out the factor of the input at the first
 /// position of a document, which is not part of the recurrence.
+///
+/// ```
+/// use funcify::nn::RgLru;
+///
+/// let layer = RgLru::new(8, 2).layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,8]", "f32[B,3,8]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RgLru {
     /// The number of features of the input, the state and the output.

@@ -52,6 +52,7 @@ pub struct WholeRequest<'a> {
 ///     Backend, Compiled, Compiles, Declined, Function, Outcome, Reference, WholeRequest, tensors_of,
 /// };
 /// use funcify::error::BackendError;
+/// use funcify::ops::OpRules;
 /// use funcify::{Graph, HostTensor, evaluate};
 ///
 /// /// A backend that "compiles" programs without loops by keeping them.

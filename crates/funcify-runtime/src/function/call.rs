@@ -92,7 +92,7 @@ impl<B: Backend> Function<B> {
     /// let twice = Function::compile(&twice, &Reference)?;
     /// let (results, profile) = twice.profile(&[Arc::new(HostTensor::from([1f32, 2.0]))])?;
     /// assert_eq!(*results[0], HostTensor::from([2f32, 4.0]));
-    /// assert_eq!(profile.by_op()[0].name, "mul");
+    /// assert!(profile.by_op().iter().any(|share| share.name == "mul"));
     /// # Ok::<(), funcify::Error>(())
     /// ```
     #[track_caller]
@@ -131,7 +131,7 @@ impl<B: Backend> Function<B> {
     /// let twice = Function::compile(&twice, &Reference)?;
     /// let (results, profile) = twice.profile_host(&[[1f32, 2.0].into()])?;
     /// assert_eq!(results, [HostTensor::from([2f32, 4.0])]);
-    /// assert_eq!(profile.by_op()[0].name, "mul");
+    /// assert!(profile.by_op().iter().any(|share| share.name == "mul"));
     /// # Ok::<(), funcify::Error>(())
     /// ```
     #[track_caller]

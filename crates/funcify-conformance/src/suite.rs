@@ -14,6 +14,12 @@ use crate::golden::{GoldenCase, Manifest};
 use crate::lanes;
 
 /// Builds every case of the suite, in parallel. The error names a case that cannot be built.
+///
+/// ```no_run
+/// let cases = funcify_conformance::all_cases()?;
+/// println!("{} cases", cases.len());
+/// # Ok::<(), String>(())
+/// ```
 pub fn all_cases() -> Result<Vec<Case>, String> {
     type Group = fn() -> Result<Vec<Case>, String>;
     let groups: [Group; 6] = [
@@ -38,6 +44,12 @@ fn cases_of_ops() -> Result<Vec<Case>, String> {
 
 /// Builds every case with results in the manifest of golden values, in its order. The error names a case that cannot
 /// be built.
+///
+/// ```no_run
+/// let cases = funcify_conformance::all_golden_cases()?;
+/// println!("{} cases", cases.len());
+/// # Ok::<(), String>(())
+/// ```
 pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     let manifest = Manifest::load()?;
     let programs = cases::programs();

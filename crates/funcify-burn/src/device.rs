@@ -21,6 +21,19 @@ use crate::kinds::{Outcome, filled};
 pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 
 /// One of Burn's devices.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use funcify::dispatch::Function;
+/// use funcify::{Graph, HostTensor};
+/// use funcify_burn::Burn;
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[N]").square())?;
+/// let square = Function::compile(&square, &Burn::flex())?;
+/// assert_eq!(square.call_host(&[[2f32, 3.0].into()])?, [HostTensor::from([4f32, 9.0])]);
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Burn {
     device: Device,
@@ -81,6 +94,16 @@ impl Burn {
     ///
     /// On this device a u8 tensor is stored as u32 with elements below 256.
     ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")] {
+    /// use funcify_burn::Burn;
+    ///
+    /// let wgpu = Burn::wgpu()?;
+    /// println!("{:?}", wgpu.device());
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `Unavailable` if Vulkan has no adapter.
     #[cfg(feature = "wgpu")]
@@ -121,6 +144,18 @@ impl Burn {
     }
 
     /// Returns the backend for one of Burn's devices, with or without autodiff.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use funcify::dispatch::Backend;
+    /// use funcify_burn::Burn;
+    ///
+    /// let x = Tensor::<1>::ones([2], &Device::flex().autodiff());
+    /// assert_eq!(Burn::of(&x.device())?.name(), "burn-flex");
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Unsupported` for a device that this crate does not support, or whose feature is not enabled.

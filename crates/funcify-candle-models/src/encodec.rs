@@ -9,6 +9,19 @@ use funcify_candle::nn::{Lstm, RecurrentConfig};
 use super::*;
 
 /// A stack of LSTMs whose output is added to their input, over the frames `[batch, features, steps]` of a codec.
+///
+/// ```
+/// use candle_core::{DType, Device, Module, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::encodec::EncodecLstm;
+///
+/// let lstm = EncodecLstm::new(8, 2, VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu))?;
+/// let frames = Tensor::randn(0f32, 1.0, (1, 8, 10), &Device::Cpu)?;
+/// assert_eq!(lstm.forward(&frames)?.dims(), [1, 8, 10]);
+/// let (_first, states) = lstm.forward_init(&frames, &lstm.zero_state(1)?)?;
+/// let (_second, _states) = lstm.forward_init(&frames, &states)?; // the audio continues
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct EncodecLstm(Lstm);
 

@@ -17,6 +17,20 @@ const WIDTH: usize = 4;
 const STATES: usize = 16;
 
 /// The sizes of a model.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::mamba::{Config, Model};
+///
+/// let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let mut state = model.zero_state(1)?;
+/// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+/// assert_eq!(model.forward(&prompt, &mut state)?.dims(), [1, 3, 16]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The number of features between blocks.
@@ -45,6 +59,19 @@ impl Config {
 pub type State = crate::State<BlockState>;
 
 /// The state of a block.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::mamba::{Config, Model};
+///
+/// # let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let state = model.zero_state(1)?;
+/// assert_eq!(state.blocks[0].h.dims(), [1, 16, 16]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BlockState {
     /// The states of the scan, `[batch, 2 d_model, 16]`.
@@ -77,6 +104,25 @@ impl State {
     }
 
     /// Converts the library's state, given as its `hs`, `prev_xs` and `pos`.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{VarBuilder, VarMap};
+    /// use funcify_candle_models::mamba::{Config, Model, State};
+    ///
+    /// # let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
+    /// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+    /// let model = Model::new(&config, vb)?;
+    /// let mut state = model.zero_state(1)?;
+    /// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+    /// model.forward(&prompt, &mut state)?;
+    /// // The fields of the library's state, and back.
+    /// let (hs, prev_xs, pos) = (state.hs(), state.prev_xs()?, state.pos);
+    /// let mut state = State::from_library(&hs, &prev_xs, pos)?;
+    /// model.forward_last(&Tensor::new(&[[1u32]], &Device::Cpu)?, &mut state)?;
+    /// assert_eq!(state.pos, 4);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
     pub fn from_library(hs: &[Tensor], prev_xs: &[[Tensor; WIDTH]], pos: usize) -> Result<Self> {
         let block = |(h, slots): (&Tensor, &[Tensor; WIDTH])| {
             let rows: Vec<&Tensor> = (1..WIDTH).rev().map(|age| &slots[(pos + WIDTH - age) % WIDTH]).collect();
@@ -90,6 +136,7 @@ impl State {
 pub type Model = crate::Model<Mamba>;
 
 /// The parts of a model that are specific to Mamba.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Mamba {
     norm_f: RmsNorm,
@@ -97,6 +144,7 @@ pub struct Mamba {
 }
 
 /// A block of Mamba.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {
     norm: RmsNorm,
@@ -115,6 +163,18 @@ impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embedding.weight`,
     /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... Parameters that a `VarMap` does not have yet are
     /// initialised for training.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{VarBuilder, VarMap};
+    /// use funcify_candle_models::mamba::{Config, Model};
+    ///
+    /// # let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
+    /// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+    /// let model = Model::new(&config, vb)?;
+    /// assert_eq!(model.zero_state(1)?.blocks.len(), 2);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;

@@ -12,6 +12,29 @@ use crate::model;
 const WIDTH: usize = 4;
 
 /// The sizes of a model.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::mamba2::{Config, Model};
+///
+/// let config = Config {
+///     d_model: 8,
+///     n_layer: 2,
+///     vocab_size: 16,
+///     d_state: 4,
+///     expand: 2,
+///     headdim: 8,
+///     ngroups: 1,
+///     pad_vocab_size_multiple: 8,
+/// };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let mut state = model.zero_state(1)?;
+/// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+/// assert_eq!(model.forward(&prompt, &mut state)?.dims(), [1, 3, 16]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The number of features between blocks.
@@ -59,6 +82,28 @@ impl Config {
 pub type State = crate::State<BlockState>;
 
 /// The state of a block.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::mamba2::{Config, Model};
+///
+/// # let config = Config {
+/// #     d_model: 8,
+/// #     n_layer: 2,
+/// #     vocab_size: 16,
+/// #     d_state: 4,
+/// #     expand: 2,
+/// #     headdim: 8,
+/// #     ngroups: 1,
+/// #     pad_vocab_size_multiple: 8,
+/// # };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let state = model.zero_state(1)?;
+/// assert_eq!(state.blocks[0].h.dims(), [1, 2, 8, 4]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BlockState {
     /// The states of the scan, `[batch, heads, headdim, d_state]`.
@@ -84,6 +129,34 @@ impl State {
     }
 
     /// Converts the library's state, given as its `hs`, `conv_states` and `pos`.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{VarBuilder, VarMap};
+    /// use funcify_candle_models::mamba2::{Config, Model, State};
+    ///
+    /// # let config = Config {
+    /// #     d_model: 8,
+    /// #     n_layer: 2,
+    /// #     vocab_size: 16,
+    /// #     d_state: 4,
+    /// #     expand: 2,
+    /// #     headdim: 8,
+    /// #     ngroups: 1,
+    /// #     pad_vocab_size_multiple: 8,
+    /// # };
+    /// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+    /// let model = Model::new(&config, vb)?;
+    /// let mut state = model.zero_state(1)?;
+    /// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+    /// model.forward(&prompt, &mut state)?;
+    /// // The fields of the library's state, and back.
+    /// let (hs, conv_states, pos) = (state.hs(), state.conv_states()?, state.pos);
+    /// let mut state = State::from_library(&hs, &conv_states, pos)?;
+    /// model.forward_last(&Tensor::new(&[[1u32]], &Device::Cpu)?, &mut state)?;
+    /// assert_eq!(state.pos, 4);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
     pub fn from_library(hs: &[Tensor], conv_states: &[Tensor], pos: usize) -> Result<Self> {
         let block = |(h, rows): (&Tensor, &Tensor)| {
             let before = rows.narrow(2, 1, WIDTH - 1)?.transpose(1, 2)?.contiguous()?;
@@ -97,6 +170,7 @@ impl State {
 pub type Model = crate::Model<Mamba2>;
 
 /// The parts of a model that are specific to Mamba-2.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Mamba2 {
     norm_f: RmsNorm,
@@ -104,6 +178,7 @@ pub struct Mamba2 {
 }
 
 /// A block of Mamba-2.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {
     norm: RmsNorm,
@@ -117,6 +192,27 @@ impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embeddings.weight`,
     /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... Parameters that a `VarMap` does not have yet are
     /// initialised for training.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{VarBuilder, VarMap};
+    /// use funcify_candle_models::mamba2::{Config, Model};
+    ///
+    /// # let config = Config {
+    /// #     d_model: 8,
+    /// #     n_layer: 2,
+    /// #     vocab_size: 16,
+    /// #     d_state: 4,
+    /// #     expand: 2,
+    /// #     headdim: 8,
+    /// #     ngroups: 1,
+    /// #     pad_vocab_size_multiple: 8,
+    /// # };
+    /// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+    /// let model = Model::new(&config, vb)?;
+    /// assert_eq!(model.zero_state(1)?.blocks.len(), 2);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         let vocabulary = padded_vocabulary("mamba2", config.vocab_size, config.pad_vocab_size_multiple)?;

@@ -3,6 +3,22 @@
 use super::*;
 
 /// The state of a model after the steps that it has read.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::mamba::{Config, Model};
+///
+/// # let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let mut state = model.zero_state(1)?;
+/// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+/// assert_eq!(model.forward(&prompt, &mut state)?.dims(), [1, 3, 16]);
+/// let earlier = state.clone(); // to continue from here more than once
+/// assert_eq!((earlier.pos, earlier.blocks.len()), (3, 2));
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct State<B> {
     /// The state of each block.
@@ -12,6 +28,7 @@ pub struct State<B> {
 }
 
 /// The parts of a model besides its embedding and its blocks.
+#[doc(hidden)]
 pub trait Architecture {
     /// The name of the model in error messages.
     const NAME: &'static str;
@@ -32,6 +49,7 @@ pub trait Architecture {
 }
 
 /// A block of a model.
+#[doc(hidden)]
 pub trait Block {
     /// The state of the block.
     type State;
@@ -48,6 +66,22 @@ pub(crate) type Zeros<'a> = dyn Fn(&[usize]) -> Result<Tensor> + 'a;
 type BlockState<A> = <<A as Architecture>::Block as Block>::State;
 
 /// A language model. Cloning shares its parameters.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::mamba::{Config, Model};
+///
+/// # let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let mut state = model.zero_state(1)?;
+/// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+/// assert_eq!(model.forward(&prompt, &mut state)?.dims(), [1, 3, 16]);
+/// let next = Tensor::new(&[[1u32]], &Device::Cpu)?;
+/// assert_eq!(model.forward_last(&next, &mut state)?.dims(), [1, 16]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Model<A: Architecture> {
     embeddings: Embedding,

@@ -12,6 +12,14 @@ use super::*;
 use crate::model;
 
 /// The way in which a block mixes steps.
+///
+/// ```
+/// use funcify_candle_models::recurrent_gemma::TemporalBlockType::{Attention, Recurrent};
+///
+/// // `Config::block_types` of RecurrentGemma 2B, repeated for all blocks.
+/// let block_types = [Recurrent, Recurrent, Attention];
+/// assert_eq!(block_types.iter().filter(|kind| **kind == Recurrent).count(), 2);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TemporalBlockType {
     /// Attention over all steps so far.
@@ -21,6 +29,38 @@ pub enum TemporalBlockType {
 }
 
 /// The sizes of a model: the fields of the library's `Config` that it reads.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::recurrent_gemma::{Config, Model, TemporalBlockType};
+///
+/// let config = Config {
+///     num_hidden_layers: 2,
+///     vocab_size: 16,
+///     hidden_size: 16,
+///     intermediate_size: 24,
+///     num_attention_heads: 2,
+///     num_key_value_heads: 1,
+///     head_dim: 8,
+///     lru_width: None,
+///     conv1d_width: 4,
+///     logits_soft_cap: 30.0,
+///     hidden_activation: candle_nn::Activation::GeluPytorchTanh,
+///     partial_rotary_factor: 0.5,
+///     rms_norm_eps: 1e-6,
+///     rope_theta: 10_000.0,
+///     block_types: vec![TemporalBlockType::Recurrent, TemporalBlockType::Attention],
+///     attention_bias: false,
+///     max_seq_len: 64,
+/// };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let mut state = model.zero_state(1)?;
+/// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+/// assert_eq!(model.forward(&prompt, &mut state)?.dims(), [1, 3, 16]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The number of blocks.
@@ -103,6 +143,38 @@ impl Config {
 pub type State = crate::State<BlockState>;
 
 /// The state of a block.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::recurrent_gemma::{BlockState, Config, Model, TemporalBlockType};
+///
+/// # let config = Config {
+/// #     num_hidden_layers: 2,
+/// #     vocab_size: 16,
+/// #     hidden_size: 16,
+/// #     intermediate_size: 24,
+/// #     num_attention_heads: 2,
+/// #     num_key_value_heads: 1,
+/// #     head_dim: 8,
+/// #     lru_width: None,
+/// #     conv1d_width: 4,
+/// #     logits_soft_cap: 30.0,
+/// #     hidden_activation: candle_nn::Activation::GeluPytorchTanh,
+/// #     partial_rotary_factor: 0.5,
+/// #     rms_norm_eps: 1e-6,
+/// #     rope_theta: 10_000.0,
+/// #     block_types: vec![TemporalBlockType::Recurrent, TemporalBlockType::Attention],
+/// #     attention_bias: false,
+/// #     max_seq_len: 64,
+/// # };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(&config, vb)?;
+/// let state = model.zero_state(1)?;
+/// assert!(matches!(state.blocks[0], BlockState::Recurrent { .. }));
+/// assert!(matches!(state.blocks[1], BlockState::Attention { .. }));
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum BlockState {
     /// The state of a recurrent block: `h`, `[batch, width]`, in f32 or f64, and the last inputs of its convolution,
@@ -126,6 +198,7 @@ pub enum BlockState {
 pub type Model = crate::Model<RecurrentGemma>;
 
 /// The parts of a model that are specific to RecurrentGemma.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct RecurrentGemma {
     final_norm: Norm,
@@ -136,6 +209,36 @@ impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embed_tokens.weight`,
     /// `layers.0.temporal_block.rg_lru.recurrent_param` ... Parameters that a `VarMap` does not have yet are
     /// initialised for training.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{VarBuilder, VarMap};
+    /// use funcify_candle_models::recurrent_gemma::{Config, Model, TemporalBlockType};
+    ///
+    /// # let config = Config {
+    /// #     num_hidden_layers: 2,
+    /// #     vocab_size: 16,
+    /// #     hidden_size: 16,
+    /// #     intermediate_size: 24,
+    /// #     num_attention_heads: 2,
+    /// #     num_key_value_heads: 1,
+    /// #     head_dim: 8,
+    /// #     lru_width: None,
+    /// #     conv1d_width: 4,
+    /// #     logits_soft_cap: 30.0,
+    /// #     hidden_activation: candle_nn::Activation::GeluPytorchTanh,
+    /// #     partial_rotary_factor: 0.5,
+    /// #     rms_norm_eps: 1e-6,
+    /// #     rope_theta: 10_000.0,
+    /// #     block_types: vec![TemporalBlockType::Recurrent, TemporalBlockType::Attention],
+    /// #     attention_bias: false,
+    /// #     max_seq_len: 64,
+    /// # };
+    /// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+    /// let model = Model::new(&config, vb)?;
+    /// assert_eq!(model.zero_state(1)?.blocks.len(), 2);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
@@ -240,6 +343,7 @@ impl Module for Norm {
 }
 
 /// A block of RecurrentGemma.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {
     temporal_pre_norm: Norm,

@@ -10,6 +10,26 @@ use super::*;
 use crate::model;
 
 /// Identifies a version of RWKV.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::rwkv::{Config, Model, Version};
+///
+/// # let config = Config {
+/// #     vocab_size: 16,
+/// #     hidden_size: 8,
+/// #     num_hidden_layers: 2,
+/// #     attention_hidden_size: 8,
+/// #     head_size: 4,
+/// #     intermediate_size: Some(16),
+/// #     layer_norm_epsilon: 1e-5,
+/// # };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(Version::Five, &config, vb)?;
+/// assert_eq!(model.zero_state(1)?.pos, 0);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// Eagle, `rwkv_v5`: decays and mixtures are parameters.
@@ -19,6 +39,28 @@ pub enum Version {
 }
 
 /// The sizes of a model: the fields of the library's `Config` that it reads.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::rwkv::{Config, Model, Version};
+///
+/// let config = Config {
+///     vocab_size: 16,
+///     hidden_size: 8,
+///     num_hidden_layers: 2,
+///     attention_hidden_size: 8,
+///     head_size: 4,
+///     intermediate_size: Some(16),
+///     layer_norm_epsilon: 1e-5,
+/// };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(Version::Six, &config, vb)?;
+/// let mut state = model.zero_state(1)?;
+/// let prompt = Tensor::new(&[[3u32, 1, 4]], &Device::Cpu)?;
+/// assert_eq!(model.forward(&prompt, &mut state)?.dims(), [1, 3, 16]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The number of tokens in the vocabulary.
@@ -65,6 +107,27 @@ impl Config {
 pub type State = crate::State<StatePerLayer>;
 
 /// The state of a block, like `StatePerLayer` of the library.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify_candle_models::rwkv::{Config, Model, Version};
+///
+/// # let config = Config {
+/// #     vocab_size: 16,
+/// #     hidden_size: 8,
+/// #     num_hidden_layers: 2,
+/// #     attention_hidden_size: 8,
+/// #     head_size: 4,
+/// #     intermediate_size: Some(16),
+/// #     layer_norm_epsilon: 1e-5,
+/// # };
+/// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+/// let model = Model::new(Version::Six, &config, vb)?;
+/// let state = model.zero_state(1)?;
+/// assert_eq!(state.blocks[0].linear_attention.dims(), [1, 2, 4, 4]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StatePerLayer {
     /// The last input of the time mix, `[batch, features]`.
@@ -80,6 +143,7 @@ pub struct StatePerLayer {
 pub type Model = crate::Model<Rwkv>;
 
 /// The parts of a model that are specific to RWKV.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Rwkv {
     pre_ln: LayerNorm,
@@ -92,6 +156,26 @@ impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `rwkv.embeddings.weight`,
     /// `rwkv.blocks.0.attention.time_decay` ... Parameters that a `VarMap` does not have yet are initialised for
     /// training.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{VarBuilder, VarMap};
+    /// use funcify_candle_models::rwkv::{Config, Model, Version};
+    ///
+    /// # let config = Config {
+    /// #     vocab_size: 16,
+    /// #     hidden_size: 8,
+    /// #     num_hidden_layers: 2,
+    /// #     attention_hidden_size: 8,
+    /// #     head_size: 4,
+    /// #     intermediate_size: Some(16),
+    /// #     layer_norm_epsilon: 1e-5,
+    /// # };
+    /// let vb = VarBuilder::from_varmap(&VarMap::new(), DType::F32, &Device::Cpu);
+    /// let model = Model::new(Version::Six, &config, vb)?;
+    /// assert_eq!(model.zero_state(1)?.blocks.len(), 2);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn new(version: Version, config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
@@ -169,6 +253,7 @@ fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
 }
 
 /// A block of RWKV.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {
     ln1: LayerNorm,

@@ -17,6 +17,19 @@ pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 pub(crate) const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
 
 /// Candle on one device.
+///
+/// ```
+/// use candle_core::Device;
+/// use funcify::dispatch::{Backend, Function};
+/// use funcify::{Graph, HostTensor};
+/// use funcify_candle::Candle;
+///
+/// let candle = Candle::new(Device::Cpu); // the same as `Candle::cpu()`
+/// assert_eq!(candle.name(), "candle");
+/// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+/// assert_eq!(Function::compile(&square, &candle)?.call_host(&[3f32.into()])?, [HostTensor::scalar(9f32)]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Candle {
     device: Device,

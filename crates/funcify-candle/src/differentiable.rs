@@ -78,6 +78,24 @@ struct ProgramSource<'a> {
 const MAX_CACHED: usize = 64;
 
 /// Options for compiling a [`Differentiable`].
+///
+/// ```
+/// use candle_core::{Device, Tensor, Var};
+/// use funcify::{CheckpointPolicy, Graph, scan};
+/// use funcify_candle::{Candle, Differentiable, DifferentiableOptions};
+///
+/// let power = Graph::build("power", |g| {
+///     let (xs, start) = (g.input("xs", "f32[T]"), g.input("start", "f32[]"));
+///     scan(start, xs, |product, x| (product * x, ())).0
+/// })?;
+/// let options = DifferentiableOptions::new().policy(CheckpointPolicy::Recompute);
+/// let power = Differentiable::compile_with(&power, &Candle::cpu(), options)?;
+/// let start = Var::new(2f32, &Device::Cpu)?;
+/// let xs = Tensor::new(&[3f32, 4.0], &Device::Cpu)?;
+/// let product = &power.call(&[xs, start.as_tensor().clone()])?[0];
+/// assert_eq!(product.backward()?.get(&start).unwrap().to_scalar::<f32>()?, 12.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DifferentiableOptions {
     compile: CompileOptions,
@@ -127,12 +145,35 @@ enum BackwardArgument {
 
 impl Differentiable {
     /// Compiles a graph.
+    ///
+    /// ```
+    /// use funcify::Graph;
+    /// use funcify_candle::{Candle, Differentiable};
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+    /// let square = Differentiable::compile(&square, &Candle::cpu())?;
+    /// assert_eq!(square.graph().name(), "square");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn compile(graph: &Graph, candle: &Candle) -> funcify_core::Result<Self> {
         Self::compile_with(graph, candle, DifferentiableOptions::new())
     }
 
     /// Compiles a graph with options.
+    ///
+    /// ```
+    /// use funcify::Graph;
+    /// use funcify::dispatch::CompileOptions;
+    /// use funcify_candle::{Candle, Differentiable, DifferentiableOptions};
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+    /// // The program is compiled as a whole, though it has no loop.
+    /// let options = DifferentiableOptions::new().compile(CompileOptions { whole: true, ..CompileOptions::default() });
+    /// let square = Differentiable::compile_with(&square, &Candle::cpu(), options)?;
+    /// assert_eq!(square.graph().name(), "square");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn compile_with(graph: &Graph, candle: &Candle, options: DifferentiableOptions) -> funcify_core::Result<Self> {
         let primal = Function::compile_with(graph, candle, options.compile)?;
@@ -176,9 +217,22 @@ impl Differentiable {
     }
 
     /// Runs the graph on tensors, in the order of its inputs. Float results are tracked if a tracked input has a
-    /// differentiable path to a result. As in Candle, a tracked input without such a path has no gradient, for example
-    /// an input that is only compared. If the path from a tracked input contains an op without a derivative, the first
-    /// such call returns an error.
+    /// differentiable path to a result. As in Candle, a tracked input without such a path, for example one that is
+    /// only compared, has no gradient. An op without a derivative is an error of the first call in which an input
+    /// before it is tracked.
+    ///
+    /// ```
+    /// use candle_core::{Device, Tensor, Var};
+    /// use funcify::Graph;
+    /// use funcify_candle::{Candle, Differentiable};
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+    /// let square = Differentiable::compile(&square, &Candle::cpu())?;
+    /// let x = Var::new(3f32, &Device::Cpu)?;
+    /// let y = &square.call(&[x.as_tensor().clone()])?[0];
+    /// assert_eq!(y.backward()?.get(&x).unwrap().to_scalar::<f32>()?, 6.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         let at = place(self.graph().name());

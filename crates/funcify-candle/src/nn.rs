@@ -38,6 +38,22 @@ use crate::differentiable::Differentiable;
 use crate::errors;
 
 /// A funcify layer with its parameters. Cloning shares them.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify::nn::SelectiveScan;
+/// use funcify_candle::nn::Layer;
+///
+/// let weights = VarMap::new();
+/// let vb = VarBuilder::from_varmap(&weights, DType::F32, &Device::Cpu);
+/// let layer = Layer::new(&SelectiveScan::new(8).layer()?, vb)?;
+/// let xs = Tensor::randn(0f32, 1.0, (2, 5, 8), &Device::Cpu)?;
+/// let (ys, states) = layer.seq(&xs)?;
+/// assert_eq!((ys.dims(), states[0].dims()), ([2, 5, 8].as_slice(), [2, 8, 16].as_slice()));
+/// let (_next, _states) = layer.seq_init(&xs, &states)?; // the same sequence, continued
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Layer {
     function: Arc<Differentiable>,
@@ -173,6 +189,15 @@ pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Resu
 
 /// Returns the dtype of a `VarBuilder` as a funcify dtype. The [layers](funcify_nn) that use its parameters need it.
 ///
+/// ```
+/// use candle_core::{DType, Device};
+/// use candle_nn::VarBuilder;
+/// use funcify_candle::nn::dtype;
+///
+/// assert_eq!(dtype(&VarBuilder::zeros(DType::BF16, &Device::Cpu))?, funcify::DType::BF16);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+///
 /// # Errors
 /// An error for any dtype except f16, bf16, f32 and f64.
 pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
@@ -186,6 +211,18 @@ pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
 }
 
 /// Options of a recurrent layer.
+///
+/// ```
+/// use candle_core::{DType, Device, Module, Tensor};
+/// use candle_nn::VarBuilder;
+/// use funcify_candle::nn::{Gru, RecurrentConfig};
+///
+/// let config = RecurrentConfig { layers: 2, batch_first: false, ..RecurrentConfig::default() };
+/// let gru = Gru::new(3, 8, config, VarBuilder::zeros(DType::F32, &Device::Cpu))?;
+/// let xs = Tensor::zeros((100, 4, 3), DType::F32, &Device::Cpu)?; // 100 steps of a batch of 4
+/// assert_eq!(gru.forward(&xs)?.dims(), [100, 4, 8]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecurrentConfig {
     /// The number of stacked layers.
@@ -205,8 +242,25 @@ impl Default for RecurrentConfig {
 }
 
 macro_rules! layers {
-    ($($(#[$doc:meta])* $name:ident ($($argument:ident: $ty:ty),*) => |$dtype:ident| $layer:expr;)*) => {$(
+    ($(
+        $(#[$doc:meta])* $name:ident ($($argument:ident: $ty:ty),*) => |$dtype:ident| $layer:expr, $example:literal;
+    )*) => {$(
         $(#[$doc])*
+        ///
+        /// ```
+        /// use candle_core::{DType, Device, Module, Tensor};
+        /// use candle_nn::{VarBuilder, VarMap};
+        #[doc = concat!("use funcify_candle::nn::", stringify!($name), ";")]
+        ///
+        /// # fn main() -> candle_core::Result<()> {
+        /// let weights = VarMap::new();
+        /// let vb = VarBuilder::from_varmap(&weights, DType::F32, &Device::Cpu);
+        #[doc = concat!("let layer = ", stringify!($name), "::new(", $example, ", vb)?;")]
+        /// let xs = Tensor::zeros((2, 5, 8), DType::F32, &Device::Cpu)?;
+        /// assert_eq!(layer.forward(&xs)?.dims(), [2, 5, 8]);
+        /// # Ok(())
+        /// # }
+        /// ```
         #[derive(Clone)]
         pub struct $name(Layer);
 
@@ -237,63 +291,73 @@ macro_rules! layers {
 
 layers! {
     /// Elman's network. Its state is `h [layers * directions, batch, hidden]`.
-    Rnn(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Rnn, input, hidden, config, dtype);
+    Rnn(input: usize, hidden: usize, config: RecurrentConfig) =>
+        |dtype| recurrent(Cell::Rnn, input, hidden, config, dtype), "8, 8, Default::default()";
     /// A network with rectified linear activations, PyTorch's `RNN` with `relu`. Its state is
     /// `h [layers * directions, batch, hidden]`.
     ReluRnn(input: usize, hidden: usize, config: RecurrentConfig) =>
-        |dtype| recurrent(Cell::ReluRnn, input, hidden, config, dtype);
+        |dtype| recurrent(Cell::ReluRnn, input, hidden, config, dtype), "8, 8, Default::default()";
     /// A GRU, as in PyTorch. Its state is `h [layers * directions, batch, hidden]`.
-    Gru(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Gru, input, hidden, config, dtype);
+    Gru(input: usize, hidden: usize, config: RecurrentConfig) =>
+        |dtype| recurrent(Cell::Gru, input, hidden, config, dtype), "8, 8, Default::default()";
     /// An LSTM. Its states are `h` and `c`, each `[layers * directions, batch, hidden]`.
-    Lstm(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Lstm, input, hidden, config, dtype);
+    Lstm(input: usize, hidden: usize, config: RecurrentConfig) =>
+        |dtype| recurrent(Cell::Lstm, input, hidden, config, dtype), "8, 8, Default::default()";
     /// A diagonal state space layer ([`funcify_nn::S5`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
-    S5(config: funcify_nn::S5) => |dtype| funcify_nn::S5 { dtype, ..config };
+    S5(config: funcify_nn::S5) => |dtype| funcify_nn::S5 { dtype, ..config }, "funcify::nn::S5::new(8, 16)";
     /// The core of Mamba ([`funcify_nn::SelectiveScan`]). Its state is `[batch, features, states]`.
-    SelectiveScan(config: funcify_nn::SelectiveScan) => |dtype| funcify_nn::SelectiveScan { dtype, ..config };
+    SelectiveScan(config: funcify_nn::SelectiveScan) => |dtype| funcify_nn::SelectiveScan { dtype, ..config },
+        "funcify::nn::SelectiveScan::new(8)";
     /// Gated linear attention ([`funcify_nn::GatedLinearAttention`]). Its state is
     /// `[batch, heads, key / heads, value / heads]`.
     GatedLinearAttention(config: funcify_nn::GatedLinearAttention) =>
-        |dtype| funcify_nn::GatedLinearAttention { dtype, ..config };
+        |dtype| funcify_nn::GatedLinearAttention { dtype, ..config }, "funcify::nn::GatedLinearAttention::new(8, 2)";
     /// minGRU and minLSTM ([`funcify_nn::Minimal`]). Its state is `h [batch, hidden]`.
-    Minimal(config: funcify_nn::Minimal) => |dtype| funcify_nn::Minimal { dtype, ..config };
+    Minimal(config: funcify_nn::Minimal) => |dtype| funcify_nn::Minimal { dtype, ..config },
+        "funcify::nn::Minimal::new(funcify::nn::MinimalCell::Gru, 8, 8)";
     /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
-    Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config };
-    /// The recurrence of Griffin, preceded by its convolution ([`funcify_nn::RgLru`]). Its states are
-    /// `h [batch, features]` and `conv [batch, width - 1, features]`.
-    RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config };
+    Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config }, "funcify::nn::Lru::new(8, 16)";
+    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]`
+    /// and `conv [batch, width - 1, features]`.
+    RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config }, "funcify::nn::RgLru::new(8, 2)";
     /// The recurrent block of RecurrentGemma ([`funcify_nn::Griffin`]). Its states are `h [batch, inner]`,
     /// `conv [batch, width - 1, inner]` and `started [batch]`.
-    Griffin(config: funcify_nn::Griffin) => |dtype| funcify_nn::Griffin { dtype, ..config };
+    Griffin(config: funcify_nn::Griffin) => |dtype| funcify_nn::Griffin { dtype, ..config },
+        "funcify::nn::Griffin::new(8, 2)";
     /// The mixer of Mamba ([`funcify_nn::Mamba`]). Its states are `ssm [batch, inner, states]` and
     /// `conv [batch, width - 1, inner]`.
-    Mamba(config: funcify_nn::Mamba) => |dtype| funcify_nn::Mamba { dtype, ..config };
+    Mamba(config: funcify_nn::Mamba) => |dtype| funcify_nn::Mamba { dtype, ..config }, "funcify::nn::Mamba::new(8)";
     /// The mixer of Mamba-2 ([`funcify_nn::Mamba2`]). Its states are `ssm [batch, heads, head, states]` and
     /// `conv [batch, width - 1, inner + 2 groups states]`.
-    Mamba2(config: funcify_nn::Mamba2) => |dtype| funcify_nn::Mamba2 { dtype, ..config };
+    Mamba2(config: funcify_nn::Mamba2) => |dtype| funcify_nn::Mamba2 { dtype, ..config }, "funcify::nn::Mamba2::new(8)";
     /// DeltaNet, and gated DeltaNet ([`funcify_nn::DeltaNet`]). Its states are
     /// `memory [batch, heads, key / heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each
     /// `[batch, width - 1, ..]`.
-    DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config };
+    DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config },
+        "funcify::nn::DeltaNet::new(8, 2)";
     /// The time mix of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and
     /// `max`, each `[batch, inner]`.
-    Rwkv4(config: funcify_nn::Rwkv4) => |dtype| funcify_nn::Rwkv4 { dtype, ..config };
+    Rwkv4(config: funcify_nn::Rwkv4) => |dtype| funcify_nn::Rwkv4 { dtype, ..config }, "funcify::nn::Rwkv4::new(8)";
     /// The time mix of RWKV-5 and RWKV-6 ([`funcify_nn::Rwkv`]). Its states are `shift [batch, features]` and
     /// `memory [batch, heads, features / heads, features / heads]`.
-    Rwkv(config: funcify_nn::Rwkv) => |dtype| funcify_nn::Rwkv { dtype, ..config };
+    Rwkv(config: funcify_nn::Rwkv) => |dtype| funcify_nn::Rwkv { dtype, ..config }, "funcify::nn::Rwkv::new(8, 2)";
     /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is preset). Its states are `h`, `c`, `n` and `m`, each
     /// `[batch, hidden]`.
     Slstm(config: funcify_nn::Xlstm) =>
-        |dtype| funcify_nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config };
+        |dtype| funcify_nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config },
+        "funcify::nn::Xlstm::new(funcify::nn::XlstmCell::Slstm, 8, 8)";
     /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is preset). Its states are
     /// `memory [batch, heads, hidden / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and
     /// `m [batch, heads]`.
     Mlstm(config: funcify_nn::Xlstm) =>
-        |dtype| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config };
+        |dtype| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config },
+        "funcify::nn::Xlstm::new(funcify::nn::XlstmCell::Mlstm, 8, 8)";
     /// The layer of xLSTM 7B ([`funcify_nn::XlstmLarge`]). Its states are
     /// `memory [batch, heads, key / heads, value / heads]`, `n [batch, heads, key / heads]` and `m [batch, heads]`.
-    XlstmLarge(config: funcify_nn::XlstmLarge) => |dtype| funcify_nn::XlstmLarge { dtype, ..config };
+    XlstmLarge(config: funcify_nn::XlstmLarge) => |dtype| funcify_nn::XlstmLarge { dtype, ..config },
+        "funcify::nn::XlstmLarge::new(8, 2)";
 }
 
 fn recurrent(

@@ -6,7 +6,19 @@ use candle_nn::rnn::{GRUState, LSTMState, RNN};
 use crate::closures::scan::{ScanOptions, run};
 use crate::tree::TensorTree;
 
-/// A state of a recurrent network. One of its tensors is the output of a step.
+/// A state of a recurrent network; one of its tensors is the output of a step.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor};
+/// use candle_nn::rnn::GRUState;
+/// use funcify_candle::RnnState;
+///
+/// # fn main() -> candle_core::Result<()> {
+/// let state = GRUState { h: Tensor::zeros((2, 4), candle_core::DType::F32, &Device::Cpu)? };
+/// assert_eq!(state.output().dims(), [2, 4]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait RnnState: TensorTree {
     /// Returns the output, `[batch, hidden]`.
     fn output(&self) -> &Tensor;
@@ -54,7 +66,22 @@ pub trait RnnExt: RNN {
     #[track_caller]
     fn scan(&self, xs: &Tensor) -> Result<(Tensor, Self::State)>;
 
-    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis set in the options is ignored.
+    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis of the options is ignored.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Result, Tensor};
+    /// use candle_nn::{GRUConfig, RNN, VarBuilder, VarMap};
+    /// use funcify_candle::{RnnExt, ScanOptions};
+    ///
+    /// # fn main() -> candle_core::Result<()> {
+    /// let vars = VarMap::new();
+    /// let gru = candle_nn::gru(3, 4, GRUConfig::default(), VarBuilder::from_varmap(&vars, DType::F32, &Device::Cpu))?;
+    /// let xs = Tensor::randn(0f32, 1.0, (2, 5, 3), &Device::Cpu)?;
+    /// let (hs, last) = gru.scan_init(ScanOptions::new().reverse(), &xs, &gru.zero_state(2)?)?;
+    /// assert_eq!((hs.dims(), last.h().dims()), ([2, 5, 4].as_slice(), [2, 4].as_slice()));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     fn scan_init(&self, options: ScanOptions, xs: &Tensor, init: &Self::State) -> Result<(Tensor, Self::State)>;
 }

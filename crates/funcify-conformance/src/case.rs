@@ -4,6 +4,16 @@ use funcify::dispatch::LoopStrategy;
 use funcify::{DType, Graph, HostTensor, TensorType};
 
 /// One case of the suite.
+///
+/// ```
+/// use funcify::Graph;
+/// use funcify_conformance::Case;
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// assert_eq!(case.name, "mine/square");
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The case's name, with its category: `scan/cumsum`.
@@ -22,6 +32,16 @@ pub struct Case {
 }
 
 /// The result that a backend must return for a case.
+///
+/// ```
+/// use funcify::Graph;
+/// use funcify_conformance::{Case, Expected};
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// assert!(matches!(case.expected, Expected::Outputs(outputs) if outputs[0].name == "out"));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// These outputs, by name.
@@ -36,8 +56,20 @@ pub(crate) type OneCase = Result<Case, String>;
 /// A group of cases, or the reason one of them cannot be built.
 pub(crate) type Cases = Result<Vec<Case>, String>;
 
-/// One expected output. Floats must satisfy `|got - expected| <= atol + rtol * |expected|`. Integers and booleans must
-/// be equal.
+/// One expected output: floats must satisfy `|got - expected| <= atol + rtol * |expected|`, integers and booleans
+/// must be equal.
+///
+/// ```
+/// use funcify::{Graph, HostTensor};
+/// use funcify_conformance::{Case, Expected};
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let Expected::Outputs(outputs) = case.expected else { panic!("an error") };
+/// assert_eq!(outputs[0].values, HostTensor::from([4f32, 9.0]));
+/// assert_eq!(outputs[0].rtol, 1e-5);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ExpectedOutput {
     /// The output's name.
@@ -55,6 +87,16 @@ pub struct ExpectedOutput {
 impl Case {
     /// Builds a case that expects the outputs of the reference evaluator.
     ///
+    /// ```
+    /// use funcify::Graph;
+    /// use funcify_conformance::Case;
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+    /// let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+    /// assert_eq!(case.category, "mine");
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns the reason the reference evaluator cannot run the graph.
     pub fn from_reference(name: &str, category: &str, graph: Graph, inputs: Vec<HostTensor>) -> Result<Case, String> {
@@ -64,6 +106,18 @@ impl Case {
     /// Builds a case that expects the outputs of the reference evaluator, which are sums of terms of magnitude `scale`.
     /// These terms may cancel, so the allowed error is relative to `scale`, not to the sum. `scale` is 0 if nothing
     /// cancels.
+    ///
+    /// ```
+    /// use funcify::Graph;
+    /// use funcify_conformance::{Case, Expected};
+    ///
+    /// // Terms of about 1000 that cancel.
+    /// let sum = Graph::build("sum", |g| g.input("x", "f32[4]").sum(0)).unwrap();
+    /// let inputs = vec![[1000f32, -1000.0, 999.0, -999.0].into()];
+    /// let case = Case::from_reference_scaled("sum", "mine", sum, inputs, 1000.0)?;
+    /// assert!(matches!(case.expected, Expected::Outputs(outputs) if outputs[0].atol > 9e-3));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn from_reference_scaled(
         name: &str,
         category: &str,
@@ -82,6 +136,17 @@ impl Case {
     }
 
     /// Returns the result that a backend must return in a mode.
+    ///
+    /// ```
+    /// use funcify::Graph;
+    /// use funcify::dispatch::LoopStrategy;
+    /// use funcify_conformance::{Case, Expected};
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+    /// let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+    /// assert!(matches!(case.expected_in(LoopStrategy::Native), Expected::Outputs(_)));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn expected_in(&self, mode: LoopStrategy) -> Expected {
         match mode {
             LoopStrategy::Unroll if self.needs_dynamic_steps => Expected::Error("StepCountNotStatic"),

@@ -15,9 +15,6 @@ use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 /// ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). If the op has derivative rules, further cases
 /// compute its first derivatives in both modes and a second derivative, outside and inside the loop.
 ///
-/// Use [`properties::check`](crate::properties::check) to check the op's rules against one another and against finite
-/// differences.
-///
 /// ```
 /// use funcify::HostTensor;
 /// use funcify::ops::Reverse;
@@ -27,6 +24,19 @@ use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 /// let cases = custom_cases("turn", Reverse { axis: 0 }, &[vec![HostTensor::from([0.5f32, -1.0])]])?;
 /// assert!(cases.iter().any(|case| case.name == "custom/turn_in_a_loop_grad"));
 /// # Ok::<(), String>(())
+/// ```
+///
+/// `properties::check` checks the op's rules against one another and against finite differences:
+///
+/// ```
+/// use funcify::ops::Reverse;
+/// use funcify::{Graph, Sizes, apply};
+/// use funcify_conformance::arbitrary::{Rules, TestProgram};
+/// use funcify_conformance::properties;
+///
+/// let graph = Graph::build("turn", |g| apply(Reverse { axis: 0 }, &[g.input("x", "f64[3]")])).unwrap();
+/// let (sizes, seed, is_exact, rules) = (Sizes::new(), 0, true, Rules::Derivatives);
+/// assert!(properties::check(&TestProgram { graph, sizes, seed, is_exact, rules }).is_ok());
 /// ```
 ///
 /// # Errors

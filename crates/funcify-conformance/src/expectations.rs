@@ -19,6 +19,24 @@
 use serde::Deserialize;
 
 /// The declared gaps of a backend.
+///
+/// ```
+/// use funcify_conformance::Expectations;
+///
+/// let expectations = Expectations::parse(
+///     r#"
+///     [[expect]]
+///     case   = "dtype/f16_*"
+///     mode   = "native"
+///     status = "unsupported"
+///     error  = "Unsupported"
+///     reason = "the device has no f16"
+///     "#,
+/// )?;
+/// assert!(expectations.find("dtype/f16_sum", "native").is_some());
+/// assert!(expectations.find("dtype/f16_sum", "unroll").is_none());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
@@ -31,6 +49,19 @@ pub struct Expectations {
 }
 
 /// A declared gap.
+///
+/// ```
+/// use funcify_conformance::expectations::{Gap, GapStatus};
+///
+/// let gap = Gap {
+///     case: "op/*_f16".into(),
+///     mode: None,
+///     status: GapStatus::Unsupported,
+///     error: "Unsupported".into(),
+///     reason: "the device has no f16".into(),
+/// };
+/// assert!(gap.covers("op/tanh_f16", "native") && !gap.covers("op/tanh_f32", "native"));
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gap {
@@ -47,6 +78,24 @@ pub struct Gap {
 }
 
 /// The status of a case with a gap.
+///
+/// ```
+/// use funcify_conformance::Expectations;
+/// use funcify_conformance::expectations::GapStatus;
+///
+/// let expectations = Expectations::parse(
+///     r#"
+///     [[expect]]
+///     case   = "dtype/f16_*"
+///     mode   = "native"
+///     status = "unsupported"
+///     error  = "Unsupported"
+///     reason = "the device has no f16"
+///     "#,
+/// )?;
+/// assert_eq!(expectations.expect[0].status, GapStatus::Unsupported);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GapStatus {
@@ -56,6 +105,14 @@ pub enum GapStatus {
 
 impl Expectations {
     /// Parses declared gaps. The error describes the problem.
+    ///
+    /// ```
+    /// use funcify_conformance::Expectations;
+    ///
+    /// assert!(Expectations::parse("partial = true")?.partial);
+    /// assert!(Expectations::parse("parital = true").is_err());
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Self, String> {
         let expectations: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         match expectations.expect.iter().find(|gap| gap.reason.trim().is_empty()) {

@@ -24,11 +24,31 @@ use crate::unlocks::{unlock_table, unlocks};
 /// ```
 ///
 /// `expectations` is the TOML of [`Expectations`](crate::expectations). Use [`Suite`] to add cases of your own.
+///
+/// ```no_run
+/// # use funcify::dispatch::Reference as MyBackend;
+/// use std::sync::Arc;
+///
+/// fn main() {
+///     funcify_conformance::run_as_tests(Arc::new(MyBackend), "partial = true")
+/// }
+/// ```
 pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
     Suite::new(executor).with_expectations(expectations).run();
 }
 
-/// The suite of one backend as a test program: call `Suite::new(Arc::new(MyBackend)).run()` in `main`.
+/// The suite of one backend as a test program: `Suite::new(Arc::new(MyBackend)).run()` in a `main`.
+///
+/// ```no_run
+/// # use funcify::dispatch::Reference as MyBackend;
+/// use std::sync::Arc;
+///
+/// use funcify_conformance::Suite;
+///
+/// fn main() {
+///     Suite::new(Arc::new(MyBackend)).with_expectations("partial = true").run()
+/// }
+/// ```
 pub struct Suite {
     executor: Arc<dyn Executor>,
     expectations: String,
@@ -48,6 +68,20 @@ impl Suite {
 
     /// Adds cases to the suite: of custom ops ([`custom_cases`](crate::custom_cases)) or of your own programs
     /// ([`Case::from_reference`]).
+    ///
+    /// ```no_run
+    /// # use funcify::dispatch::Reference as MyBackend;
+    /// use std::sync::Arc;
+    ///
+    /// use funcify::Graph;
+    /// use funcify_conformance::{Case, Suite};
+    ///
+    /// fn main() {
+    ///     let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+    ///     let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()]).unwrap();
+    ///     Suite::new(Arc::new(MyBackend)).with_cases([case]).run()
+    /// }
+    /// ```
     pub fn with_cases(mut self, cases: impl IntoIterator<Item = Case>) -> Self {
         self.cases.extend(cases);
         self
@@ -76,6 +110,17 @@ impl Suite {
 
 /// Returns one test for each case and mode of the suite, named `my-backend/scan/cumsum/native`. Each test runs the
 /// case's program both as written and rewritten.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use funcify::dispatch::Reference;
+/// use funcify_conformance::{Expectations, Subject, trials};
+///
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let trials = trials(&Subject { name, executor: Ok(Arc::new(Reference)), expectations });
+/// libtest_mimic::run(&libtest_mimic::Arguments::from_args(), trials).exit();
+/// ```
 pub fn trials(subject: &Subject) -> Vec<Trial> {
     match all_cases() {
         Ok(cases) => trials_of(cases, subject),
@@ -86,8 +131,24 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
 /// Returns one test for each of these cases and each mode, and a failing test for each declared gap that matches no
 /// case.
 ///
-/// Tests are ignored if their case needs an op or type that the backend is missing. In that case one test fails for
-/// each missing op or type, unless the backend is declared `partial`.
+/// Tests are ignored if their case needs an op or type that the backend is missing. One test then fails for each
+/// missing op or type, unless the backend is declared `partial`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::Reference;
+/// use funcify_conformance::{Case, Expectations, Subject, trials_of};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// let names: Vec<String> = trials_of(vec![case], &subject).iter().map(|trial| trial.name().to_string()).collect();
+/// assert!(names.contains(&"reference/mine/square/native".to_string()));
+/// # Ok::<(), String>(())
+/// ```
 pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
     let missing_by_case = missing_by_case(&cases, subject);
     trials_with(cases, subject, &missing_by_case)

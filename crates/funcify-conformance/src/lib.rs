@@ -1,7 +1,7 @@
 //! The conformance suite of funcify: identical cases on every backend.
 //!
 //! Cases are values ([`Case`]): a graph, its inputs and the expected result, taken from independently computed golden
-//! values ([`golden`]) and from the reference evaluator. Backends are parameters ([`Subject`]) with declared gaps
+//! values and from the reference evaluator. Backends are parameters ([`Subject`]) with declared gaps
 //! ([`Expectations`]). Each case runs with its loops unrolled and native, as written and rewritten.
 //!
 //! # A backend of your own
@@ -64,30 +64,41 @@
 //! }
 //! ```
 
+#[doc(hidden)]
 pub mod arbitrary;
 mod case;
+#[doc(hidden)]
 pub mod cases;
 mod compare;
 mod custom;
 mod derivatives;
 mod differences;
 pub mod expectations;
+#[doc(hidden)]
 pub mod golden;
 mod harness;
+#[doc(hidden)]
 pub mod lanes;
+#[doc(hidden)]
 pub mod mutants;
+#[doc(hidden)]
 pub mod properties;
 mod report;
 mod runner;
+#[doc(hidden)]
 pub mod singular;
 mod suite;
+#[doc(hidden)]
 pub mod support;
+#[doc(hidden)]
 pub mod templates;
 mod unlocks;
 
 pub use case::{Case, Expected, ExpectedOutput};
+#[doc(hidden)]
 pub use compare::compare;
 pub use custom::custom_cases;
+#[doc(hidden)]
 pub use differences::{DIFFERENCES_VAR, note_difference};
 pub use expectations::Expectations;
 pub use harness::{Suite, run_as_tests, trials, trials_of};

@@ -8,6 +8,25 @@ use crate::runner::{CaseResult, Status};
 use crate::unlocks::{unlock_table, unlocks};
 
 /// The results of a run.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::{LoopStrategy, Reference};
+/// use funcify_conformance::{Case, Expectations, Report, Status, Subject, run_case};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// let rows = vec![run_case(&case, &subject, LoopStrategy::Native)];
+/// let report = Report { rows, ..Report::default() };
+/// assert!(!report.has_failures());
+/// assert_eq!(report.count(Status::Pass), 1);
+/// println!("{}\n{}", report.table(), report.failures());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The result of each case on each backend in each mode.

@@ -15,10 +15,24 @@ use crate::compare::compare;
 use crate::expectations::Expectations;
 
 /// The modes of a backend that does not compile loops.
+///
+/// ```
+/// use funcify::dispatch::LoopStrategy;
+/// use funcify_conformance::MODES;
+///
+/// assert_eq!(MODES, [LoopStrategy::Unroll, LoopStrategy::Native]);
+/// ```
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
 
-/// Returns the modes in which cases run on a backend. They include compiled loops if the backend compiles loops. A
-/// backend that compiles whole programs has no unrolled mode.
+/// Returns the modes in which cases run on a backend: also compiled if the backend compiles loops. A backend that
+/// compiles whole programs has no unrolled mode.
+///
+/// ```
+/// use funcify::dispatch::Reference;
+/// use funcify_conformance::{MODES, modes_of};
+///
+/// assert_eq!(modes_of(&Reference), MODES);
+/// ```
 pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
     match executor.compiles() {
         Compiles::Nothing => &MODES,
@@ -28,6 +42,18 @@ pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
 }
 
 /// A backend of the suite.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::dispatch::Reference;
+/// use funcify_conformance::{Expectations, Subject};
+///
+/// let (name, expectations) = ("reference".to_string(), Expectations::parse("partial = true")?);
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// assert_eq!(subject.modes().len(), 2);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone)]
 pub struct Subject {
     /// The backend's name.
@@ -46,6 +72,22 @@ impl Subject {
 }
 
 /// The status of a case after it ran.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::{LoopStrategy, Reference};
+/// use funcify_conformance::{Case, Expectations, Status, Subject, run_case};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// let result = run_case(&case, &subject, LoopStrategy::Native);
+/// assert_eq!(result.status, Status::Pass);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -62,6 +104,22 @@ pub enum Status {
 }
 
 /// The result of one case on one backend in one mode.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::{LoopStrategy, Reference};
+/// use funcify_conformance::{Case, Expectations, Status, Subject, run_case};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// let result = run_case(&case, &subject, LoopStrategy::Native);
+/// assert_eq!((result.status, result.mode.as_str()), (Status::Pass, "raw/native"));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CaseResult {
     /// The case's name.
@@ -82,11 +140,37 @@ pub struct CaseResult {
 }
 
 /// Runs one case in one mode on a backend, as written.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::{LoopStrategy, Reference};
+/// use funcify_conformance::{Case, Expectations, Status, Subject, run_case};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// let result = run_case(&case, &subject, LoopStrategy::Native);
+/// assert_eq!(result.status, Status::Pass);
+/// # Ok::<(), String>(())
+/// ```
 pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> CaseResult {
     Run::new(case, subject, None).row(mode)
 }
 
 /// Returns the program of a case rewritten by all rules, or `None` if no rule changes it.
+///
+/// ```
+/// use funcify::Graph;
+/// use funcify_conformance::{Case, rewrite_case};
+///
+/// let same = Graph::build("same", |g| g.input("x", "f32[2]") * 1.0).unwrap();
+/// let case = Case::from_reference("same", "mine", same, vec![[2f32, 3.0].into()])?;
+/// assert!(rewrite_case(&case).unwrap().nodes().is_empty());
+/// # Ok::<(), String>(())
+/// ```
 pub fn rewrite_case(case: &Case) -> Option<Graph> {
     let rewritten = case.graph.rewritten_with(&RewriteOptions::new()).ok()?;
     (!rewritten.patches.is_empty()).then_some(rewritten.graph)
@@ -94,12 +178,45 @@ pub fn rewrite_case(case: &Case) -> Option<Graph> {
 
 /// Runs one case in one mode on a backend, with its program [rewritten](rewrite_case). A rewrite may close a gap of the
 /// original program.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::{LoopStrategy, Reference};
+/// use funcify_conformance::{Case, Expectations, Status, Subject, rewrite_case, run_rewritten};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square() * 1.0).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// let rewritten = rewrite_case(&case).unwrap();
+/// assert_eq!(run_rewritten(&case, &rewritten, &subject, LoopStrategy::Native).status, Status::Pass);
+/// # Ok::<(), String>(())
+/// ```
 pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: LoopStrategy) -> CaseResult {
     Run::new(case, subject, Some(rewritten)).row(mode)
 }
 
 /// Runs one case in all modes of a backend, as written and [rewritten](rewrite_case). A program without loops and
-/// branches runs once for both the unrolled and the native mode, but has a row for each.
+/// branches is the same unrolled and native: it runs once and has a row for each mode.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::Reference;
+/// use funcify_conformance::{Case, Expectations, Subject, run_modes};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// let mut done = 0;
+/// assert_eq!(run_modes(&case, None, &subject, || done += 1).len(), 2);
+/// assert_eq!(done, 2);
+/// # Ok::<(), String>(())
+/// ```
 pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut done: impl FnMut()) -> Vec<CaseResult> {
     let mut runs = vec![Run::new(case, subject, None)];
     runs.extend(rewritten.map(|graph| Run::new(case, subject, Some(graph))));
@@ -187,6 +304,21 @@ fn has_bodies(graph: &Graph) -> bool {
 }
 
 /// Returns a failed row for each declared gap that matches no case.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::Graph;
+/// use funcify::dispatch::Reference;
+/// use funcify_conformance::{Case, Expectations, Subject, unmatched_gaps};
+///
+/// # let square = Graph::build("square", |g| g.input("x", "f32[2]").square()).unwrap();
+/// # let case = Case::from_reference("square", "mine", square, vec![[2f32, 3.0].into()])?;
+/// let (name, expectations) = ("reference".to_string(), Expectations::default());
+/// let subject = Subject { name, executor: Ok(Arc::new(Reference)), expectations };
+/// assert!(unmatched_gaps(&[case], &subject).is_empty());
+/// # Ok::<(), String>(())
+/// ```
 pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<CaseResult> {
     let matched = |gap: &&crate::expectations::Gap| {
         cases.iter().any(|case| subject.modes().iter().any(|mode| gap.covers(&case.name, mode.name())))

@@ -13,7 +13,13 @@ use crate::derivatives;
 use crate::golden::{GoldenCase, Manifest};
 use crate::lanes;
 
-/// Builds every case of the suite, in parallel. If a case cannot be built, the error names it.
+/// Builds every case of the suite, in parallel. The error names a case that cannot be built.
+///
+/// ```no_run
+/// let cases = funcify_conformance::all_cases()?;
+/// println!("{} cases", cases.len());
+/// # Ok::<(), String>(())
+/// ```
 pub fn all_cases() -> Result<Vec<Case>, String> {
     type Group = fn() -> Result<Vec<Case>, String>;
     let groups: [Group; 6] = [
@@ -36,8 +42,14 @@ fn cases_of_ops() -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// Builds every case with results in the manifest of golden values, in the manifest's order. If a case cannot be built,
-/// the error names it.
+/// Builds every case with results in the manifest of golden values, in its order. The error names a case that cannot
+/// be built.
+///
+/// ```no_run
+/// let cases = funcify_conformance::all_golden_cases()?;
+/// println!("{} cases", cases.len());
+/// # Ok::<(), String>(())
+/// ```
 pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     let manifest = Manifest::load()?;
     let programs = cases::programs();

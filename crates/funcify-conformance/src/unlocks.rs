@@ -4,7 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::align;
 
-/// An op or a tensor type that a backend is missing.
+/// One thing that a backend is missing: an op or a tensor type.
+///
+/// ```
+/// use funcify_conformance::unlocks;
+///
+/// let needs = [vec!["exp".to_string()], vec!["exp".to_string(), "sum".to_string()]];
+/// let first = &unlocks(needs.iter().map(Vec::as_slice))[0];
+/// assert_eq!((first.need.as_str(), first.cases, first.only_need), ("exp", 2, 1));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unlock {
     /// The op's name, or a type as in `tensors of f16`.
@@ -17,8 +25,16 @@ pub struct Unlock {
     pub newly_unlocked: usize,
 }
 
-/// Counts the cases that each missing op or type would unlock, given the needs of each case. The entry that unlocks
-/// most comes first.
+/// Counts the cases that each missing thing would unlock, given the needs of each case. The list is in the order that
+/// unlocks most first.
+///
+/// ```
+/// use funcify_conformance::unlocks;
+///
+/// let needs = [vec!["exp".to_string()], vec!["exp".to_string(), "sum".to_string()]];
+/// let names: Vec<String> = unlocks(needs.iter().map(Vec::as_slice)).into_iter().map(|unlock| unlock.need).collect();
+/// assert_eq!(names, ["exp", "sum"]);
+/// ```
 pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock> {
     let mut left: Vec<BTreeSet<&str>> =
         needs.into_iter().map(|needs| needs.iter().map(String::as_str).collect()).collect();
@@ -51,6 +67,13 @@ fn count_needs<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usiz
 }
 
 /// Formats the list as a table.
+///
+/// ```
+/// use funcify_conformance::{unlock_table, unlocks};
+///
+/// let needs = [vec!["exp".to_string()]];
+/// assert!(unlock_table(&unlocks(needs.iter().map(Vec::as_slice))).starts_with("needs  cases  nothing else"));
+/// ```
 pub fn unlock_table(unlocks: &[Unlock]) -> String {
     let head = ["needs", "cases", "nothing else", "unlocked in this order"].map(str::to_string).to_vec();
     let line = |unlock: &Unlock| {

@@ -14,8 +14,19 @@ use crate::engine::{Elements, Engine};
 use crate::machine::{Machine, Translation};
 use crate::planner::Division;
 
-/// The CPU backend, which needs no tensor library. The reference evaluator runs programs that the planner rejects, op
-/// by op.
+/// The CPU backend, which needs no tensor library. Programs that the planner rejects run op by op on the reference
+/// evaluator.
+///
+/// ```
+/// use funcify::dispatch::Function;
+/// use funcify::{Graph, HostTensor};
+/// use funcify_cpu::Cpu;
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[N]").square())?;
+/// let square = Function::compile(&square, &Cpu::default())?;
+/// assert_eq!(square.call_host(&[[2f32, 3.0].into()])?, [HostTensor::from([4f32, 9.0])]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
     division: Division,
@@ -24,11 +35,13 @@ pub struct Cpu {
 
 impl Cpu {
     /// Returns a backend that divides every program, however small, and uses strips of few steps. For tests.
+    #[doc(hidden)]
     pub fn dividing_all() -> Self {
         Cpu { division: Division::Always, ..Cpu::default() }
     }
 
     /// Returns a backend that translates every loop it can to machine code. For tests.
+    #[doc(hidden)]
     pub fn translating_all() -> Self {
         Cpu { translation: Translation::Always, ..Cpu::default() }
     }

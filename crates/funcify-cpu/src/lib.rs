@@ -1,9 +1,27 @@
 //! A compiled CPU engine for whole loops of tensor programs. A planner builds plans ahead of time, and SIMD kernels run
 //! them tile by tile.
 //!
-//! A [`Plan`](plan::Plan) describes everything that a call does: regions of memory, loops, and instructions over rows
-//! and lanes. [`plan`] documents the instruction set. An [`Executor`] checks a plan, owns its scratch memory, and
-//! runs it on the caller's slices. The kernels are in [`kernels`], compiled for each instruction set of [`Machine`].
+//! Users need two types: [`Cpu`], the backend, and [`OnSlices`], for calls that allocate nothing.
+//!
+//! ```
+//! use funcify::dispatch::Function;
+//! use funcify::{Graph, HostTensor, scan};
+//! use funcify_cpu::Cpu;
+//!
+//! let sums = Graph::build("sums", |g| {
+//!     let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
+//!     scan(start, xs, |sum, x| (sum + x, sum + x)).1
+//! })?;
+//! let sums = Function::compile(&sums, &Cpu::default())?;
+//! assert_eq!(sums.call_host(&[0f32.into(), [1f32, 2.0, 3.0].into()])?, [HostTensor::from([1f32, 3.0, 6.0])]);
+//! # Ok::<(), funcify::Error>(())
+//! ```
+//!
+//! # Inside
+//!
+//! A `Plan` describes everything that a call does: regions of memory, loops, and instructions over rows and lanes.
+//! `plan` documents the instruction set. An `Executor` checks a plan, owns its scratch memory, and runs it on the
+//! caller's slices. The kernels are in `kernels`, compiled for each instruction set of `Machine`.
 //!
 //! To read the crate, start with `plan` (the computation, and the proof that it stays within its memory), then `run`
 //! (loops and threads), `body` (the innermost loops), `views` (the memory that one part sees) and `kernels`
@@ -18,8 +36,10 @@ mod body;
 mod engine;
 mod fired;
 mod float;
+#[doc(hidden)]
 pub mod kernels;
 mod machine;
+#[doc(hidden)]
 pub mod plan;
 mod planner;
 mod proof;
@@ -29,16 +49,25 @@ mod slices;
 mod views;
 
 pub use backend::Cpu;
+pub use slices::OnSlices;
+
+// For the other crates of the workspace, tests and benchmarks.
+#[doc(hidden)]
 pub use engine::{Elements, Engine, Number};
+#[doc(hidden)]
 pub use fired::{TRANSFORMATIONS, take_fired};
+#[doc(hidden)]
 pub use float::Float;
+#[doc(hidden)]
 pub use machine::{Machine, Translation};
+#[doc(hidden)]
 pub use planner::{Division, GraphPlan, plan_graph};
 #[doc(hidden)]
 pub use proof::{ProofCounts, proof_gaps, prove_plan, prove_thoroughly};
+#[doc(hidden)]
 pub use residuals::{DerivativePrograms, lay_out_residuals};
+#[doc(hidden)]
 pub use run::{CallError, Element, Executor};
-pub use slices::OnSlices;
 
 /// Returns the results of the plan checks of this process. Plans are checked only with debug assertions.
 #[doc(hidden)]

@@ -74,6 +74,17 @@ impl Slot {
 impl OnSlices {
     /// Compiles a graph for arguments of these shapes, one for each input. If the graph cannot be compiled as a
     /// whole, the error names the op that prevents it; [`Function`] runs such graphs too.
+    ///
+    /// ```
+    /// use funcify::Graph;
+    /// use funcify_cpu::OnSlices;
+    ///
+    /// let product = Graph::build("product", |g| g.input("x", "f64[2,N]").matmul(g.input("y", "f64[N]")))?;
+    /// let product = OnSlices::compile(&product, &[&[2, 3], &[3]])?;
+    /// assert_eq!(product.inputs().map(|(name, _)| name).collect::<Vec<_>>(), ["x", "y"]);
+    /// assert_eq!(product.outputs().next().unwrap().1.to_string(), "f64[2]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn compile(graph: &Graph, shapes: &[&[usize]]) -> Result<Self> {
         let at = Place::new("compile", Site::caller());
@@ -131,6 +142,22 @@ impl OnSlices {
     /// of the graph. Integers and booleans are passed as floats of that type: as integers in the range of their own
     /// type, and as 0 or 1. Only the first call allocates memory. Threads may call the program concurrently; each call
     /// then uses memory of its own.
+    ///
+    /// ```
+    /// use funcify::Graph;
+    /// use funcify_cpu::OnSlices;
+    ///
+    /// // One step of an integrator, called again and again.
+    /// let step = Graph::build("step", |g| g.input("x", "f64[2]") + g.input("v", "f64[2]") * 0.5)?;
+    /// let step = OnSlices::compile(&step, &[&[2], &[2]])?;
+    /// let (mut x, v) = ([0.0, 1.0], [2.0, -1.0]);
+    /// for _ in 0..2 {
+    ///     let before = x;
+    ///     step.call(&[&before, &v], &mut [&mut x])?;
+    /// }
+    /// assert_eq!(x, [2.0, 0.0]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Returns `Type` if the number, length or element type of the slices differs from the program's, or if an

@@ -9,6 +9,14 @@ use super::*;
 /// back. The state is `[B, heads, key / heads, value / heads]`. Parameters have the names and shapes of the authors'
 /// code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight [rank, features]`,
 /// `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value / heads]`, `o_proj.weight`.
+///
+/// ```
+/// use funcify::nn::GatedLinearAttention;
+///
+/// let layer = GatedLinearAttention::new(8, 2).layer()?;
+/// assert_eq!(layer.states[0].to_string(), "f32[B,2,2,4]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct GatedLinearAttention {
     /// The number of input and output features.

@@ -17,6 +17,14 @@ use super::*;
 /// `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads, features]`,
 /// `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`, `dt_bias [heads]`,
 /// `g_proj.weight`.
+///
+/// ```
+/// use funcify::nn::DeltaNet;
+///
+/// let layer = DeltaNet { gated: true, ..DeltaNet::new(8, 2) }.layer()?;
+/// assert_eq!(layer.states[0].to_string(), "f32[B,2,4,4]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DeltaNet {
     /// The number of input and output features.

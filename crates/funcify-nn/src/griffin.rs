@@ -14,9 +14,18 @@ use super::*;
 /// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`,
 /// likewise `linear_y`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`,
 /// `conv_1d.bias`, `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner / heads, inner /
-/// heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`, `rg_lru.input_gate_bias`.
-/// The gradient is that of `sqrt(1 - a²)` itself, which the gradient in `transformers` bounds where `1 - a²` is below
-/// 2.5e-7.
+/// heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`,
+/// `rg_lru.input_gate_bias`. The gradient is that of `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is
+/// below 2.5e-7.
+///
+/// ```
+/// use funcify::nn::Griffin;
+///
+/// let layer = Griffin::new(8, 2).layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,8]", "f32[B,3,8]", "f32[B]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Griffin {
     /// The number of input and output features.

@@ -72,6 +72,16 @@ use self::affine::{affine_scan, short_convolution};
 ///
 /// The inputs are the sequence `xs`, then the states, then the parameters. The outputs are the sequence `ys`, then
 /// the states after the last step, `last_h` for `h`, in the same order and of the same types.
+///
+/// ```
+/// use funcify::nn::{Cell, Recurrent};
+///
+/// let gru = Recurrent::new(Cell::Gru, 3, 8).layer()?;
+/// assert_eq!(gru.states[0].to_string(), "f32[1,B,8]");
+/// let names: Vec<&str> = (0..3).map(|input| gru.graph.input_name(input)).collect();
+/// assert_eq!(names, ["xs", "h", "weight_ih_l0"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Layer {
     /// The graph.
@@ -83,6 +93,16 @@ pub struct Layer {
 }
 
 /// A parameter of a layer.
+///
+/// ```
+/// use funcify::nn::SelectiveScan;
+///
+/// let layer = SelectiveScan::new(8).layer()?;
+/// let parameter = &layer.parameters[0];
+/// assert_eq!((parameter.name.as_str(), parameter.shape.as_slice()), ("x_proj.weight", [33, 8].as_slice()));
+/// assert_eq!(parameter.input(), "x_proj_weight");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Parameter {
     /// The name in weight files, such as `x_proj.weight`.
@@ -101,6 +121,14 @@ impl Parameter {
 }
 
 /// The initial values of a parameter.
+///
+/// ```
+/// use funcify::nn::{Cell, Init, Recurrent};
+///
+/// let lstm = Recurrent::new(Cell::Lstm, 3, 4).layer()?;
+/// assert!(matches!(lstm.parameters[0].init, Init::Uniform(bound) if bound == 0.5));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Init {
     /// Independent numbers with a uniform distribution between `-x` and `x`, where `x` is this number.

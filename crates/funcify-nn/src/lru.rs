@@ -8,9 +8,19 @@ use super::*;
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///
 /// With complex states x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i
-/// exp(theta_log))` has a magnitude below 1 for all parameters. The states are two tensors, real and imaginary, each
-/// `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`,
-/// `C_im [H,N]`, `D [H]`, as in the paper's appendix. The initial values of λ are spread evenly over a ring.
+/// exp(theta_log))` has a magnitude below 1 whatever the parameters are. The states are two tensors, real and
+/// imaginary, each `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im
+/// [N,H]`, `C_re [H,N]`, `C_im [H,N]`, `D [H]`, as in the paper's appendix. The initial values of λ are spread evenly
+/// over a ring.
+///
+/// ```
+/// use funcify::nn::Lru;
+///
+/// let layer = Lru { ring: (0.5, 0.9), ..Lru::new(8, 16) }.layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,16]", "f32[B,16]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lru {
     /// The number H of input and output features.

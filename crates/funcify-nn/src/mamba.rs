@@ -10,6 +10,15 @@ use super::*;
 /// authors' code and of `transformers`: `in_proj.weight [2 inner, features]`, `conv1d.weight [inner, 1, width]`,
 /// `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight [inner, rank]`, `dt_proj.bias`, `A_log
 /// [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
+///
+/// ```
+/// use funcify::nn::Mamba;
+///
+/// let layer = Mamba::new(8).layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,16,16]", "f32[B,3,16]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Mamba {
     /// The number of input and output features.

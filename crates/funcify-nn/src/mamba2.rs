@@ -17,6 +17,15 @@ use super::*;
 ///
 /// If `chunk` is set, that many steps are computed at once by matrix products, and the loop runs over chunks (section
 /// 6 of the paper): sequences are then `[B, chunk * T, F]`. The values differ only by the order of summation.
+///
+/// ```
+/// use funcify::nn::Mamba2;
+///
+/// let layer = Mamba2 { states: 32, ..Mamba2::new(8) }.layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,1,16,32]", "f32[B,3,80]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Mamba2 {
     /// The number of input and output features.

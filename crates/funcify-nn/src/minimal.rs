@@ -2,7 +2,15 @@
 
 use super::*;
 
-/// The computation that a step of a minimal recurrent layer applies to the input x and the state h.
+/// The computation of a step of a minimal recurrent layer, from the input x and the state h.
+///
+/// ```
+/// use funcify::nn::{Minimal, MinimalCell};
+///
+/// let layer = Minimal::new(MinimalCell::Lstm, 8, 16).layer()?;
+/// assert_eq!(layer.graph.name(), "min_lstm");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MinimalCell {
     /// `z = sigmoid(x W_zᵀ + b)`, `h' = (1 - z) h + z (x W_hᵀ + c)`.
@@ -17,6 +25,14 @@ pub enum MinimalCell {
 /// Because no gate reads the state, the loop is affine, and runs as an associative scan if `associative` is set. The
 /// state `h` is `[B, hidden]`. Parameters: `linear_z.weight [hidden, input]`, `linear_z.bias` and `linear_h` of
 /// minGRU; `linear_f`, `linear_i` and `linear_h` of minLSTM.
+///
+/// ```
+/// use funcify::nn::{Minimal, MinimalCell};
+///
+/// let layer = Minimal::new(MinimalCell::Gru, 8, 16).layer()?;
+/// assert_eq!(layer.states[0].to_string(), "f32[B,16]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Minimal {
     /// The computation of a step.

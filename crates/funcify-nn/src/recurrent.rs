@@ -5,7 +5,16 @@ use funcify_core::stack;
 
 use super::*;
 
-/// The computation that a step of a recurrent layer applies to the input x and the state h.
+/// The computation of a step of a recurrent layer, from the input x and the state h.
+///
+/// ```
+/// use funcify::nn::{Cell, Recurrent};
+///
+/// // An LSTM has the states `h` and `c`.
+/// assert_eq!(Recurrent::new(Cell::Lstm, 3, 8).layer()?.states.len(), 2);
+/// assert_eq!(Recurrent::new(Cell::Rnn, 3, 8).layer()?.states.len(), 1);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cell {
     /// `h' = tanh(x Wᵀ + b + h Uᵀ + c)` (Elman 1990).

@@ -5,13 +5,22 @@ use super::*;
 /// The recurrence of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, then a gated linear
 /// recurrence of real numbers.
 ///
-/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then `a = exp(-8
-/// r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, and h' is the output. The states are `h [B, features]`
-/// and `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and shapes of the
-/// authors' code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads,
-/// features / heads, features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`, `rg_lru.input_gate.w`,
-/// `rg_lru.input_gate.b`. Their code also leaves out the factor of the input at the first position of a document, which
-/// is not part of the recurrence.
+/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then `a =
+/// exp(-8 r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, which is the output. The states are `h [B,
+/// features]` and `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and
+/// shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`,
+/// `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`,
+/// `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Their code also leaves out the factor of the input at the first
+/// position of a document, which is not part of the recurrence.
+///
+/// ```
+/// use funcify::nn::RgLru;
+///
+/// let layer = RgLru::new(8, 2).layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,8]", "f32[B,3,8]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RgLru {
     /// The number of features of the input, the state and the output.

@@ -3,6 +3,16 @@
 use super::*;
 
 /// The version of the time mix.
+///
+/// ```
+/// use funcify::nn::{Rwkv, RwkvVersion};
+///
+/// let version = RwkvVersion::Six { mix_rank: 4, decay_rank: 2 };
+/// let layer = Rwkv { version, ..Rwkv::new(8, 2) }.layer()?;
+/// let low_rank = layer.parameters.iter().find(|parameter| parameter.name == "time_decay_w1");
+/// assert_eq!(low_rank.unwrap().shape, [8, 2]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RwkvVersion {
     /// RWKV-5 (Eagle), whose decays and mixtures are parameters.
@@ -32,6 +42,15 @@ pub enum RwkvVersion {
 /// `time_maa_g`, the shares of the previous x, `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank,
 /// features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`, `time_decay_w2 [decay_rank,
 /// features]`.
+///
+/// ```
+/// use funcify::nn::{Rwkv, RwkvVersion};
+///
+/// let layer = Rwkv { version: RwkvVersion::Five, ..Rwkv::new(8, 2) }.layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,8]", "f32[B,2,4,4]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rwkv {
     /// The version of the time mix.

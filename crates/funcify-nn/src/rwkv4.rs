@@ -14,6 +14,15 @@ use super::*;
 /// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key
 /// [1, 1, features]`, the share of x, likewise `time_mix_value` and `time_mix_receptance`; `key.weight [inner,
 /// features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
+///
+/// ```
+/// use funcify::nn::Rwkv4;
+///
+/// let layer = Rwkv4::new(8).layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,8]", "f32[B,8]", "f32[B,8]", "f32[B,8]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rwkv4 {
     /// The number of input and output features.

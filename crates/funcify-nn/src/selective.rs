@@ -9,7 +9,15 @@ use super::*;
 /// `states`: `h' = exp(Δ A) h + Δ b u`, `y = c·h + D u`, where `A = -exp(A_log)`. The state is `[B, features, states]`.
 /// Parameters have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
 /// `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. `exp(Δ A)` is
-/// computed step by step, and never stored for all steps.
+/// computed step by step, and is never in memory for all steps.
+///
+/// ```
+/// use funcify::nn::SelectiveScan;
+///
+/// let layer = SelectiveScan { states: 4, ..SelectiveScan::new(8) }.layer()?;
+/// assert_eq!(layer.states[0].to_string(), "f32[B,8,4]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SelectiveScan {
     /// The number of input and output features.

@@ -15,6 +15,15 @@ pub(super) type Complex = (Value, Value);
 /// are the zero-order hold of Λ and B for steps of `exp(log_step)`. The states are two tensors, real and imaginary,
 /// each `[B, states]`. Parameters have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`,
 /// `B [P,H,2]`, `C [H,P,2]`, `D [H]`, `log_step [P,1]`. Λ is initialised to `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
+///
+/// ```
+/// use funcify::nn::S5;
+///
+/// let layer = S5 { associative: false, ..S5::new(8, 16) }.layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,16]", "f32[B,16]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct S5 {
     /// The number H of input and output features.

@@ -3,6 +3,15 @@
 use super::*;
 
 /// The kind of memory.
+///
+/// ```
+/// use funcify::nn::{Xlstm, XlstmCell};
+///
+/// let layer = Xlstm::new(XlstmCell::Slstm, 8, 16).layer()?;
+/// assert_eq!(layer.graph.name(), "slstm");
+/// assert_eq!(layer.states.len(), 4);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XlstmCell {
     /// A vector, with gates that read the previous state.
@@ -24,6 +33,15 @@ pub enum XlstmCell {
 /// heads]`, `m [B, heads]`. Parameters of sLSTM: `weight [4 hidden, input]`, `bias [4 hidden]`, `recurrent [heads,
 /// hidden / heads, 4 hidden / heads]`; of mLSTM: `q.weight [hidden, input]`, `q.bias`, likewise `k`, `v` and `o`;
 /// `i.weight [heads, input]`, `i.bias`, likewise `f`.
+///
+/// ```
+/// use funcify::nn::{Xlstm, XlstmCell};
+///
+/// let layer = Xlstm { heads: 2, ..Xlstm::new(XlstmCell::Mlstm, 8, 16) }.layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,2,8,8]", "f32[B,2,8]", "f32[B,2]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Xlstm {
     /// The kind of memory.

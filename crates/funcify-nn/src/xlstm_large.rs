@@ -15,6 +15,15 @@ use super::*;
 /// `k.weight`, `v.weight [value, features]`, `ogate_preact.weight`, `igate_preact.weight [heads, features]`,
 /// `igate_preact.bias`, `fgate_preact.weight`, `fgate_preact.bias`, `multihead_norm.weight [value]`, `out_proj.weight
 /// [features, value]`.
+///
+/// ```
+/// use funcify::nn::XlstmLarge;
+///
+/// let layer = XlstmLarge::new(8, 2).layer()?;
+/// let states: Vec<String> = layer.states.iter().map(ToString::to_string).collect();
+/// assert_eq!(states, ["f32[B,2,2,4]", "f32[B,2,2]", "f32[B,2]"]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct XlstmLarge {
     /// The number of input and output features.

@@ -8,6 +8,22 @@
 /// Between a patch count with a right result and one with a wrong result, some patch makes the result wrong. That
 /// patch is returned, even if a later one hides the error again.
 ///
+/// ```
+/// use funcify::prelude::*;
+/// use funcify::rewrite::{RewriteOptions, first_wrong};
+///
+/// let graph = Graph::build("same", |g| (g.input("x", "f32[2]") * 1.0).exp())?;
+/// let patches = graph.rewritten_with(&RewriteOptions::new())?.patches.len();
+/// let inputs = [HostTensor::from([0f32, 1.0])];
+/// let expected = evaluate(&graph, &inputs)?;
+/// let wrong = first_wrong(patches, |count| {
+///     let rewritten = graph.rewritten_with(&RewriteOptions::new().stop_after(count))?;
+///     Ok::<_, funcify::Error>(evaluate(&rewritten.graph, &inputs)? == expected)
+/// })?;
+/// assert_eq!(wrong, None);
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
 /// # Errors
 /// Returns the errors of `is_right`.
 pub fn first_wrong<E>(patches: usize, mut is_right: impl FnMut(usize) -> Result<bool, E>) -> Result<Option<usize>, E> {

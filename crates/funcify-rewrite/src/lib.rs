@@ -50,6 +50,17 @@ use funcify_core::types::{Dim, Sizes, Symbol, TensorType};
 use funcify_core::{HostTensor, Scalar};
 
 /// A patch that was applied.
+///
+/// ```
+/// use funcify::prelude::*;
+/// use funcify::rewrite::RewriteOptions;
+///
+/// let graph = Graph::build("same", |g| g.input("x", "f32[2]") * 1.0)?;
+/// let patches = graph.rewritten_with(&RewriteOptions::new().texts())?.patches;
+/// let patch = patches.iter().find(|patch| patch.rule == "identity").unwrap();
+/// assert!(patch.before.contains("mul"));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Patched {
     /// The rule's name.
@@ -73,6 +84,17 @@ impl fmt::Display for Patched {
 }
 
 /// The result of rewriting a graph.
+///
+/// ```
+/// use funcify::prelude::*;
+/// use funcify::rewrite::RewriteOptions;
+///
+/// let graph = Graph::build("same", |g| g.input("x", "f32[2]") * 1.0)?;
+/// let rewritten = graph.rewritten_with(&RewriteOptions::new())?;
+/// assert!(rewritten.graph.nodes().is_empty());
+/// assert_eq!(rewritten.counts()["identity"], 1);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rewritten {
     /// The rewritten graph.
@@ -90,7 +112,8 @@ impl Rewritten {
     }
 }
 
-/// Counts the patches of each rule among these, keyed by rule name.
+/// Counts the patches of each rule among these, by the rules' names.
+#[doc(hidden)]
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     patches.into_iter().for_each(|patch| *counts.entry(patch.rule).or_default() += 1);
@@ -98,6 +121,17 @@ pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'
 }
 
 /// Rewrites graphs, as methods.
+///
+/// ```
+/// use funcify::prelude::*;
+///
+/// let graph = Graph::build("twice", |g| {
+///     let x = g.input("x", "f32[2]");
+///     x.exp() + x.exp() // computed once
+/// })?;
+/// assert_eq!((graph.nodes().len(), graph.rewritten().nodes().len()), (3, 2));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Rewrite {
     /// Returns the program rewritten with all [`rules`](RULES) that need no request.
     ///
@@ -114,6 +148,16 @@ pub trait Rewrite {
     fn rewritten(&self) -> Graph;
 
     /// Rewrites the program like [`rewritten`](Rewrite::rewritten), with options, and returns the list of patches.
+    ///
+    /// ```
+    /// use funcify::prelude::*;
+    /// use funcify::rewrite::RewriteOptions;
+    ///
+    /// let graph = Graph::build("same", |g| g.input("x", "f32[2]") * 1.0)?;
+    /// let options = RewriteOptions::new().without("identity");
+    /// assert!(graph.rewritten_with(&options)?.patches.is_empty());
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Returns an error if a name is not a rule, or if the graph is invalid.
@@ -138,6 +182,7 @@ impl Rewrite for Graph {
 ///
 /// # Errors
 /// Returns an error if a name is not a rule, or if the call is cancelled.
+#[doc(hidden)]
 pub fn rewritten_at(at: &Place, graph: &Graph, options: &RewriteOptions) -> Result<Rewritten> {
     let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
     let Some(unknown) = options.named().find(|name| !is_rule(name)) else {

@@ -5,6 +5,18 @@ use std::sync::OnceLock;
 use super::Rule;
 
 /// Options for rewriting a graph.
+///
+/// ```
+/// use funcify::prelude::*;
+/// use funcify::rewrite::RewriteOptions;
+///
+/// let graph = Graph::build("plain", |g| (g.input("x", "f32[2,3]") * 1.0).t().t())?;
+/// let only = RewriteOptions::new().only(&["identity"]);
+/// assert!(graph.rewritten_with(&only)?.patches.iter().all(|patch| patch.rule == "identity"));
+/// let first = RewriteOptions::new().stop_after(1);
+/// assert_eq!(graph.rewritten_with(&first)?.patches.len(), 1);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RewriteOptions {
     with: Vec<String>,
@@ -18,6 +30,10 @@ pub struct RewriteOptions {
 
 /// The environment variable that limits the number of patches, to find the one that changes a result:
 /// `FUNCIFY_STOP_AFTER=12`.
+///
+/// ```
+/// assert_eq!(funcify::rewrite::STOP_AFTER_VARIABLE, "FUNCIFY_STOP_AFTER");
+/// ```
 pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
 
 impl RewriteOptions {
@@ -65,6 +81,7 @@ impl RewriteOptions {
     }
 
     /// Sets the device preference if it is not set yet.
+    #[doc(hidden)]
     pub fn or_parallel(self, parallel: Parallel) -> Self {
         RewriteOptions { parallel: self.parallel.or(Some(parallel)), ..self }
     }
@@ -97,7 +114,22 @@ impl RewriteOptions {
     }
 }
 
-/// The value changes that rewriting may cause.
+/// The changes of values that rewriting may make.
+///
+/// ```
+/// use funcify::rewrite::{Parallel, RewriteOptions, Tolerance};
+/// use funcify::{Graph, rewrite::Rewrite, scan};
+///
+/// let decay = Graph::build("decay", |g| {
+///     let [xs, a] = [g.input("xs", "f32[T]"), g.input("a", "f32[]")];
+///     scan(a.zeros_like(), xs, |h, x| (h * a + x, h)).1
+/// })?;
+/// let options = RewriteOptions::new().parallel(Parallel::Prefer);
+/// assert!(decay.rewritten_with(&options)?.graph.to_string().contains(" scan"));
+/// let options = options.tolerance(Tolerance::Reassociated);
+/// assert!(decay.rewritten_with(&options)?.graph.to_string().contains("associative_scan"));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tolerance {
     /// Only the order of sums: results differ by rounding.
@@ -110,6 +142,13 @@ pub enum Tolerance {
 
 /// A device's preference between work of logarithmic depth, with many parallel steps, and less work in sequential
 /// steps.
+///
+/// ```
+/// use funcify::dispatch::{Backend, Reference};
+/// use funcify::rewrite::Parallel;
+///
+/// assert_eq!(Reference.parallel(), Parallel::Avoid);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parallel {
     /// Prefers the least work, as on processors with few cores.

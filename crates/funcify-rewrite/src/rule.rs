@@ -7,6 +7,13 @@ use funcify_core::tree::Named;
 use super::*;
 
 /// A named rewrite.
+///
+/// ```
+/// use funcify::rewrite::RULES;
+///
+/// let rule = RULES.iter().find(|rule| rule.name == "dead_code").unwrap();
+/// assert!(!rule.reorders_sums && !rule.on_request);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name used to log and to disable the rule.
@@ -55,6 +62,14 @@ pub(super) const FUSED: &str = "fused_loops";
 pub(super) const COMMON: &str = "common_subexpression";
 
 /// All rules, in the order in which they are tried.
+///
+/// ```
+/// use funcify::rewrite::RULES;
+///
+/// for rule in RULES.iter().filter(|rule| !rule.on_request) {
+///     println!("{}: {}", rule.name, rule.reason);
+/// }
+/// ```
 pub const RULES: &[Rule] = &[
     whole_graph(DEAD_CODE, "ops whose results no output needs can be left out"),
     whole_graph(TRIMMED, "if only the last rows of a trace are read, the other rows need not be stored"),

@@ -139,6 +139,19 @@ impl Scan {
 
     /// Runs the loop: see [`scan`].
     ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use funcify_burn::Scan;
+    ///
+    /// // Two to the power of ten, without sequences.
+    /// let one = Tensor::<1>::ones([1], &Device::flex());
+    /// let (power, ()) = Scan::new().length(10).run((), one, (), |(), power, ()| (power * 2.0, ()))?;
+    /// assert_eq!(power.into_scalar::<f32>(), 1024.0);
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The errors of [`scan`].
     #[track_caller]
@@ -166,6 +179,19 @@ impl Scan {
     /// [`scan`].
     ///
     /// The elements of `init` and `xs` and the number of rows are ignored.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use funcify_burn::Scan;
+    ///
+    /// let xs = Tensor::<2>::ones([5, 3], &Device::flex());
+    /// let sum = Tensor::<1>::zeros([3], &Device::flex());
+    /// let traced = Scan::new().trace((), sum, xs, |(), sum, x| (sum + x, ()))?;
+    /// assert_eq!(traced.graph().input_type(1).to_string(), "f32[T,3]");
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The errors of [`scan`].

@@ -6,8 +6,22 @@ use crate::plugin::{AnyTensor, TensorKind, Tensors};
 
 /// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, or `()`.
 ///
-/// A step receives one row of each sequence, for example a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so the
-/// rows of a `Tensor<1>` are vectors of one element.
+/// A step receives the rows: a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so the rows of a `Tensor<1>` are
+/// vectors of one element.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Device, Int, Tensor};
+///
+/// let device = Device::flex();
+/// let (xs, counts) = (Tensor::<2>::ones([4, 3], &device), Tensor::<1, Int>::ones([4], &device));
+/// // The rows of a pair are a pair of rows.
+/// let sum = Tensor::<1>::zeros([3], &device);
+/// let (sum, ()) = funcify_burn::scan((), sum, (xs, counts), |(), sum, (x, n)| (sum + x * n.float(), ()))?;
+/// assert_eq!(sum.into_data().try_into_vec::<f32>().unwrap(), [4.0; 3]);
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Sequences {
     /// The rows that a step receives.
     type Row: Tensors;
@@ -16,7 +30,23 @@ pub trait Sequences {
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
 }
 
-/// The ys of a step: tensors, tuples, arrays and `Vec`s of them, or `()`. The loop stacks them along a new axis 0.
+/// The ys of a step: tensors, which the loop stacks along a new axis 0, tuples, arrays and `Vec`s of them, or `()`.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let (sum, xs) = (Tensor::<1>::zeros([3], &device), Tensor::<2>::ones([4, 3], &device));
+/// // The pair of each step becomes a pair of stacks.
+/// let (_, (sums, squares)) = funcify_burn::scan((), sum, xs, |(), sum, x| {
+///     let sum = sum + x;
+///     (sum.clone(), (sum.clone(), sum.powi_scalar(2)))
+/// })?;
+/// assert_eq!((sums.dims(), squares.dims()), ([4, 3], [4, 3]));
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Stacked: Tensors {
     /// The stacked results of the loop, for example a `Tensor<3>` for a `Tensor<2>`.
     type Stack: Tensors;

@@ -87,6 +87,23 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
 }
 
 /// A recorded closure: see [`trace`].
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let linear = LinearConfig::new(3, 2).init(&device);
+/// let x = Tensor::<2>::ones([5, 3], &device);
+/// let traced = funcify_burn::trace(&linear, x.clone(), |linear, x| linear.forward(x))?;
+///
+/// let y: Tensor<2> = traced.call(&linear, x)?;
+/// assert_eq!(y.dims(), [5, 2]);
+/// println!("{}", traced.graph());
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Trace {
     function: Arc<Differentiable>,
@@ -113,6 +130,23 @@ impl Trace {
     /// Runs the graph on weights and arguments, as one op of Burn's autodiff. The weights may be those passed to
     /// [`trace`], or others of the same types.
     ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::nn::LinearConfig;
+    /// use burn::tensor::{Device, Tensor};
+    ///
+    /// let device = Device::flex();
+    /// let linear = LinearConfig::new(3, 2).init(&device);
+    /// let x = Tensor::<2>::ones([5, 3], &device);
+    /// let traced = funcify_burn::trace(&linear, x.clone(), |linear, x| linear.forward(x))?;
+    ///
+    /// let other = LinearConfig::new(3, 2).init(&device); // other weights of the same types
+    /// let y: Tensor<2> = traced.call(&other, x)?;
+    /// assert_eq!(y.dims(), [5, 2]);
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The errors of [`Differentiable::call`].
     #[track_caller]
@@ -126,6 +160,22 @@ impl Trace {
     /// Returns the weights that the graph uses, in the order of its first inputs. Pass them to a [`Differentiable`]
     /// of a graph that [applies](Graph::apply) this one.
     ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::nn::LinearConfig;
+    /// use burn::tensor::{Device, Tensor};
+    ///
+    /// let device = Device::flex();
+    /// let linear = LinearConfig::new(3, 2).init(&device);
+    /// let x = Tensor::<2>::ones([5, 3], &device);
+    /// let traced = funcify_burn::trace(&linear, x, |linear, x| linear.forward(x))?;
+    ///
+    /// let weights = traced.weights(&linear)?; // the weight and the bias
+    /// assert_eq!((weights[0].shape(), weights[1].shape()), (vec![3, 2], vec![2]));
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `Call` for weights of a different structure.
     #[track_caller]
@@ -135,6 +185,23 @@ impl Trace {
 
     /// Returns the weights that the graph uses as host tensors, in the order of its first inputs. Use them to run the
     /// graph on another backend.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::nn::LinearConfig;
+    /// use burn::tensor::{Device, Tensor};
+    ///
+    /// let device = Device::flex();
+    /// let linear = LinearConfig::new(3, 2).init(&device);
+    /// let x = Tensor::<2>::ones([5, 3], &device);
+    /// let traced = funcify_burn::trace(&linear, x, |linear, x| linear.forward(x))?;
+    ///
+    /// let mut inputs = traced.host_weights(&linear)?;
+    /// inputs.push(funcify::HostTensor::from([[1f32; 3]; 5]));
+    /// assert_eq!(funcify::evaluate(traced.graph(), &inputs)?[0].shape(), [5, 2]);
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Execution` if the device cannot be read.

@@ -21,6 +21,22 @@ use super::*;
 ///
 /// A closure cannot capture its weights instead: capture records ops on tensors of its own device, and Burn rejects
 /// ops on tensors of two devices.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let linear = LinearConfig::new(3, 2).init(&device);
+/// let shift = Tensor::<1>::ones([2], &device);
+/// let x = Tensor::<2>::ones([5, 3], &device);
+/// // A module by reference, and a tensor by value.
+/// let traced = funcify_burn::trace((&linear, shift), x, |(linear, shift), x| linear.forward(x) + shift.unsqueeze())?;
+/// assert_eq!(traced.graph().output_type(0).to_string(), "f32[5,2]");
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Weights {
     /// The weights that the closure receives.
     type Inside;

@@ -86,8 +86,25 @@ impl Layer {
 }
 
 macro_rules! layers {
-    ($($(#[$doc:meta])* $name:ident: $options:ident $({ cell: $cell:expr })? => $state:ty, $of_state:literal;)*) => {$(
+    ($(
+        $(#[$doc:meta])* $name:ident: $options:ident($example:literal) $({ cell: $cell:expr })? =>
+            $state:ty, $of_state:literal;
+    )*) => {$(
         $(#[$doc])*
+        ///
+        /// ```
+        /// # #[cfg(feature = "flex")] {
+        /// use burn::tensor::{Device, Tensor};
+        #[doc = concat!("use funcify::nn::", stringify!($options), ";")]
+        ///
+        /// let device = Device::flex();
+        #[doc = concat!("let options = ", stringify!($options), "::new(", $example, ");")]
+        #[doc = concat!("let layer = funcify_burn::nn::", stringify!($name), "::new(&options, &device)?;")]
+        /// let (ys, _state) = layer.forward(Tensor::ones([2, 5, 8], &device), None)?;
+        /// assert_eq!(ys.dims(), [2, 5, 8]);
+        /// # }
+        /// # Ok::<(), funcify::Error>(())
+        /// ```
         #[derive(Clone, Debug)]
         pub struct $name(Layer);
 
@@ -165,50 +182,56 @@ macro_rules! layers {
 layers! {
     /// Elman's recurrent network, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
     /// `cell` is preset.
-    Rnn: Recurrent { cell: Cell::Rnn } => Tensor<3>, "`[layers * directions, B, hidden]`";
+    Rnn: Recurrent("funcify::nn::Cell::Rnn, 8, 8") { cell: Cell::Rnn } =>
+        Tensor<3>, "`[layers * directions, B, hidden]`";
     /// A recurrent network with rectified linear activations, stacked, in one direction or both: see
     /// [`Recurrent`](funcify_nn::Recurrent), whose `cell` is preset.
-    ReluRnn: Recurrent { cell: Cell::ReluRnn } => Tensor<3>, "`[layers * directions, B, hidden]`";
+    ReluRnn: Recurrent("funcify::nn::Cell::ReluRnn, 8, 8") { cell: Cell::ReluRnn } =>
+        Tensor<3>, "`[layers * directions, B, hidden]`";
     /// A gated recurrent unit, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
     /// `cell` is preset.
-    Gru: Recurrent { cell: Cell::Gru } => Tensor<3>, "`[layers * directions, B, hidden]`";
+    Gru: Recurrent("funcify::nn::Cell::Gru, 8, 8") { cell: Cell::Gru } =>
+        Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
-    S5: S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
-    /// The selective scan at the core of Mamba: see [`SelectiveScan`](funcify_nn::SelectiveScan).
-    SelectiveScan: SelectiveScan => Tensor<3>, "`[B, features, states]`";
+    S5: S5("8, 16") => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
+    /// The selective scan, the core of Mamba: see [`SelectiveScan`](funcify_nn::SelectiveScan).
+    SelectiveScan: SelectiveScan("8") => Tensor<3>, "`[B, features, states]`";
     /// Gated linear attention: see [`GatedLinearAttention`](funcify_nn::GatedLinearAttention).
-    GatedLinearAttention: GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`";
+    GatedLinearAttention: GatedLinearAttention("8, 2") => Tensor<4>, "`[B, heads, key / heads, value / heads]`";
     /// minGRU and minLSTM: see [`Minimal`](funcify_nn::Minimal).
-    Minimal: Minimal => Tensor<2>, "`[B, hidden]`";
+    Minimal: Minimal("funcify::nn::MinimalCell::Gru, 8, 8") => Tensor<2>, "`[B, hidden]`";
     /// A linear recurrent unit: see [`Lru`](funcify_nn::Lru).
-    Lru: Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
-    /// The recurrence of Griffin, preceded by a convolution: see [`RgLru`](funcify_nn::RgLru).
-    RgLru: RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution";
+    Lru: Lru("8, 16") => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
+    /// The recurrence of Griffin behind its convolution: see [`RgLru`](funcify_nn::RgLru).
+    RgLru: RgLru("8, 2") =>
+        (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution";
     /// The recurrent block of RecurrentGemma: see [`Griffin`](funcify_nn::Griffin).
-    Griffin: Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
+    Griffin: Griffin("8, 2") => (Tensor<2>, Tensor<3>, Tensor<1>),
         "h `[B, inner]`, `[B, width - 1, inner]` of the convolution, and whether it started, `[B]`";
     /// The mixer of Mamba: see [`Mamba`](funcify_nn::Mamba).
-    Mamba: Mamba => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution";
+    Mamba: Mamba("8") => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution";
     /// The mixer of Mamba-2: see [`Mamba2`](funcify_nn::Mamba2).
-    Mamba2: Mamba2 => (Tensor<4>, Tensor<3>),
+    Mamba2: Mamba2("8") => (Tensor<4>, Tensor<3>),
         "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution";
-    /// DeltaNet and gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
-    DeltaNet: DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
+    /// DeltaNet, and gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
+    DeltaNet: DeltaNet("8, 2") => (Tensor<4>, [Tensor<3>; 3]),
         "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values";
     /// The time mix of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).
-    Rwkv4: Rwkv4 => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`";
+    Rwkv4: Rwkv4("8") => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`";
     /// The time mix of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
-    Rwkv: Rwkv => (Tensor<2>, Tensor<4>),
+    Rwkv: Rwkv("8, 2") => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
     /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is preset.
-    Slstm: Xlstm { cell: XlstmCell::Slstm } => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
+    Slstm: Xlstm("funcify::nn::XlstmCell::Slstm, 8, 8") { cell: XlstmCell::Slstm } =>
+        [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
     /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is preset.
-    Mlstm: Xlstm { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
+    Mlstm: Xlstm("funcify::nn::XlstmCell::Mlstm, 8, 8") { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`";
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
-    XlstmLarge: XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
+    XlstmLarge: XlstmLarge("8, 2") => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
     /// A long short-term memory, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
     /// `cell` is preset.
-    Lstm: Recurrent { cell: Cell::Lstm } => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
+    Lstm: Recurrent("funcify::nn::Cell::Lstm, 8, 8") { cell: Cell::Lstm } =>
+        LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
 }

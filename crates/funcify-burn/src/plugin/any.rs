@@ -29,7 +29,20 @@ use crate::kinds::{self, Tensor};
 #[derive(Clone, Debug)]
 pub struct AnyTensor(Tensor);
 
-/// A kind of Burn tensor: `Float`, `Int` or `Bool`.
+/// A kind of Burn tensors: `Float`, `Int` or `Bool`.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Int, Tensor};
+/// use funcify_burn::{AnyTensor, TensorKind};
+///
+/// fn rank<K: TensorKind>(tensor: Tensor<2, K>) -> usize {
+///     AnyTensor::from(tensor).shape().len()
+/// }
+/// assert_eq!(rank(Tensor::<2, Int>::from_data([[1, 2]], &burn::tensor::Device::flex())), 2);
+/// assert_eq!(<Int as TensorKind>::NAME, "Int");
+/// # }
+/// ```
 pub trait TensorKind: Basic + Clone + 'static {
     /// Burn's name of the kind.
     const NAME: &'static str;
@@ -99,6 +112,17 @@ impl AnyTensor {
     /// Converts to a tensor whose rank and kind are types. A scalar becomes a vector of one element, because Burn has
     /// no scalars.
     ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Float, Tensor};
+    /// use funcify_burn::AnyTensor;
+    ///
+    /// let x = AnyTensor::from(Tensor::<2>::ones([2, 3], &Device::flex()));
+    /// assert_eq!(x.into_tensor::<2, Float>()?.dims(), [2, 3]);
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `Call` if the tensor has a different rank or kind.
     #[track_caller]
@@ -124,6 +148,18 @@ impl AnyTensor {
     }
 
     /// Copies the tensor to host memory.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use funcify::HostTensor;
+    /// use funcify_burn::AnyTensor;
+    ///
+    /// let x = AnyTensor::from(Tensor::<1>::from_data([1.0, 2.0], &Device::flex()));
+    /// assert_eq!(x.into_host()?, HostTensor::from([1f32, 2.0]));
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Execution` if the device cannot be read; `Unsupported` for a device or a dtype that funcify does not have.

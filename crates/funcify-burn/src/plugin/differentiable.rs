@@ -102,12 +102,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Differentiable {
-    /// Creates a function that computes a graph. The graph is compiled on the first call.
+    /// Creates a function that computes a graph. It is compiled on its first call.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use funcify::Graph;
+    /// use funcify_burn::Differentiable;
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[N]").square())?;
+    /// let square = Differentiable::new(&square);
+    /// let y: Tensor<1> = square.call(Tensor::<1>::from_data([3.0], &Device::flex()))?;
+    /// assert_eq!(y.into_scalar::<f32>(), 9.0);
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn new(graph: &Graph) -> Self {
         Differentiable::with_options(graph, DifferentiableOptions::default())
     }
 
-    /// Creates a function that computes a graph, with the given options.
+    /// Creates a function that computes a graph, with options.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use funcify::Graph;
+    /// use funcify::dispatch::CompileOptions;
+    /// use funcify_burn::{Differentiable, DifferentiableOptions};
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[N]").square())?;
+    /// // The program is compiled as a whole, though it has no loop.
+    /// let compile = CompileOptions { whole: true, ..CompileOptions::default() };
+    /// let square = Differentiable::with_options(&square, DifferentiableOptions { compile, ..Default::default() });
+    /// assert_eq!(square.graph().name(), "square");
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn with_options(graph: &Graph, options: DifferentiableOptions) -> Self {
         Differentiable {
             graph: Arc::new(graph.clone()),
@@ -124,6 +153,25 @@ impl Differentiable {
 
     /// Runs the function on a structure of tensors, in the order of the graph's inputs, and returns the results in
     /// the structure that the caller requests. Burn has no scalars, so a scalar is a vector of one element.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use funcify::Graph;
+    /// use funcify_burn::Differentiable;
+    ///
+    /// let parts = Graph::build("parts", |g| {
+    ///     let x = g.input("x", "f32[N]");
+    ///     (x.square(), x.sum(0))
+    /// })?;
+    /// let device = Device::flex().autodiff();
+    /// let x = Tensor::<1>::from_data([3.0, 4.0], &device).require_grad();
+    /// let (squares, sum): (Tensor<1>, Tensor<1>) = Differentiable::new(&parts).call(x.clone())?;
+    /// let gradients = (squares.sum() + sum).backward();
+    /// assert_eq!(x.grad(&gradients).unwrap().into_data().try_into_vec::<f32>().unwrap(), [7.0, 9.0]);
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not fit the graph, or are on different

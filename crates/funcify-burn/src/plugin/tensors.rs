@@ -14,6 +14,23 @@ use super::misfit;
 /// and Burn's `LstmState` (the hidden state, then the cell).
 ///
 /// A `Vec` among results takes all remaining tensors, so it must come last.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Device, Tensor};
+/// use funcify::Graph;
+/// use funcify_burn::{AnyTensor, Differentiable};
+///
+/// let sizes = Graph::build("parts", |g| {
+///     let x = g.input("x", "f32[2,3]");
+///     (x, x.sum(0), x.sum(1))
+/// })?;
+/// let x = Tensor::<2>::ones([2, 3], &Device::flex());
+/// let (_x, sums): (Tensor<2>, Vec<AnyTensor>) = Differentiable::new(&sizes).call(x)?;
+/// assert_eq!((sums[0].shape(), sums[1].shape()), (vec![3], vec![2]));
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Tensors: Sized {
     /// Appends the tensors to a list, in order.
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
@@ -25,7 +42,31 @@ pub trait Tensors: Sized {
     fn from_leaves(leaves: &mut Leaves) -> Result<Self>;
 }
 
-/// A list of tensors, from which a structure takes one at a time.
+/// A list of tensors, taken one by one.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::Tensor;
+/// use funcify_burn::{AnyTensor, Leaves, Tensors};
+///
+/// /// A structure of your own.
+/// struct State {
+///     fast: Tensor<1>,
+///     slow: Tensor<2>,
+/// }
+///
+/// impl Tensors for State {
+///     fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+///         (self.fast, self.slow).into_leaves(leaves);
+///     }
+///
+///     fn from_leaves(leaves: &mut Leaves) -> funcify::Result<Self> {
+///         let (fast, slow) = (leaves.take("a vector")?.into_tensor()?, Tensors::from_leaves(leaves)?);
+///         Ok(State { fast, slow })
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Leaves {
     at: Place,

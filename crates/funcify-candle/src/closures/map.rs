@@ -26,6 +26,19 @@ pub fn map<X: TensorTree, Y: TensorTree>(xs: &X, body: impl Fn(X) -> Result<Y> +
 }
 
 /// Runs [`map`] with options: the axis of the rows and results, and the number of segments in the backward pass.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor};
+/// use funcify_candle::{ScanOptions, map_with};
+///
+/// # fn main() -> candle_core::Result<()> {
+/// let xs = Tensor::new(&[[3f32, 6.0], [4.0, 8.0]], &Device::Cpu)?;
+/// let normalize = |column: Tensor| column.broadcast_div(&column.sqr()?.sum_all()?.sqrt()?);
+/// let columns = map_with(ScanOptions::new().axis(1), &xs, normalize)?;
+/// assert_eq!(columns.to_vec2::<f32>()?, [[0.6, 0.6], [0.8, 0.8]]);
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn map_with<X: TensorTree, Y: TensorTree>(
     options: ScanOptions,

@@ -9,6 +9,21 @@ use super::steps::{Operand, Steps};
 use super::*;
 
 /// Options of [`scan_with`]: the number of steps, the direction, the axis, and the values saved for the gradient.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor};
+/// use funcify_candle::{ScanOptions, scan_with};
+///
+/// # fn main() -> candle_core::Result<()> {
+/// let xs = Tensor::new(&[[1f64, 2.0, 3.0]], &Device::Cpu)?;
+/// let start = Tensor::zeros(1, xs.dtype(), &Device::Cpu)?;
+/// // From the last column to the first.
+/// let options = ScanOptions::new().axis(1).reverse();
+/// let (_, sums) = scan_with(options, &start, &xs, |sum, x| Ok(((&sum + &x)?, (sum + x)?)))?;
+/// assert_eq!(sums.to_vec2::<f64>()?, [[6.0, 5.0, 3.0]]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
     length: Option<usize>,
@@ -117,6 +132,19 @@ pub fn scan<C: TensorTree, X: TensorTree, Y: TensorTree>(
 }
 
 /// Runs [`scan`] with options.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor};
+/// use funcify_candle::{ScanOptions, scan_with};
+///
+/// # fn main() -> candle_core::Result<()> {
+/// // The powers of two, without sequences.
+/// let one = Tensor::new(1f64, &Device::Cpu)?;
+/// let (last, ()) = scan_with(ScanOptions::new().length(10), &one, &(), |power, ()| Ok(((power * 2.0)?, ())))?;
+/// assert_eq!(last.to_scalar::<f64>()?, 1024.0);
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
     options: ScanOptions,
@@ -132,6 +160,22 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
 /// A tensor that a closure captures directly also has a gradient, if it is a `Var`, or if Candle recorded how it was
 /// computed from `Var`s. But in the latter case, the backward pass of every step runs through that record. A tensor
 /// in `captured` is differentiated once for all steps. Use this for the output of an encoder, or of another loop.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor, Var};
+/// use funcify_candle::{ScanOptions, scan_captured};
+///
+/// # fn main() -> candle_core::Result<()> {
+/// let x = Var::new(3f64, &Device::Cpu)?;
+/// let encoded = x.as_tensor().sqr()?; // computed once, outside the loop
+/// let start = Tensor::new(0f64, &Device::Cpu)?;
+/// let options = ScanOptions::new().length(4);
+/// let (sum, ()) = scan_captured(options, &start, &(), &encoded, |sum, (), encoded| Ok(((sum + encoded)?, ())))?;
+/// assert_eq!(sum.to_scalar::<f64>()?, 36.0);
+/// assert_eq!(sum.backward()?.get(&x).unwrap().to_scalar::<f64>()?, 24.0);
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn scan_captured<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     options: ScanOptions,

@@ -6,8 +6,8 @@
 //! through aliases, at sizes on both sides of each threshold, upward and downward, and with two transformations at
 //! once. Each family documents the rules that it covers.
 //!
-//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. [`check`] compares the
-//! program, its gradient, and some second derivatives and lanes on each subject with the reference evaluator. A
+//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. `check` compares it, its
+//! gradient and some second derivatives and lanes on each subject with the reference evaluator; a
 //! [campaign](run_campaign) checks many programs.
 
 mod axes;

@@ -6,6 +6,33 @@ use funcify_core::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};
 use super::{Backend, Tensors};
 
 /// The call that a kernel serves. `O` is the op's type.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::dispatch::{Backend, Reference, run_op, tensors_of};
+/// use funcify::{HostTensor, funcify, ops};
+///
+/// # #[derive(Clone)]
+/// # struct Mine;
+/// # impl Backend for Mine {
+/// #     tensors_of!(Reference);
+/// #     fn name(&self) -> &'static str {
+/// #         "mine"
+/// #     }
+/// # }
+///
+/// // `call.op` has the attributes of the op, and `call` the sizes.
+/// funcify!(Mine, ops::Reshape, |call, [x]| {
+///     let sizes = call.shape(&call.op.shape)?;
+///     (*x).clone().reshaped(sizes).map(Arc::new).ok_or("another number of elements")
+/// });
+///
+/// let reshape = ops::Op::from(ops::Reshape { shape: [2usize, 1].into() });
+/// let column = run_op(&Mine, &reshape, &[HostTensor::from([1f32, 2.0])])?;
+/// assert_eq!(column, [HostTensor::from([[1f32], [2.0]])]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub struct KernelCall<'a, B: Backend, O> {
     /// The op with its attributes.
     pub op: &'a O,
@@ -87,6 +114,13 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
 }
 
 /// A result that a kernel's formula may return: one tensor, an array, or a list.
+///
+/// ```
+/// use funcify::dispatch::IntoTensors;
+///
+/// assert_eq!(IntoTensors::<f32>::into_tensors([1.0, 2.0]).len(), 2);
+/// assert_eq!(IntoTensors::<f32>::into_tensors(1.0).len(), 1);
+/// ```
 pub trait IntoTensors<T> {
     /// Returns the tensors in order.
     fn into_tensors(self) -> Tensors<T>;

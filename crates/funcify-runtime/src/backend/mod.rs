@@ -23,11 +23,47 @@ pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
 /// The operands or results of a kernel. Inline storage is small because a tensor may be large (Burn's has some 500
 /// bytes) and every kernel call moves them.
+///
+/// ```
+/// use funcify::dispatch::Tensors;
+///
+/// let operands: Tensors<f32> = [1.0, 2.0].into_iter().collect();
+/// assert_eq!(operands.as_slice(), [1.0, 2.0]);
+/// ```
 pub type Tensors<T> = SmallVec<[T; 2]>;
 
 /// A tensor library on one device.
 ///
 /// A backend's value is the device. Its kernels are registered for its type with [`funcify!`](crate::funcify).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::dispatch::{Backend, Function, Reference, tensors_of};
+/// use funcify::{Error, Graph, HostTensor, Scalar, funcify, ops};
+///
+/// /// A backend on the tensors of another one, with one kernel.
+/// #[derive(Clone)]
+/// struct Mine;
+///
+/// impl Backend for Mine {
+///     tensors_of!(Reference);
+///
+///     fn name(&self) -> &'static str {
+///         "mine"
+///     }
+/// }
+///
+/// funcify!(Mine, ops::Neg, |_call, [x]| {
+///     let negated = |index: &[usize]| Scalar::Float(-x.at(index).as_f64());
+///     Ok::<_, Error>(Arc::new(HostTensor::from_fn(x.dtype(), x.shape(), negated)))
+/// });
+///
+/// let negate = Graph::build("negate", |g| -g.input("x", "f32[N]"))?;
+/// let negate = Function::compile(&negate, &Mine)?;
+/// assert_eq!(negate.call_host(&[HostTensor::from([1f32, -2.0])])?, [HostTensor::from([-1f32, 2.0])]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Backend: Clone + Send + Sync + 'static {
     /// The library's own tensor. Cloning is cheap: it shares the elements.
     type Tensor: Clone + Send + Sync + 'static;
@@ -162,6 +198,19 @@ pub trait Backend: Clone + Send + Sync + 'static {
 }
 
 /// A part of a [`Backend::stack`].
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::dispatch::{Backend, Part, Reference, StackType};
+/// use funcify::{DType, HostTensor};
+///
+/// let row = Part::Row(Arc::new(HostTensor::from([1f32, 2.0])));
+/// let block = Part::Block(Arc::new(HostTensor::from([[3f32, 4.0], [5.0, 6.0]])));
+/// let stacked = Reference.stack(vec![row, block], &StackType { dtype: DType::F32, rows: 3, row: vec![2] })?;
+/// assert_eq!(*stacked, HostTensor::from([[1f32, 2.0], [3.0, 4.0], [5.0, 6.0]]));
+/// # Ok::<(), funcify::error::BackendError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Part<T> {
     /// One row, without axis 0.
@@ -171,6 +220,13 @@ pub enum Part<T> {
 }
 
 /// The type of a stacked tensor in one call.
+///
+/// ```
+/// use funcify::DType;
+/// use funcify::dispatch::StackType;
+///
+/// assert_eq!(StackType { dtype: DType::F32, rows: 3, row: vec![2] }.shape(), [3, 2]);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StackType {
     /// The element type.

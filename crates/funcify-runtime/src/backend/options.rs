@@ -8,6 +8,20 @@ use funcify_rewrite::RewriteOptions;
 use super::{Backend, Compiles};
 
 /// The way in which the loops of a program run.
+///
+/// ```
+/// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let sum = Graph::build("sum", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[3]")];
+///     scan(start, xs, |sum, x| (sum + x, ())).0
+/// })?;
+/// let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
+/// let sum = Function::compile_with(&sum, &Reference, options)?;
+/// assert_eq!(sum.report().loops[0].strategy.name(), "unroll");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoopStrategy {
     /// Compiles each loop if the [backend](Backend::compiles) supports it; other loops run as the backend's lowering
@@ -50,6 +64,18 @@ impl LoopStrategy {
 }
 
 /// Options for compiling a graph.
+///
+/// ```
+/// use funcify::dispatch::{CompileOptions, Function, Reference};
+/// use funcify::{Error, Graph, HostTensor};
+///
+/// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+/// let options = CompileOptions { memory_budget: Some(1000), ..CompileOptions::default() };
+/// let twice = Function::compile_with(&twice, &Reference, options)?;
+/// let error = twice.call_host(&[HostTensor::zeros(funcify::DType::F32, &[1000])]);
+/// assert!(matches!(error, Err(Error::OverBudget { .. })));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     /// The strategy of all loops, left to the backend by default. If unrolling is forced, a loop whose number of steps
@@ -95,6 +121,16 @@ impl CompileOptions {
     /// this method. If loops are compiled, gradients are taken [step by step](GradOptions::stepwise), and values that
     /// are not [costly](CheckpointPolicy::SaveCostly) are recomputed; otherwise all needed values are saved. `policy`
     /// overrides the choice of the values that loops save.
+    ///
+    /// ```
+    /// use funcify::dispatch::{CompileOptions, Reference};
+    /// use funcify::{Graph, HostTensor, evaluate};
+    ///
+    /// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+    /// let slope = square.grad(["x"], CompileOptions::default().grad_options(&Reference, None))?;
+    /// assert_eq!(evaluate(&slope, &[HostTensor::scalar(3f32)])?, [HostTensor::scalar(6f32)]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     pub fn grad_options<B: Backend>(&self, backend: &B, policy: Option<CheckpointPolicy>) -> GradOptions {
         let is_compiled = self.compiles_loops_on(backend);
         let own = if is_compiled { CheckpointPolicy::SaveCostly } else { CheckpointPolicy::SaveAll };
@@ -102,6 +138,12 @@ impl CompileOptions {
     }
 
     /// Returns whether loops are compiled for this backend where possible.
+    ///
+    /// ```
+    /// use funcify::dispatch::{CompileOptions, Reference};
+    ///
+    /// assert!(!CompileOptions::default().compiles_loops_on(&Reference));
+    /// ```
     pub fn compiles_loops_on<B: Backend>(&self, backend: &B) -> bool {
         self.strategy.restrict(backend.compiles()) != Compiles::Nothing
     }

@@ -13,13 +13,20 @@ use funcify_core::ops::{Op, OpKey, Scan, all_names, duplicate_op_name};
 
 use super::{Backend, KernelCall, LoopStrategy, Tensors};
 
-/// A kernel, which computes the results of an op from its operands.
+/// A kernel: computes the results of an op from its operands.
+///
+/// ```
+/// use funcify::dispatch::{Kernel, Reference, evaluate_kernel};
+///
+/// let kernel: Kernel<Reference> = evaluate_kernel;
+/// ```
 pub type Kernel<B> = fn(
     &KernelCall<'_, B, Op>,
     Tensors<<B as Backend>::Tensor>,
 ) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
 
 /// The way in which a backend runs an op.
+#[doc(hidden)]
 pub enum LoweringRule<B: Backend> {
     /// A kernel.
     Kernel(Kernel<B>),
@@ -41,6 +48,7 @@ impl<B: Backend> LoweringRule<B> {
 }
 
 /// One registered lowering rule, created by [`funcify!`](crate::funcify).
+#[doc(hidden)]
 pub struct Entry {
     /// The backend's type.
     pub backend: fn() -> TypeId,
@@ -134,6 +142,13 @@ fn registered<B: Backend>(op: &'static str) -> Option<&'static LoweringRule<B>> 
 }
 
 /// Returns the names of the ops that a backend has lowering rules for, sorted.
+///
+/// ```
+/// use funcify::dispatch::{Reference, lowered_ops};
+///
+/// // The reference backend evaluates all other ops through its fallback kernel.
+/// assert_eq!(lowered_ops::<Reference>(), ["scan"]);
+/// ```
 pub fn lowered_ops<B: Backend>() -> Vec<&'static str> {
     let of_backend = registry().entries.keys().filter(|(backend, _)| *backend == TypeId::of::<B>());
     let mut names: Vec<&'static str> = of_backend.map(|(_, op)| *op).collect();
@@ -155,9 +170,32 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
 /// ```
 ///
-/// `call` is a [`KernelCall`] with the op's own type; the formula returns a `Result` with a tensor, an array or a list
-/// of tensors; its error may be of any type that converts into a boxed error. Operands are passed by value: the last
-/// use of a tensor moves it, so that a kernel may reuse its memory.
+/// `call` is a [`KernelCall`] with the op's own type; the formula returns a `Result` of a tensor, an array or a list
+/// of tensors, with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
+/// moves it, so that a kernel may reuse its memory.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::dispatch::{Backend, Reference, lowered_ops, tensors_of};
+/// use funcify::{Error, HostTensor, Scalar, funcify, ops};
+///
+/// # #[derive(Clone)]
+/// # struct Mine;
+/// # impl Backend for Mine {
+/// #     tensors_of!(Reference);
+/// #     fn name(&self) -> &'static str {
+/// #         "mine"
+/// #     }
+/// # }
+///
+/// funcify!(Mine, ops::Neg, |_call, [x]| {
+///     let negated = |index: &[usize]| Scalar::Float(-x.at(index).as_f64());
+///     Ok::<_, Error>(Arc::new(HostTensor::from_fn(x.dtype(), x.shape(), negated)))
+/// });
+/// funcify!(Mine, ops::Scan, native_loop);
+/// assert_eq!(lowered_ops::<Mine>(), ["neg", "scan"]);
+/// ```
 #[macro_export]
 macro_rules! funcify {
     ($backend:ty, $op:ty, unroll) => {

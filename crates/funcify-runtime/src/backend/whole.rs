@@ -9,6 +9,12 @@ use funcify_core::graph::Graph;
 use funcify_core::types::Sizes;
 
 /// The parts of a program that a backend compiles as a whole.
+///
+/// ```
+/// use funcify::dispatch::{Backend, Compiles, Reference};
+///
+/// assert_eq!(Backend::compiles(&Reference), Compiles::Nothing);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compiles {
     /// No part.
@@ -20,7 +26,7 @@ pub enum Compiles {
     Programs,
 }
 
-/// A request for [`Backend::compile_whole`](super::Backend::compile_whole).
+/// A request for [`Backend::compile_whole`](super::Backend::compile_whole). [`Compiled`] shows how a backend serves it.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
     /// A program; or a loop, as a graph of one node, whose inputs are its operands and whose outputs are its used
@@ -37,8 +43,64 @@ pub struct WholeRequest<'a> {
     pub may_refuse: bool,
 }
 
-/// A program or a loop that runs as a whole. The backend that compiled it can downcast it to its own type
-/// ([`Function::whole`](crate::Function::whole)).
+/// A program or a loop that runs as a whole. The backend that compiled it can downcast it to its own type.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::dispatch::{
+///     Backend, Compiled, Compiles, Declined, Function, Outcome, Reference, WholeRequest, tensors_of,
+/// };
+/// use funcify::error::BackendError;
+/// use funcify::ops::OpRules;
+/// use funcify::{Graph, HostTensor, evaluate};
+///
+/// /// A backend that "compiles" programs without loops by keeping them.
+/// #[derive(Clone)]
+/// struct Mine;
+///
+/// impl Backend for Mine {
+///     tensors_of!(Reference);
+///
+///     fn name(&self) -> &'static str {
+///         "mine"
+///     }
+///
+///     fn compiles(&self) -> Compiles {
+///         Compiles::Programs
+///     }
+///
+///     fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+///         match whole.graph.nodes().iter().find(|node| !node.op.bodies().is_empty()) {
+///             Some(node) => Err(Declined::new(node.op.name(), "it has a body")),
+///             None => Ok(Arc::new(Kept(whole.graph.clone()))),
+///         }
+///     }
+/// #
+/// #     fn fallback(&self) -> Option<funcify::dispatch::Kernel<Self>> {
+/// #         Some(funcify::dispatch::evaluate_kernel)
+/// #     }
+/// }
+///
+/// struct Kept(Graph);
+///
+/// impl Compiled<Arc<HostTensor>> for Kept {
+///     fn run(
+///         &self,
+///         operands: &[Arc<HostTensor>],
+///         _stop: &(dyn Fn() -> bool + Sync),
+///     ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
+///         let operands: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
+///         Ok(Outcome::Done(evaluate(&self.0, &operands)?.into_iter().map(Arc::new).collect()))
+///     }
+/// }
+///
+/// let exp = Graph::build("exp", |g| g.input("x", "f32[N]").exp().sqrt())?;
+/// let exp = Function::compile(&exp, &Mine)?;
+/// assert_eq!(exp.call_host(&[HostTensor::from([0f32])])?, [HostTensor::from([1f32])]);
+/// assert_eq!(exp.instructions(), 1);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Compiled<T>: Any + Send + Sync {
     /// Runs the graph on its inputs and returns its outputs. From time to time, calls `stop` between steps, and ends
     /// early if it returns true.
@@ -49,6 +111,14 @@ pub trait Compiled<T>: Any + Send + Sync {
 pub(crate) type CompileResult<T> = std::result::Result<Arc<dyn Compiled<T>>, Declined>;
 
 /// The outcome of running compiled code.
+///
+/// ```
+/// use funcify::dispatch::Outcome;
+///
+/// let halves = Outcome::Done(vec![2f32, 4.0]).try_map(|results| Ok(results.iter().map(|x| x / 2.0).collect()))?;
+/// assert!(matches!(halves, Outcome::Done(halves) if halves == [1.0, 2.0]));
+/// # Ok::<(), funcify::error::BackendError>(())
+/// ```
 #[derive(Debug)]
 pub enum Outcome<T> {
     /// The results, on the heap because they are moved several times.
@@ -74,6 +144,13 @@ impl<T> Outcome<T> {
 }
 
 /// The reason why something was not compiled as a whole.
+///
+/// ```
+/// use funcify::dispatch::Declined;
+///
+/// let declined = Declined::new("sort", "it needs all rows at once");
+/// assert_eq!(declined.to_string(), "`sort`: it needs all rows at once");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declined {
     /// The op that prevents it.

@@ -48,6 +48,19 @@ impl<B: Backend> Function<B> {
     /// Calls the function on the backend's own tensors, in the order of the graph's inputs. Sizes are bound from
     /// their shapes. If the library's autodiff tracks an argument and the backend supports it, the call becomes a
     /// single op of that autodiff.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use funcify::dispatch::{Function, Reference};
+    /// use funcify::{Graph, HostTensor};
+    ///
+    /// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+    /// let twice = Function::compile(&twice, &Reference)?;
+    /// let x = Arc::new(HostTensor::from([1f32, 2.0])); // a tensor of the reference backend
+    /// assert_eq!(*twice.call(&[x])?[0], HostTensor::from([2f32, 4.0]));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn call(&self, arguments: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
         let site = Site::caller();
@@ -68,6 +81,20 @@ impl<B: Backend> Function<B> {
 
     /// Calls the function and measures the cost of each instruction. Such a call is not recorded by the library's
     /// autodiff.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use funcify::dispatch::{Function, Reference};
+    /// use funcify::{Graph, HostTensor};
+    ///
+    /// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+    /// let twice = Function::compile(&twice, &Reference)?;
+    /// let (results, profile) = twice.profile(&[Arc::new(HostTensor::from([1f32, 2.0]))])?;
+    /// assert_eq!(*results[0], HostTensor::from([2f32, 4.0]));
+    /// assert!(profile.by_op().iter().any(|share| share.name == "mul"));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn profile(&self, arguments: &[B::Tensor]) -> Result<(Vec<B::Tensor>, Profile)> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -77,6 +104,16 @@ impl<B: Backend> Function<B> {
     }
 
     /// Calls the function on host tensors: uploads them, runs, and downloads the results.
+    ///
+    /// ```
+    /// use funcify::dispatch::{Function, Reference};
+    /// use funcify::{Graph, HostTensor};
+    ///
+    /// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+    /// let twice = Function::compile(&twice, &Reference)?;
+    /// assert_eq!(twice.call_host(&[[1f32, 2.0].into()])?, [HostTensor::from([2f32, 4.0])]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn call_host(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -85,6 +122,18 @@ impl<B: Backend> Function<B> {
 
     /// Profiles a call on host tensors like [`profile`](Function::profile). Uploads and downloads are not part of the
     /// profile.
+    ///
+    /// ```
+    /// use funcify::dispatch::{Function, Reference};
+    /// use funcify::{Graph, HostTensor};
+    ///
+    /// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+    /// let twice = Function::compile(&twice, &Reference)?;
+    /// let (results, profile) = twice.profile_host(&[[1f32, 2.0].into()])?;
+    /// assert_eq!(results, [HostTensor::from([2f32, 4.0])]);
+    /// assert!(profile.by_op().iter().any(|share| share.name == "mul"));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn profile_host(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
         let at = Place::new(self.graph.name(), Site::caller());

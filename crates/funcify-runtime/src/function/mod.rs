@@ -27,10 +27,26 @@ use crate::lower::{Notes, Settings};
 
 /// A graph compiled for a backend.
 ///
-/// A program whose loops run natively serves every call, and is built by [`compile`](Function::compile). A program
-/// specialised for the sizes of a call is built on the first call with those sizes, and cached for later ones. The
-/// same holds for a program specialised for the values of static inputs. [`specialization`](Function::specialization)
-/// returns which of these applies.
+/// A program whose loops run natively serves every call, and is made by [`compile`](Function::compile). A program
+/// that is laid out for the sizes of a call is made on the first call with those sizes, and cached for later ones.
+/// The same holds for the values of static inputs that decide how a program is laid out.
+/// [`specialization`](Function::specialization) says which of these applies.
+///
+/// ```
+/// use funcify::dispatch::{Function, Reference};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let sum = Graph::build("sum", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+///     scan(start, xs, |sum, x| (sum + x, ())).0
+/// })?;
+/// let sum = Function::compile(&sum, &Reference)?;
+/// let start = HostTensor::scalar(0f32);
+/// assert_eq!(sum.call_host(&[start.clone(), [1f32, 2.0].into()])?, [HostTensor::scalar(3f32)]);
+/// assert_eq!(sum.call_host(&[start, [1f32, 2.0, 3.0].into()])?, [HostTensor::scalar(6f32)]);
+/// assert!(sum.specialization().is_none()); // one program served both calls
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
     /// The graph that programs are built from: without derivative rules, rewritten.
@@ -49,6 +65,20 @@ pub struct Function<B: Backend> {
 }
 
 /// The properties of a call that a function's programs depend on.
+///
+/// ```
+/// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+/// use funcify::{Graph, scan};
+///
+/// let sum = Graph::build("sum", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+///     scan(start, xs, |sum, x| (sum + x, ())).0
+/// })?;
+/// let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
+/// let specialization = Function::compile_with(&sum, &Reference, options)?.specialization();
+/// assert!(specialization.by_sizes && !specialization.by_static_inputs);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Specialization {
     /// `true` if programs are built for the sizes of a call: the graph has inputs of open sizes, and a loop is
@@ -73,6 +103,16 @@ impl<B: Backend> Function<B> {
     /// for a graph whose sizes are all static or whose loops run natively, the program is built here. Otherwise the
     /// first call with new sizes builds one.
     ///
+    /// ```
+    /// use funcify::dispatch::{Function, Reference};
+    /// use funcify::{Graph, HostTensor};
+    ///
+    /// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+    /// let twice = Function::compile(&twice, &Reference)?;
+    /// assert_eq!(twice.call_host(&[[1f32, 2.0].into()])?, [HostTensor::from([2f32, 4.0])]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns the errors of the checks and, if the program is built here, of its compilation.
     #[track_caller]
@@ -81,6 +121,17 @@ impl<B: Backend> Function<B> {
     }
 
     /// Compiles a graph like [`compile`](Function::compile), with the given options.
+    ///
+    /// ```
+    /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+    /// use funcify::{Graph, HostTensor};
+    ///
+    /// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+    /// let options = CompileOptions { strategy: LoopStrategy::Native, ..CompileOptions::default() };
+    /// let twice = Function::compile_with(&twice, &Reference, options)?;
+    /// assert_eq!(twice.options().strategy, LoopStrategy::Native);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn compile_with(graph: &Graph, backend: &B, options: CompileOptions) -> Result<Self> {
         let at = Place::new("compile", Site::caller());
@@ -136,8 +187,9 @@ impl<B: Backend> Function<B> {
         CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
 
-    /// Returns the program for calls of these sizes if the backend compiles it as a whole. Backends use this method to
-    /// run the program on data other than their tensors. The error names the op that prevents it.
+    /// Returns the program for calls of these sizes if the backend compiles it as a whole, for backends that also run
+    /// it on other data than their tensors. The error names the op that prevents it.
+    #[doc(hidden)]
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
         // A program built without the values of static inputs serves no calls, so it is not cached.
         let variant = match self.specialization.by_static_inputs {

@@ -10,8 +10,23 @@ use super::*;
 use crate::lower::report::LoopReport;
 use crate::run::program::Program;
 
-/// A report about a compiled function and the program of its last call. A function whose program depends on the sizes
-/// of a call has no program before the first call.
+/// A report about a compiled function, on the program of the last call if there is one. A function whose program
+/// depends on the sizes of a call has none before the first call.
+///
+/// ```
+/// use funcify::dispatch::{Function, Reference};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let sum = Graph::build("sum", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[3]")];
+///     scan(start, xs, |sum, x| (sum + x, ())).0
+/// })?;
+/// let report = Function::compile(&sum, &Reference)?.report();
+/// assert_eq!(report.graph_ops, 2); // the loop, and the sum in its body
+/// assert_eq!(report.loops.len(), 1);
+/// println!("{report}");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
     /// The number of ops in the graph, including those of bodies, branches and conditions.
@@ -43,7 +58,18 @@ pub struct Report {
     pub counts: CompileCounts,
 }
 
-/// The number of programs that a function has built and reused so far.
+/// The number of programs that a function has made and reused so far.
+///
+/// ```
+/// use funcify::dispatch::{CompileCounts, Function, Reference};
+/// use funcify::{Graph, HostTensor};
+///
+/// let twice = Graph::build("twice", |g| g.input("x", "f32[N]") * 2.0)?;
+/// let twice = Function::compile(&twice, &Reference)?;
+/// twice.call_host(&[[1f32].into()])?;
+/// assert_eq!(twice.counts(), CompileCounts { made: 1, reused: 1 });
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompileCounts {
     /// The number of programs built.

@@ -9,6 +9,16 @@ use crate::backend::registry::{check_rules, kernel_of};
 use crate::backend::{Backend, KernelCall, execution_error};
 
 /// Runs the kernel of one op on host tensors.
+///
+/// ```
+/// use funcify::HostTensor;
+/// use funcify::dispatch::{Reference, run_op};
+/// use funcify::ops::{Op, Unary};
+///
+/// let squared = run_op(&Reference, &Op::from(Unary::Square), &[HostTensor::from([2f32, 3.0])])?;
+/// assert_eq!(squared, [HostTensor::from([4f32, 9.0])]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let at = Place::new(op.name(), Site::caller());

@@ -15,6 +15,18 @@ use crate::function::report::{CompileCounts, Report};
 use crate::run::profile::Profile;
 
 /// A type-erased backend. Every [`Backend`] implements this trait.
+///
+/// ```
+/// use funcify::dispatch::{CompileOptions, Executor, Reference};
+/// use funcify::{Graph, HostTensor};
+///
+/// fn square(backend: &dyn Executor, x: f32) -> funcify::Result<HostTensor> {
+///     let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+///     Ok(backend.compile(&square, CompileOptions::default())?.call(&[x.into()])?.remove(0))
+/// }
+/// assert_eq!(square(&Reference, 3.0)?, HostTensor::scalar(9f32));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Executor: Send + Sync {
     /// Returns the backend's name.
     fn name(&self) -> &'static str;
@@ -39,6 +51,16 @@ pub trait Executor: Send + Sync {
 }
 
 /// A graph compiled for some backend, called on host tensors. Every [`Function`] implements this trait.
+///
+/// ```
+/// use funcify::dispatch::{Executable, Function, Reference};
+/// use funcify::{Graph, HostTensor};
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+/// let square: Box<dyn Executable> = Box::new(Function::compile(&square, &Reference)?);
+/// assert_eq!(square.call(&[3f32.into()])?, [HostTensor::scalar(9f32)]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Executable: Send + Sync {
     /// Runs on host tensors, in the order of the graph's inputs.
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>>;
@@ -109,6 +131,7 @@ impl<B: Backend> Executable for Function<B> {
 }
 
 /// A backend that can be opened by name, created by [`register_backend!`](crate::register_backend).
+#[doc(hidden)]
 pub struct BackendEntry {
     /// The name.
     pub name: &'static str,
@@ -119,6 +142,13 @@ pub struct BackendEntry {
 inventory::collect!(BackendEntry);
 
 /// Registers a backend by its name: `register_backend!("candle", || Ok(Candle::cpu()));`
+///
+/// ```
+/// use funcify::dispatch::{Reference, backend_names};
+///
+/// funcify::register_backend!("mine", || funcify::Result::Ok(Reference));
+/// assert!(backend_names().contains(&"mine"));
+/// ```
 #[macro_export]
 macro_rules! register_backend {
     ($name:literal, || $open:expr) => {
@@ -135,6 +165,10 @@ macro_rules! register_backend {
 }
 
 /// Returns the names of all linked backends: `reference` first, the others sorted.
+///
+/// ```
+/// assert_eq!(funcify::dispatch::backend_names()[0], "reference");
+/// ```
 pub fn backend_names() -> Vec<&'static str> {
     let mut names: Vec<&'static str> = inventory::iter::<BackendEntry>().map(|entry| entry.name).collect();
     names.sort_unstable_by_key(|name| (*name != "reference", *name));
@@ -142,6 +176,14 @@ pub fn backend_names() -> Vec<&'static str> {
 }
 
 /// Opens the backend with that name.
+///
+/// ```
+/// use funcify::dispatch::open_backend;
+///
+/// assert_eq!(open_backend("reference")?.name(), "reference");
+/// assert!(open_backend("abacus").is_err());
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
     let at = Place::new("open_backend", Site::caller());
@@ -158,6 +200,19 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
 }
 
 /// Runs a graph once on a backend given by name, with inputs and outputs by name.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use funcify::dispatch::{CompileOptions, run_named};
+/// use funcify::{Graph, HostTensor};
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+/// let inputs = BTreeMap::from([("x".to_string(), HostTensor::scalar(3f32))]);
+/// let outputs = run_named("reference", &square, &inputs, CompileOptions::default())?;
+/// assert_eq!(outputs["out"], HostTensor::scalar(9f32));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn run_named(
     backend: &str,
@@ -173,6 +228,7 @@ pub fn run_named(
 }
 
 /// Returns host tensors given by name in the order of a graph's inputs.
+#[doc(hidden)]
 pub fn ordered_inputs(at: &Place, graph: &Graph, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>> {
     let names: Vec<&str> = (0..graph.inputs().len()).map(|index| graph.input_name(index)).collect();
     if let Some(name) = named.keys().find(|name| !names.contains(&name.as_str())) {

@@ -12,6 +12,18 @@ use funcify_core::{HostTensor, Storage};
 use safetensors::tensor::{Dtype, SafeTensors, View};
 
 /// Reads every tensor of a safetensors file.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use funcify::HostTensor;
+/// use funcify::files::{read_safetensors, write_safetensors};
+///
+/// let path = std::env::temp_dir().join("funcify-read.safetensors");
+/// write_safetensors(&path, &BTreeMap::from([("w".to_string(), HostTensor::from([1f32, 2.0]))]))?;
+/// assert_eq!(read_safetensors(&path)?["w"], HostTensor::from([1f32, 2.0]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn read_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, HostTensor>> {
     read("read_safetensors", Site::caller(), path.as_ref(), |_| true)
@@ -19,6 +31,18 @@ pub fn read_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, HostT
 
 /// Reads the tensors of a safetensors file. Tensors of an unsupported type are an error if they are `needed` by name,
 /// and are skipped otherwise.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use funcify::HostTensor;
+/// use funcify::files::{read_safetensors_needed, write_safetensors};
+///
+/// let path = std::env::temp_dir().join("funcify-needed.safetensors");
+/// write_safetensors(&path, &BTreeMap::from([("w".to_string(), HostTensor::from([1f32, 2.0]))]))?;
+/// assert_eq!(read_safetensors_needed(&path, &["w"])?["w"], HostTensor::from([1f32, 2.0]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn read_safetensors_needed(path: impl AsRef<Path>, needed: &[&str]) -> Result<BTreeMap<String, HostTensor>> {
     read("read_safetensors_needed", Site::caller(), path.as_ref(), |name| needed.contains(&name))
@@ -31,6 +55,10 @@ fn read(function: &str, site: Site, path: &Path, needs: impl Fn(&str) -> bool) -
 }
 
 /// Reads every tensor of a safetensors file in memory. The error says what is wrong with the file.
+///
+/// ```
+/// assert!(funcify::files::parse_safetensors(b"no such file").is_err());
+/// ```
 pub fn parse_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, HostTensor>, String> {
     parse(bytes, |_| true).map_err(|problem| match problem.fix.as_str() {
         "" => problem.reason,
@@ -60,6 +88,19 @@ fn parse(bytes: &[u8], needs: impl Fn(&str) -> bool) -> Result<BTreeMap<String, 
 
 /// Writes tensors to a safetensors file. Writes a temporary file next to it first, so that the old file stays if
 /// writing fails.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use funcify::HostTensor;
+/// use funcify::files::{parse_safetensors, write_safetensors};
+///
+/// let path = std::env::temp_dir().join("funcify-written.safetensors");
+/// let weights = BTreeMap::from([("w".to_string(), HostTensor::from([1f32, 2.0]))]);
+/// write_safetensors(&path, &weights)?;
+/// assert_eq!(parse_safetensors(&std::fs::read(&path).unwrap()).unwrap(), weights);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn write_safetensors(path: impl AsRef<Path>, tensors: &BTreeMap<String, HostTensor>) -> Result<()> {
     let (path, site) = (path.as_ref(), Site::caller());

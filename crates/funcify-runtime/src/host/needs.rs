@@ -12,6 +12,14 @@ use super::executor::Executor;
 use crate::prepare::compositions::with_compositions;
 
 /// A feature that a backend lacks.
+///
+/// ```
+/// use funcify::DType;
+/// use funcify::dispatch::Need;
+///
+/// assert_eq!(Need::Op("sort").to_string(), "sort");
+/// assert_eq!(Need::DType(DType::F16).to_string(), "tensors of f16");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Need {
     /// A lowering rule of this op.

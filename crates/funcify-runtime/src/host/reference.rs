@@ -12,6 +12,17 @@ use crate::backend::registry::Kernel;
 use crate::backend::{Backend, KernelCall, Part, StackType, Tensors};
 
 /// A slow and simple backend on host tensors that supports every op and every type.
+///
+/// ```
+/// use funcify::dispatch::{Function, Reference};
+/// use funcify::{Graph, HostTensor};
+///
+/// let square = Graph::build("square", |g| g.input("x", "f16[]").square())?;
+/// let square = Function::compile(&square, &Reference)?;
+/// let x = HostTensor::scalar(3f32).cast(funcify::DType::F16);
+/// assert_eq!(square.call_host(&[x])?[0].to_f64_vec(), [9.0]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reference;
 
@@ -77,8 +88,31 @@ impl Backend for Reference {
     }
 }
 
-/// Runs any op on the reference evaluator. Serves as the fallback kernel of a backend that uses the reference's
-/// tensors.
+/// Runs any op by its reference evaluation, as the fallback of a backend on the reference's tensors.
+///
+/// ```
+/// use funcify::dispatch::{Backend, Function, Kernel, Reference, evaluate_kernel, tensors_of};
+/// use funcify::{Graph, HostTensor};
+///
+/// #[derive(Clone)]
+/// struct Mine;
+///
+/// impl Backend for Mine {
+///     tensors_of!(Reference);
+///
+///     fn name(&self) -> &'static str {
+///         "mine"
+///     }
+///
+///     fn fallback(&self) -> Option<Kernel<Self>> {
+///         Some(evaluate_kernel)
+///     }
+/// }
+///
+/// let square = Graph::build("square", |g| g.input("x", "f32[]").square())?;
+/// assert_eq!(Function::compile(&square, &Mine)?.call_host(&[3f32.into()])?, [HostTensor::scalar(9f32)]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
     call: &KernelCall<'_, B, Op>,
     operands: Tensors<B::Tensor>,
@@ -92,6 +126,26 @@ pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
 
 /// Implements the tensor methods of [`Backend`](crate::Backend) with those of a different backend: write
 /// `tensors_of!(Reference);` in an `impl Backend`. The backend then implements only the methods that differ.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use funcify::HostTensor;
+/// use funcify::dispatch::{Backend, Reference, tensors_of};
+///
+/// #[derive(Clone)]
+/// struct Mine;
+///
+/// impl Backend for Mine {
+///     tensors_of!(Reference);
+///
+///     fn name(&self) -> &'static str {
+///         "mine"
+///     }
+/// }
+///
+/// assert_eq!(Mine.shape(&Arc::new(HostTensor::from([1f32, 2.0]))), [2]);
+/// ```
 #[macro_export]
 macro_rules! tensors_of {
     ($backend:ident) => {

@@ -6,6 +6,21 @@ use std::fmt;
 use super::*;
 
 /// A report about one loop of a program.
+///
+/// ```
+/// use funcify::dispatch::{Function, LoopStrategy, Reference, Steps};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let sum = Graph::build("sum", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[3]")];
+///     scan(start, xs, |sum, x| (sum + x, ())).0
+/// })?;
+/// let report = Function::compile(&sum, &Reference)?.report();
+/// let of_loop = &report.loops[0];
+/// assert_eq!((of_loop.op, of_loop.strategy, of_loop.steps), ("scan", LoopStrategy::Native, Steps::Exactly(3)));
+/// assert_eq!(of_loop.kernels, Some(1));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopReport {
     /// The op: `scan`, `while`, or `associative_scan` where it is compiled as a loop.
@@ -28,7 +43,13 @@ pub struct LoopReport {
     pub rewrites: BTreeMap<&'static str, usize>,
 }
 
-/// The number of steps of a loop, if static.
+/// The number of steps of a loop, as far as it is static.
+///
+/// ```
+/// use funcify::dispatch::Steps;
+///
+/// assert_eq!(Steps::AtMost(3).to_string(), "at most 3 steps");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steps {
     /// A static number of steps.

@@ -11,9 +11,26 @@ use super::*;
 
 /// A profile of one call of a function ([`Function::profile`](crate::Function::profile)).
 ///
-/// The profiler waits for the device after each instruction, so that a kernel's time is its own. This makes a profiled
-/// call slower than a normal one: by about 0.1 microseconds per instruction if the tensors are in host memory, and by
-/// the time spent waiting on other devices.
+/// The profiler waits for the device after each instruction, so that a kernel's time is its own. This makes a
+/// profiled call slower than a normal one: by some 0.1 microseconds per instruction where the tensors are in host
+/// memory, by the waiting on other devices.
+///
+/// ```
+/// use funcify::dispatch::{Function, Reference};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let sum = Graph::build("sum", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+///     scan(start, xs, |sum, x| (sum + x, ())).0
+/// })?;
+/// let sum = Function::compile(&sum, &Reference)?;
+/// let (_, profile) = sum.profile_host(&[0f32.into(), [1f32, 2.0, 3.0].into()])?;
+/// let additions = profile.by_op().into_iter().find(|share| share.name == "add").unwrap();
+/// assert_eq!(additions.count, 3);
+/// assert_eq!(profile.by_step().len(), 3);
+/// println!("{profile}"); // or `profile.trace_json()`, for a browser
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Profile {
     /// The time from the first instruction to the last.
@@ -23,6 +40,17 @@ pub struct Profile {
 }
 
 /// An instruction that ran.
+///
+/// ```
+/// use funcify::dispatch::{Function, Reference};
+/// use funcify::{Graph, HostTensor};
+///
+/// let twice = Function::compile(&Graph::build("twice", |g| g.input("x", "f32[2]") * 2.0)?, &Reference)?;
+/// let (_, profile) = twice.profile_host(&[[1f32, 2.0].into()])?;
+/// let event = profile.events.iter().find(|event| event.op == "mul").unwrap();
+/// assert_eq!((event.bytes, event.depth, event.step), (8, 0, None));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
     /// The op, such as `matmul` or `scan`. Rows that an unrolled loop reads and stacks belong to the loop.
@@ -44,6 +72,17 @@ pub struct Event {
 }
 
 /// A line of a table: the sum of some events.
+///
+/// ```
+/// use funcify::dispatch::{Function, Reference};
+/// use funcify::{Graph, HostTensor};
+///
+/// let twice = Function::compile(&Graph::build("twice", |g| g.input("x", "f32[2]") * 2.0)?, &Reference)?;
+/// let (_, profile) = twice.profile_host(&[[1f32, 2.0].into()])?;
+/// let shares = profile.by_line();
+/// assert!(shares[0].name.contains(".rs"));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Share {
     /// The property that the events share: the op, the line, or the step.

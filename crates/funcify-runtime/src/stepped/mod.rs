@@ -34,6 +34,20 @@ use funcify_core::types::{DType, Dim, Shape, Symbol, TensorType};
 use label::Labelling;
 
 /// A single-step program, returned by [`Steppable::stepped`].
+///
+/// ```
+/// use funcify::prelude::*;
+///
+/// let sums = Graph::build("sums", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+///     scan(start, xs, |h, x| (h + x, h + x)).1
+/// })?;
+/// let stepped = sums.stepped()?;
+/// assert_eq!((stepped.states, stepped.rows), (1, 1));
+/// let results = evaluate(&stepped.step, &[HostTensor::scalar(1f32), HostTensor::scalar(2f32)])?;
+/// assert_eq!(results[0], HostTensor::scalar(3f32)); // the next state; the output follows
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stepped {
     /// The graph that runs before the first step. Its inputs are the used inputs of the program that are not
@@ -52,6 +66,17 @@ pub struct Stepped {
 }
 
 /// Converts sequence programs to single-step programs, as a method of graphs.
+///
+/// ```
+/// use funcify::prelude::*;
+///
+/// let sums = Graph::build("sums", |g| {
+///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+///     scan(start, xs, |h, x| (h + x, h + x)).1
+/// })?;
+/// assert_eq!(sums.stepped()?.step.input_name(0), "start");
+/// # Ok::<(), funcify::Error>(())
+/// ```
 pub trait Steppable {
     /// Returns the program in its single-step form.
     ///

@@ -130,6 +130,22 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Creates a stepper for a function's graph, on its backend and with its options.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use funcify::dispatch::{Function, Reference, Stepper};
+    /// use funcify::{Graph, HostTensor, scan};
+    ///
+    /// let sums = Graph::build("sums", |g| {
+    ///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+    ///     scan(start, xs, |h, x| (h + x, h + x)).1
+    /// })?;
+    /// let sums = Function::compile(&sums, &Reference)?;
+    /// let mut stepper = Stepper::of(&sums, &[Arc::new(HostTensor::scalar(1f32))])?;
+    /// assert_eq!(stepper.step_host(&[2f32.into()])?, [HostTensor::scalar(3f32)]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn of(function: &Function<B>, fixed: &[B::Tensor]) -> Result<Self> {
         Self::with_options(function.graph(), function.backend(), function.options().clone(), fixed)
@@ -202,15 +218,52 @@ impl<B: Backend> Stepper<B> {
         named.collect()
     }
 
-    /// Replaces the states; `states` must contain all of them. A missing or unknown name, a type that does not fit, or
-    /// sizes other than those of the current states are errors, which leave the states unchanged. To continue from the
-    /// states of a different number of streams, call [`streams`](Stepper::streams) first to make room for them.
+    /// Replaces the states; `states` must contain all of them. A missing or unknown name, a type that does not fit,
+    /// or sizes other than those of the current states are errors, which leave the states unchanged. To continue from
+    /// the states of another number of streams, call [`streams`](Stepper::streams) first to make room for them.
+    ///
+    /// ```
+    /// use funcify::dispatch::{Reference, Stepper};
+    /// use funcify::{Graph, HostTensor, scan};
+    ///
+    /// let sums = Graph::build("sums", |g| {
+    ///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+    ///     scan(start, xs, |h, x| (h + x, h + x)).1
+    /// })?;
+    /// let mut stepper = Stepper::with_host(&sums, &Reference, &[0f32.into()])?;
+    /// stepper.step_host(&[2f32.into()])?;
+    /// let state = stepper.state()?;
+    /// stepper.step_host(&[5f32.into()])?;
+    /// stepper.set_state(&state)?; // as before the last step
+    /// assert_eq!(stepper.step_host(&[1f32.into()])?, [HostTensor::scalar(3f32)]);
+    /// stepper.reset();
+    /// assert_eq!(stepper.step_host(&[1f32.into()])?, [HostTensor::scalar(1f32)]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn set_state(&mut self, states: &BTreeMap<String, HostTensor>) -> Result<()> {
         self.replace_states(&Place::new("set_state", Site::caller()), states)
     }
 
     /// Writes the states to a safetensors file.
+    ///
+    /// ```
+    /// use funcify::dispatch::{Reference, Stepper};
+    /// use funcify::{Graph, HostTensor, scan};
+    ///
+    /// let sums = Graph::build("sums", |g| {
+    ///     let [start, xs] = [g.input("start", "f32[]"), g.input("xs", "f32[T]")];
+    ///     scan(start, xs, |h, x| (h + x, h + x)).1
+    /// })?;
+    /// let mut stepper = Stepper::with_host(&sums, &Reference, &[0f32.into()])?;
+    /// stepper.step_host(&[2f32.into()])?;
+    /// let path = std::env::temp_dir().join("funcify-state.safetensors");
+    /// stepper.save_state(&path)?;
+    /// stepper.reset();
+    /// stepper.load_state(&path)?;
+    /// assert_eq!(stepper.step_host(&[1f32.into()])?, [HostTensor::scalar(3f32)]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
     #[track_caller]
     pub fn save_state(&self, path: impl AsRef<Path>) -> Result<()> {
         write_safetensors(path, &self.state()?)

@@ -66,7 +66,7 @@ impl Backend for Burn {
     }
 
     /// Normalises booleans that are stored as numbers: replaces every nonzero element with 1.
-    fn admit(&self, tensor: Tensor, dtype: DType) -> Outcome {
+    fn admit(&self, mut tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
                 if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
@@ -80,7 +80,10 @@ impl Backend for Burn {
                 let flags = Dispatch::int_not_equal_elem(numbers, Scalar::from(0i64), self.bool_dtype());
                 Ok(kinds::with_rank(flags, rank))
             }
-            _ => self.normalize(tensor, dtype),
+            _ => {
+                self.normalize(&mut tensor, dtype)?;
+                Ok(tensor)
+            }
         }
     }
 
@@ -91,20 +94,23 @@ impl Backend for Burn {
         }
     }
 
-    fn normalize(&self, tensor: Tensor, dtype: DType) -> Outcome {
-        match dtype {
-            DType::U8 if self.storage_dtype(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
-                Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
+    fn normalize(&self, tensor: &mut Tensor, dtype: DType) -> Result<(), BackendError> {
+        *tensor = match dtype {
+            DType::U8 if self.storage_dtype(dtype) != dtype && !kinds::sizes(tensor).contains(&0) => {
+                Dispatch::bitwise_and_scalar(tensor.clone(), Scalar::from(255i64))
             }
             DType::F16 if self.storage_dtype(dtype) != dtype => {
-                on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32())
+                on_host::map(self, tensor.clone(), |x: f32| f16::from_f32(x).to_f32())?
             }
             DType::BF16 if self.storage_dtype(dtype) != dtype => {
-                on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32())
+                on_host::map(self, tensor.clone(), |x: f32| bf16::from_f32(x).to_f32())?
             }
-            DType::F16 if dtypes::of(&tensor) == Some(DType::F32) => Ok(Dispatch::float_cast(tensor, FloatDType::F16)),
-            _ => Ok(tensor),
-        }
+            DType::F16 if dtypes::of(tensor) == Some(DType::F32) => {
+                Dispatch::float_cast(tensor.clone(), FloatDType::F16)
+            }
+            _ => return Ok(()),
+        };
+        Ok(())
     }
 
     fn compiles(&self) -> Compiles {
@@ -211,6 +217,7 @@ fn is_always_normal(dtype: DType) -> bool {
 }
 
 /// Returns `count` rows of a tensor with these sizes, beginning at row `start`.
+#[inline]
 fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome {
     match sizes.first() {
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}

@@ -69,6 +69,7 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
 /// Converts a tensor to the form that kernels accept. Burn's GPU devices compute only on tensors of rank 1 and above.
 /// There, a scalar is a vector of one element inside kernels, and a tensor of rank 0 everywhere else. Neither
 /// conversion moves an element.
+#[inline]
 pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
@@ -77,6 +78,7 @@ pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
 }
 
 /// Converts a kernel's result of rank `rank` back to the form used outside kernels: see [`to_kernel_form`].
+#[inline]
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([]))),
@@ -85,6 +87,7 @@ pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
 }
 
 /// Returns the shape that a tensor of `shape` has inside kernels: see [`to_kernel_form`].
+#[inline]
 fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     match shape.is_empty() && is_on_gpu(tensor) {
         true => Shape::new([1]),
@@ -93,6 +96,7 @@ fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
 }
 
 /// Reshapes a tensor to a shape with the same number of elements, in row-major order.
+#[inline]
 pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     let tensor = to_kernel_form(tensor);
     let shape = kernel_shape(&tensor, shape);
@@ -112,6 +116,7 @@ pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Outcome {
 }
 
 /// Expands a tensor to a shape of the same rank. Each axis of the tensor must have the target size or size 1.
+#[inline]
 pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     let shape = kernel_shape(&tensor, shape);
     if tensor.shape() == shape {
@@ -131,6 +136,7 @@ pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: us
 }
 
 /// Returns the part of a tensor that `slices` select.
+#[inline]
 pub(crate) fn slice(tensor: Tensor, slices: &[Slice]) -> Tensor {
     by_kind!(tensor, float_slice | int_slice | bool_slice, (tensor, slices))
 }

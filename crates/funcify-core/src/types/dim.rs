@@ -112,6 +112,7 @@ impl Dim {
     }
 
     /// Returns its value, if it has no symbols.
+    #[inline]
     pub fn constant(&self) -> Option<i64> {
         match self.terms.as_slice() {
             [] if self.beyond_range => None,

@@ -54,9 +54,15 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
     }
 
     /// Normalizes a kernel's results to their declared types ([`Backend::normalize`]).
-    pub fn normalize(&self, results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
-        let typed = results.into_iter().zip(self.outputs);
-        typed.map(|(tensor, ty)| self.backend.normalize(tensor, ty.dtype)).collect()
+    pub fn normalize(&self, mut results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
+        if results.len() != self.outputs.len() {
+            let (found, declared) = (results.len(), self.outputs.len());
+            return Err(format!("the kernel returned {found} results, and the op declares {declared}").into());
+        }
+        for (tensor, ty) in results.iter_mut().zip(self.outputs) {
+            self.backend.normalize(tensor, ty.dtype)?;
+        }
+        Ok(results)
     }
 
     /// Returns the value of a dimension in this call.

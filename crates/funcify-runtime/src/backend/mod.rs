@@ -125,15 +125,16 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// Converts a kernel's result of type `dtype` to the form in which the device keeps it: if the library computes in
     /// a different type, this method rounds or wraps the result to `dtype`. Called after each kernel.
-    fn normalize(&self, tensor: Self::Tensor, _dtype: DType) -> Result<Self::Tensor, BackendError> {
-        Ok(tensor)
+    fn normalize(&self, _tensor: &mut Self::Tensor, _dtype: DType) -> Result<(), BackendError> {
+        Ok(())
     }
 
     /// Converts an argument of type `dtype` to the form that kernels expect. A library may store a dtype in a wider
     /// one. Its elements may then be invalid for the dtype: a boolean that is stored as a byte may be neither 0 nor 1,
     /// and counts as true. This method converts such elements to valid ones.
-    fn admit(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
-        self.normalize(tensor, dtype)
+    fn admit(&self, mut tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
+        self.normalize(&mut tensor, dtype)?;
+        Ok(tensor)
     }
 
     /// Returns whether the result of [`compile_whole`](Backend::compile_whole) accepts an argument of type `dtype`

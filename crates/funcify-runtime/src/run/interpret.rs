@@ -5,7 +5,7 @@ use smallvec::smallvec;
 
 use super::ledger::{Ledger, Memory};
 use super::profile::Profiler;
-use super::program::{Action, Operand, StackNode, with_slots};
+use super::program::{Action, KernelNode, Operand, Slot, StackNode, with_slots};
 use super::whole::run_compiled;
 use super::*;
 use crate::backend::KernelCall;
@@ -99,40 +99,17 @@ impl<B: Backend> Program<B> {
                 ledger.check_instruction(instruction, run)?;
             }
             let _span = span::of_instruction(|| instruction.action.place());
-            let mut operands: Tensors<_> = instruction.operands.iter().map(|operand| fetch(slots, *operand)).collect();
+            let operands: Tensors<_> = instruction.operands.iter().map(|operand| fetch(slots, *operand)).collect();
             if let Some(profiler) = &mut run.profiler {
                 profiler.open();
             }
             let mut results = match &instruction.action {
-                Action::Kernel(node) => {
-                    let (inputs, outputs, sizes, at) = (&node.inputs, &node.outputs, &run.sizes, &node.at);
-                    let call = KernelCall { op: &node.op, backend, inputs, outputs, sizes, at };
-                    match backend.run_kernel(node.kernel, &call, operands) {
-                        Ok(results) => results,
-                        Err(error) => return Err(execution_error(at, backend.name(), error)),
-                    }
-                }
-                Action::Whole(node) => {
-                    let at = || node.at.clone();
-                    let results = run_compiled(&*node.compiled, &run.watch, at, backend.name(), &operands)?;
-                    let refused = || "it refused its operands, although nothing else can run in its place".into();
-                    run.fail(&node.at, results.ok_or_else(refused))?.into()
-                }
-                Action::Loop(node) => node.run_loop(run, operands.into_vec(), &instruction.results)?,
-                Action::Switch(node) => node.run_branch(run, operands.into_vec())?,
-                Action::While(node) => node.run_while(run, operands.into_vec())?,
-                Action::Associative(node) => node.run_sweeps(run, operands.into_vec())?,
-                Action::BindSize(node) => node.bind_size(run, &operands[0])?,
-                Action::Bind { symbol, size } => {
-                    run.sizes.set(symbol, *size);
-                    Tensors::new()
-                }
-                Action::Constant { tensor, .. } => smallvec![tensor.clone()],
-                Action::Row { row, of } => smallvec![run.fail(&of.at, backend.row(&operands[0], *row))?],
-                Action::Rows { start, count, of, .. } => {
-                    smallvec![run.fail(&of.at, backend.rows(&operands[0], *start, *count))?]
-                }
-                Action::Stack(node) => smallvec![node.stack_parts(run, operands.drain(..))?],
+                // A nested `match`, because `map_err` would copy the results, which are large on some backends.
+                Action::Kernel(node) => match node.run_kernel(run, operands) {
+                    Ok(results) => results,
+                    Err(error) => return Err(execution_error(&node.at, backend.name(), error)),
+                },
+                action => action.run(run, operands, &instruction.results)?,
             };
             run.note_profiled(instruction, &results);
             for (slot, tensor) in with_slots(&instruction.results, results.drain(..)) {
@@ -143,6 +120,50 @@ impl<B: Backend> Program<B> {
             }
         }
         Ok(())
+    }
+}
+
+impl<B: Backend> KernelNode<B> {
+    fn run_kernel(&self, run: &Run<'_, B>, operands: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
+        let KernelNode { op, inputs, outputs, at, .. } = self;
+        let call = KernelCall { op, backend: run.backend, inputs, outputs, sizes: &run.sizes, at };
+        run.backend.run_kernel(self.kernel, &call, operands)
+    }
+}
+
+impl<B: Backend> Action<B> {
+    /// Runs the action on its operands. `results` holds the slots of its results.
+    #[inline(never)] // This keeps the interpreter's loop, which mostly runs kernels, small.
+    fn run(
+        &self,
+        run: &mut Run<'_, B>,
+        mut operands: Tensors<B::Tensor>,
+        results: &[Option<Slot>],
+    ) -> Result<Tensors<B::Tensor>> {
+        Ok(match self {
+            Action::Kernel(node) => run.fail(&node.at, node.run_kernel(run, operands))?,
+            Action::Whole(node) => {
+                let at = || node.at.clone();
+                let results = run_compiled(&*node.compiled, &run.watch, at, run.backend.name(), &operands)?;
+                let refused = || "it refused its operands, although nothing else can run in its place".into();
+                run.fail(&node.at, results.ok_or_else(refused))?.into()
+            }
+            Action::Loop(node) => node.run_loop(run, operands.into_vec(), results)?,
+            Action::Switch(node) => node.run_branch(run, operands.into_vec())?,
+            Action::While(node) => node.run_while(run, operands.into_vec())?,
+            Action::Associative(node) => node.run_sweeps(run, operands.into_vec())?,
+            Action::BindSize(node) => node.bind_size(run, &operands[0])?,
+            Action::Bind { symbol, size } => {
+                run.sizes.set(symbol, *size);
+                Tensors::new()
+            }
+            Action::Constant { tensor, .. } => smallvec![tensor.clone()],
+            Action::Row { row, of } => smallvec![run.fail(&of.at, run.backend.row(&operands[0], *row))?],
+            Action::Rows { start, count, of, .. } => {
+                smallvec![run.fail(&of.at, run.backend.rows(&operands[0], *start, *count))?]
+            }
+            Action::Stack(node) => smallvec![node.stack_parts(run, operands.drain(..))?],
+        })
     }
 }
 

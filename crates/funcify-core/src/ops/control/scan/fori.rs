@@ -56,7 +56,7 @@ impl Bound {
 /// the range is empty, returns `init`.
 ///
 /// The bounds are dimensions, or integer scalars of the same type. This is also the type of `i`, or i64 if both bounds
-/// are dimensions. If both bounds are dimensions, a call in which `upper` is less than `lower` is an error.
+/// are dimensions. In the latter case, it is an error at run time if `upper` is less than `lower`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

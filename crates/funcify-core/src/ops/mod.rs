@@ -389,7 +389,7 @@ fn select_flagged<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
     all.iter().zip(flags).filter(|(_, flag)| **flag).map(|(one, _)| one.clone()).collect()
 }
 
-/// Returns whether two shapes are equal in every axis except `axis`.
+/// Returns `true` if two shapes are equal in every axis except `axis`.
 fn equal_except(axis: usize, left: &Shape, right: &Shape) -> bool {
     left.rank() == right.rank() && (0..left.rank()).all(|other| other == axis || left[other] == right[other])
 }

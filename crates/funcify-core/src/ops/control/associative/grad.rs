@@ -69,9 +69,9 @@ pub(super) fn vjp(
 
 /// The neighbours of each element in the direction of the scan.
 pub(super) struct Order {
-    /// The row of the previous element, for each row. The first element of the scan has its own row.
+    /// For each element, the row of the previous element. For the first element of the scan, this is its own row.
     pub(super) previous: Value,
-    /// The row of the next element, for each row. The last element of the scan has its own row.
+    /// For each element, the row of the next element. For the last element of the scan, this is its own row.
     pub(super) next: Value,
     /// A mask of the rows, `true` at the first element of the scan.
     pub(super) begins: Value,

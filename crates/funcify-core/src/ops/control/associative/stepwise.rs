@@ -15,7 +15,7 @@ impl AssociativeScan {
         let (leaves, combine) = (self.leaves, &self.combine);
         let (xs, captured) = operands.split_at(leaves);
         let count = xs[0].dim(0);
-        // The loop's body has its parameters in the order: second elements, first elements, captured values.
+        // The parameters of the loop's body are the second elements, the first elements, and the captured values.
         let order = (leaves..2 * leaves).chain(0..leaves).chain(2 * leaves..combine.inputs().len());
         let params: Vec<(String, TensorType)> =
             order.map(|index| (combine.input_name(index).to_string(), combine.input_type(index).clone())).collect();

@@ -50,9 +50,9 @@ fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
 /// The number of steps of a loop, and the sizes in bytes of the values that it may save.
 struct Costs {
     steps: usize,
-    /// The bytes of the state before a step.
+    /// The size of the state before a step.
     state: usize,
-    /// The bytes of the state before a segment.
+    /// The size of the state before a segment.
     between: usize,
 }
 

@@ -52,7 +52,7 @@ impl LoopRecord<usize> {
     }
 }
 
-/// The results of a loop to which traces of further values are added.
+/// The results of a loop, extended by the traces of saved values.
 struct Stacked<'a> {
     body: &'a Graph,
     buffers: Vec<Buffer>,

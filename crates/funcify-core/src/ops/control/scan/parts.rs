@@ -101,8 +101,7 @@ impl Parts {
     }
 }
 
-/// Binds a symbol to the value of an integer scalar, for the ops that follow. It adds a loop with an empty body for
-/// this.
+/// Binds a symbol to the value of an integer scalar, for the ops that follow, by adding a loop with an empty body.
 pub(super) fn bind(count: Value, symbol: &Symbol) -> Result<(), Failed> {
     let scan = Scan { steps_operand: true, ..Scan::of(Graph::new(""), Dim::symbol(symbol)) };
     emit(scan, &[count]).map(drop)

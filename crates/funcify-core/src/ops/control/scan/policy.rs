@@ -1,5 +1,4 @@
-//! Determines the checkpoint policy that applies to a loop: its own policy or the default. Replaces a budget by a
-//! policy.
+//! Determines the checkpoint policy that applies to a loop: its own, the default, or the one that a budget allows.
 
 use super::saves::saved_values;
 use super::*;

@@ -1,8 +1,8 @@
-//! The ops of funcify. Each op, or table of elementwise ops, has one file with its type rule, its reference
-//! evaluation, its attributes in the text form, and its tests.
+//! The ops of funcify. Each op, or table of elementwise ops, has a file of its own with its rules, its text form and
+//! its tests.
 //!
-//! The set is closed for the rules (`enum_dispatch` over [`Op`], so a missing rule does not compile) and open for
-//! users: [`Op::Custom`] holds an op from another crate.
+//! The set of ops is a closed enum, [`Op`], so that an op with a missing rule does not compile. Users add ops in other
+//! crates through the variant [`Op::Custom`].
 //!
 #![doc = include_str!("numerics.md")]
 
@@ -39,11 +39,11 @@ use crate::types::{DType, Dim, Shape, SizeError, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, lanes_type};
 
-/// The rules that every op has. None has a default. [`OpText`] supplies the name and the attributes.
+/// The rules of an op. Every op must implement all rules; [`OpText`] supplies the name and the attributes.
 ///
-/// A rule that adds to the open trace receives only values that have not failed, and its caller checks whether any of
-/// its results has failed. A rule can therefore use the operators of [`Value`] directly. It uses `?` where it adds an
-/// op, or where it looks at an intermediate type with [`Value::checked`].
+/// A rule that adds ops to the open trace never receives a failed value, and its caller checks whether any of its
+/// results has failed. A rule can therefore use the operators of [`Value`] directly. It needs `?` only to add an op, or
+/// to look at the type of an intermediate value with [`Value::checked`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -59,16 +59,16 @@ use crate::vmap::{Batched, lanes_type};
 /// ```
 #[enum_dispatch]
 pub trait OpRules: OpText {
-    /// Returns the name in the text form. Backends register their lowering rules under the same name.
+    /// Returns the op's name in the text form. Backends register their lowering rules under the same name.
     fn name(&self) -> &'static str {
         self.text_name()
     }
 
-    /// Infers the types of the results (the type rule). The error names the operand that does not fit, and the reason.
+    /// Applies the type rule: infers the types of the results. An error names the operand that it rejects, and why.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// Computes the results in the reference evaluator, which is deliberately slow and simple. `outputs` are the
-    /// inferred types.
+    /// Computes the results for the reference evaluator. The implementation is deliberately slow and simple. `outputs`
+    /// are the inferred types.
     fn eval(
         &self,
         context: &mut EvalContext<'_>,
@@ -76,22 +76,22 @@ pub trait OpRules: OpText {
         outputs: &[TensorType],
     ) -> Result<Vec<HostTensor>>;
 
-    /// Returns the attributes as the text form prints them, in a fixed order.
+    /// Returns the attributes in the order in which the text form prints them.
     fn attributes(&self) -> Attributes {
         self.text_attributes()
     }
 
-    /// Applies the batching rule: adds the op's equivalent for `size` lanes to the open trace, and returns its results.
-    /// At least one operand has lanes.
+    /// Applies the batching rule: adds to the open trace what computes this op for `size` lanes at once, and returns
+    /// its results. At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward rule: adds the op and the tangents of its results to the open trace. At least one operand
-    /// has a tangent.
+    /// Applies the forward-mode (JVP) rule: adds the op to the open trace, followed by the tangents of its results. At
+    /// least one operand has a tangent.
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
-    /// Applies the reverse rule: computes the cotangents of the operands from those of the results, in the open
-    /// trace, and returns them. A cotangent is `None` if no derivative passes to the operand. At least one result has
-    /// a cotangent.
+    /// Applies the reverse-mode (VJP) rule: adds the cotangents of the operands to the open trace, computed from those
+    /// of the results. An operand's cotangent is `None` if no derivative passes to it. At least one result has a
+    /// cotangent.
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
 }
 
@@ -152,15 +152,15 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns whether rewrites leave the op unchanged: a function with a derivative rule of its own, or an op of
+    /// Returns `true` if rewrites must leave the op unchanged, because it has a user's derivative rule or comes from
     /// another crate.
     #[doc(hidden)]
     pub fn is_opaque(&self) -> bool {
         matches!(self, Op::Call(_) | Op::Custom(_))
     }
 
-    /// Returns whether the op only moves or creates elements, so that skipping it saves no work and it rounds
-    /// nothing.
+    /// Returns `true` if the op only moves or creates elements. Such an op never rounds, and skipping it saves no
+    /// arithmetic.
     #[doc(hidden)]
     pub fn is_movement(&self) -> bool {
         match self.class() {
@@ -171,9 +171,9 @@ impl Op {
     }
 }
 
-/// A type that identifies one op: the struct with its attributes, or the marker type of a table's row.
+/// A type that identifies an op: the op's struct, or the marker type of a row of a table.
 ///
-/// [`funcify!`](crate::funcify) registers conversions for it.
+/// [`funcify!`](crate::funcify) registers lowering rules under it.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -192,10 +192,10 @@ pub trait OpKey: Sized + 'static {
 
 macro_rules! struct_ops {
     ($($op:ident),*) => {
-        /// The names of the ops outside the tables.
+        /// The names of the ops that have a struct, rather than a row in a table.
         const STRUCT_OPS: &[&str] = &[$($op::NAME),*];
 
-        /// Builds the op with that name from the attributes in its text.
+        /// Builds the op called `name` from its parsed attributes. Returns `None` if there is no such op.
         pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
             match name {
                 $($op::NAME => Some($op::parse(attributes).map(Op::from)),)*
@@ -219,8 +219,8 @@ struct_ops! {
     Cumulative, Sort, Conv, Polygamma
 }
 
-/// The names of the ops that have no lowering rules. Programs of every backend run these ops from the host, and inline
-/// calls of functions with their own derivatives.
+/// The names of the ops that have no lowering rules, because the host runs them, on every backend. Calls of functions
+/// with a user's derivative rule are inlined.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// Returns the names of all ops that this crate defines, sorted.
@@ -236,7 +236,7 @@ pub fn all_names() -> Vec<&'static str> {
     names
 }
 
-/// Returns the error for a dimension that has no size in a call.
+/// Converts a failure to evaluate a dimension at run time into an error of the op at `at`.
 #[doc(hidden)]
 pub fn no_size(at: &Place, error: SizeError) -> Error {
     let fix = "call with sizes for which it is 0 or more";
@@ -252,7 +252,7 @@ pub fn no_size(at: &Place, error: SizeError) -> Error {
     }
 }
 
-/// Returns the error for a symbol that no input binds.
+/// Returns the error for a size symbol that no input binds.
 pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
     Error::Call {
         at: at.boxed(),
@@ -263,18 +263,18 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
     }
 }
 
-/// Adds an op to the open trace for a batching rule. Its results have lanes.
+/// Adds an op to the open trace, for a batching rule. All results have lanes.
 fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, operands)?.into_iter().map(Batched::mapped).collect())
 }
 
-/// Adds an op without operands to the open trace for a batching rule. All lanes share its results.
+/// Adds an op without operands to the open trace, for a batching rule. The results are the same for all lanes.
 fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
-/// Traces a body of `op` for `size` lanes. Its parameters are the first parameters of `graph`, followed by the `extra`
-/// ones. The `mapped` parameters and all extra parameters have lanes.
+/// Traces a body for `size` lanes. Its parameters are those of `graph` that `mapped` covers, and then `extra`. The
+/// `mapped` parameters and all `extra` parameters have lanes.
 fn trace_lanes(
     op: &str,
     graph: &Graph,
@@ -294,7 +294,7 @@ fn trace_lanes(
     })
 }
 
-/// Records an error in the open trace: the item `component` differs from the expected one.
+/// Records an error in the open trace: `component` is not as expected.
 pub(crate) fn fail_mismatch(
     at: &Place,
     values: &[Value],
@@ -306,7 +306,7 @@ pub(crate) fn fail_mismatch(
     fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
 }
 
-/// Applies the batching rule of an op that works element by element: the op itself, on operands that all have lanes.
+/// Applies the batching rule of an elementwise op: adds the same op, on operands that all have lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -326,7 +326,7 @@ pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) ->
     emit_lanes(op, &values)
 }
 
-/// Checks the number of operands.
+/// Checks that there are `N` operands, and returns their types.
 fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorType; N]> {
     <[TensorType; N]>::try_from(inputs.to_vec()).map_err(|found| {
         let (expected, found) = (format!("{N} operands"), format!("{} operands", found.len()));
@@ -334,7 +334,7 @@ fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorTyp
     })
 }
 
-/// Checks types one by one. `component` returns the description of the item at an index.
+/// Checks that each type equals the expected one. `component(index)` describes the item in an error.
 fn check_types<'a>(
     at: &Place,
     expected: impl IntoIterator<Item = &'a TensorType>,
@@ -360,7 +360,7 @@ fn output_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
     body.outputs().iter().map(|output| body.ty(output.value))
 }
 
-/// Checks, in a call, that an operand is not empty along an axis.
+/// Checks at run time that an operand is not empty along an axis.
 fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     if x.shape()[axis] > 0 {
         return Ok(());
@@ -368,8 +368,8 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     Err(at.mismatch("the operand", "a non-empty axis", x.ty(), "guard the empty case"))
 }
 
-/// Builds a tensor from elements of `x`. The element at an index comes from the same index of `x`, except that its
-/// position along `axis` is `position(index)`.
+/// Builds a tensor of the given shape from elements of `x`. Each element is read from its own index, except that the
+/// source position along `axis` is `position(index)`.
 fn gather_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
     let element = |index: &[usize]| {
         let mut source = index.to_vec();
@@ -389,12 +389,12 @@ fn select_flagged<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
     all.iter().zip(flags).filter(|(_, flag)| **flag).map(|(one, _)| one.clone()).collect()
 }
 
-/// Returns whether two shapes are equal in every axis except `axis`.
+/// Returns `true` if two shapes are equal in every axis except `axis`.
 fn equal_except(axis: usize, left: &Shape, right: &Shape) -> bool {
     left.rank() == right.rank() && (0..left.rank()).all(|other| other == axis || left[other] == right[other])
 }
 
-/// Checks that an operand has a type, ignoring the size of one axis.
+/// Checks that an operand has the expected type, ignoring the size of `axis`.
 fn check_except(at: &Place, component: &str, axis: usize, expected: &TensorType, found: &TensorType) -> Result<()> {
     if found.dtype == expected.dtype && equal_except(axis, &found.shape, &expected.shape) {
         return Ok(());
@@ -402,7 +402,7 @@ fn check_except(at: &Place, component: &str, axis: usize, expected: &TensorType,
     Err(at.mismatch(component, format!("{expected} except in axis {axis}"), found, "cast, reshape or broadcast it"))
 }
 
-/// Checks that `axis` is an axis of an operand.
+/// Checks that `axis` exists in an operand of this rank.
 fn check_axis(at: &Place, component: &str, axis: usize, rank: usize) -> Result<()> {
     if axis < rank {
         return Ok(());
@@ -411,7 +411,7 @@ fn check_axis(at: &Place, component: &str, axis: usize, rank: usize) -> Result<(
     Err(at.mismatch(component, format!("an axis below {rank}"), format!("axis {axis}"), fix))
 }
 
-/// Checks that an operand has an integer type, as indices must have.
+/// Checks that indices have an integer type.
 fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()> {
     if ty.dtype.is_int() {
         return Ok(());
@@ -419,8 +419,8 @@ fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()>
     Err(at.mismatch(component, "an integer type", ty, "cast the indices to i64"))
 }
 
-/// Returns the size of an axis after dilation, which inserts `step - 1` elements between neighbours. Returns `None`
-/// if `step` is above 1 and the size is symbolic.
+/// Returns the size of an axis after dilation by `step`, which inserts `step - 1` elements between neighbours. Returns
+/// `None` for a step above 1 if the size is symbolic.
 fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     match (step, size.constant()) {
         (1, _) => Some(size.clone()),
@@ -430,12 +430,12 @@ fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     }
 }
 
-/// Builds a single tensor from these elements.
+/// Builds a tensor, returned as the only result of an op.
 fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
     Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
 }
 
-/// Clamps an index into `0..size`. For a size of zero, returns 0.
+/// Clamps an index to `0..size`. Returns 0 if the size is 0.
 fn clamp_index(index: i64, size: usize) -> usize {
     index.clamp(0, size.saturating_sub(1) as i64) as usize
 }

@@ -1,12 +1,12 @@
 //! `argmax`: the position of the largest element along an axis.
 //!
 //! Among equal elements, the first one wins. If the axis contains NaN, the result is the position of the first NaN. An
-//! empty axis is an error only at run time, because the step of a loop may never run.
+//! empty axis is rejected only at run time, because the op may be in a loop that runs no steps.
 
 use crate::ops::check_not_empty;
 use crate::ops::rules::*;
 
-/// The positions of the largest elements along `axis`. The result is i64 and lacks that axis.
+/// The position of the largest element along `axis`, as i64. The result lacks that axis.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgMax {
     /// The axis.

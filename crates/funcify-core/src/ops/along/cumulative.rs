@@ -1,7 +1,8 @@
 //! `cumulative`: a running sum, product, maximum or minimum along an axis.
 //!
-//! Like JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` combines the elements up to and including `i`,
-//! or in reverse the elements from `i` on. Integers wrap. A running maximum or minimum is NaN from the first NaN on.
+//! The counterpart of JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` of the result combines elements 0
+//! to `i` of the operand or, in reverse, the elements from `i` to the last. Integers wrap. A running maximum or minimum
+//! is NaN from the first NaN on.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use crate::host::element_count;
 use crate::ops::rules::*;
 use crate::ops::{AssociativeScan, ReduceKind};
 
-/// The running reduction along `axis`. The result has the operand's type. Each monoid accepts the same element types
-/// as in [`Reduce`](crate::ops::Reduce).
+/// A running reduction along `axis`. The result has the operand's type. The monoids accept the same element types as
+/// in [`Reduce`](crate::ops::Reduce).
 #[derive(Clone, Copy, Debug)]
 pub struct Cumulative {
     /// The monoid.
@@ -35,7 +36,6 @@ impl OpRules for Cumulative {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
         let size = x.shape()[self.axis];
-        // The distance in elements between neighbours along the axis.
         let stride =
             element_count(&x.shape()[self.axis + 1..]).expect("the number of elements of a tensor fits in usize");
         let mut running = vec![self.kind.identity(x.dtype()); x.len()];
@@ -86,8 +86,8 @@ impl OpRules for Cumulative {
 }
 
 impl Cumulative {
-    /// Adds the op to the open trace as a loop with one combination per step. At least one element is required. Sums
-    /// and products of f16 and bf16 are computed in f32 and rounded once, as in the op.
+    /// Adds the op to the open trace as a loop that combines one element per step. The axis must not be empty. As in
+    /// the op, f16 and bf16 values are combined in f32 and rounded once.
     #[doc(hidden)]
     pub fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
         let is_half = matches!(x.dtype(), DType::F16 | DType::BF16);
@@ -98,7 +98,7 @@ impl Cumulative {
         results.collect()
     }
 
-    /// Returns the op as an associative scan along axis 0.
+    /// Returns an equivalent associative scan along axis 0.
     fn as_scan(&self, x: Value) -> Result<AssociativeScan, Failed> {
         let row = x.ty().with_shape(x.shape().without(self.axis));
         let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));

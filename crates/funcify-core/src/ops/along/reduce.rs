@@ -1,8 +1,8 @@
 //! `reduce`: combines all elements along some axes into one value.
 //!
-//! A reduction over no elements returns 0 for a sum, 1 for a product, `false` for any, `true` for all, the lowest
-//! value of the dtype for max, and the highest for min (infinite for floats). In max and min, NaN wins and -0 is less
-//! than +0. Integer sums and products wrap.
+//! A reduction over no elements returns the identity: 0 for a sum, 1 for a product, `false` for any, `true` for all,
+//! the lowest value of the dtype for max and the highest for min (infinities for floats). In max and min, NaN wins, and
+//! -0 is less than +0. Integer sums and products wrap.
 
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::rules::*;
@@ -12,17 +12,17 @@ use crate::value::{concat, full};
 /// The monoid of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReduceKind {
-    /// The sum of numbers.
+    /// The sum.
     Sum,
-    /// The product of numbers.
+    /// The product.
     Prod,
-    /// The largest number.
+    /// The maximum.
     Max,
-    /// The smallest number.
+    /// The minimum.
     Min,
-    /// The logical or: `true` if any boolean is true.
+    /// The logical or.
     Any,
-    /// The logical and: `true` if all booleans are true.
+    /// The logical and.
     All,
 }
 
@@ -54,7 +54,7 @@ impl ReduceKind {
         Err(at.mismatch("the operand", expected, x, fix))
     }
 
-    /// Returns the value of a reduction over no elements.
+    /// Returns the monoid's identity, which is the result of a reduction over no elements.
     pub fn identity(self, dtype: DType) -> Scalar {
         let lowest = match dtype {
             DType::U8 | DType::U32 => Scalar::Int(0),
@@ -99,7 +99,7 @@ impl ReduceKind {
         }
     }
 
-    /// Returns the monoid that the binary op implements on values of this dtype, if there is one.
+    /// Returns the monoid whose binary op is `op` on values of this dtype, if there is one.
     pub fn of(op: Binary, dtype: DType) -> Option<ReduceKind> {
         let kinds = Self::TABLE.map(|(_, kind)| kind);
         let of_type = |kind: &ReduceKind| matches!(kind, ReduceKind::Any | ReduceKind::All) == (dtype == DType::Bool);
@@ -128,7 +128,7 @@ impl ReduceKind {
     }
 }
 
-/// A reduction over `axes`, which are removed from the shape.
+/// A reduction over `axes`. The result lacks these axes.
 #[derive(Clone, Debug)]
 pub struct Reduce {
     /// The monoid.
@@ -222,17 +222,15 @@ impl Reduce {
         }
     }
 
-    /// Returns a mask of the elements that equal the extremum. Where the extremum is NaN, the mask includes all
-    /// elements.
+    /// Returns a mask of the elements that equal the extremum. If the extremum is NaN, the mask includes all elements.
     fn passes(&self, x: Value, y: Value) -> Value {
         let y = self.broadcast_back(y, x);
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
     }
 
-    /// Divides `whole` into equal shares for the elements that equal the extremum. Shares are NaN where the extremum
-    /// is.
+    /// Divides `whole` equally among the elements that equal the extremum. The quotient is NaN if the extremum is.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
-        // Without elements the count is 0, so the maximum avoids a division by zero.
+        // An empty reduction has a count of 0. The maximum avoids the division by zero.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
         select(y.is_nan(), f64::NAN, whole / count)
     }
@@ -241,15 +239,15 @@ impl Reduce {
         x.emit(Reduce { kind: ReduceKind::Sum, axes: self.axes.clone() })
     }
 
-    /// Repeats a result along the reduced axes.
+    /// Broadcasts a result back to the shape of the operand.
     fn broadcast_back(&self, y: Value, x: Value) -> Value {
         let shape = x.shape();
         let ones = self.axes.iter().fold(shape.clone(), |shape, axis| shape.with_dim(*axis, 1));
         y.reshape(ones).broadcast_to(shape)
     }
 
-    /// Computes, for each element, the product of all other elements in the same reduction, from running products at
-    /// both ends. It never divides, so derivatives of every order are correct at zeros.
+    /// Computes, for each element, the product of all other elements of its reduction, as the product of the running
+    /// products before and after it. Nothing is divided, so derivatives of every order are correct at zeros.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

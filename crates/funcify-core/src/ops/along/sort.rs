@@ -1,8 +1,8 @@
-//! `sort`: the elements along an axis in order, and their original positions.
+//! `sort`: sorts along an axis, and returns the original positions of the elements.
 //!
 //! The sort is stable in both directions: equal elements keep their order (PyTorch's `stable=True`). NaN is the
 //! greatest number: last when ascending, as in NumPy and JAX, and first when descending, as in PyTorch. All NaNs are
-//! equal, and so are -0 and +0. `false` is less than `true`.
+//! equal to each other, and so are -0 and +0. `false` is less than `true`.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,8 @@ use crate::host::for_each_index;
 use crate::ops::ScatterMode;
 use crate::ops::rules::*;
 
-/// A stable sort along `axis`. It has two results: the sorted elements, and the original position (i64) of each. Both
-/// have the operand's shape.
+/// A stable sort along `axis`. The results are the sorted elements and their original positions (i64), both with the
+/// operand's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Sort {
     /// The axis.
@@ -22,7 +22,7 @@ pub struct Sort {
 
 op_text!("sort" => Sort { axis }, order: descending as ascending or descending);
 
-/// Compares two elements, with NaN as the greatest.
+/// Compares two elements. NaN is the greatest.
 fn compare(left: Scalar, right: Scalar) -> Ordering {
     match (left, right) {
         (Scalar::Int(a), Scalar::Int(b)) => a.cmp(&b),
@@ -93,7 +93,7 @@ mod tests {
     use crate::ops::testing::{check_batch, eval_all, rejects};
     use crate::{DType, HostTensor};
 
-    /// Returns the original positions of the sorted elements, along axis 0.
+    /// Sorts `x` along axis 0, and returns the original positions of the sorted elements.
     fn positions(order: &str, x: impl Into<HostTensor>) -> Vec<i64> {
         let results = eval_all(&format!("sort {{axis=0, order={order}}}"), &[x.into()]);
         results[1].as_slice().unwrap().to_vec()

@@ -8,7 +8,7 @@ use crate::types::lexer::{error_at, unknown_word};
 use crate::types::nearest::closest_word;
 use crate::types::{DType, Dim, Shape, Symbol};
 
-/// The value of an attribute. A word, such as a mode or a dtype, is stored as a dimension that is a single symbol.
+/// The value of an attribute. A word, such as a mode or a dtype, is stored as a dimension with a single symbol.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attribute {
     /// A number, a polynomial over sizes, or a word.
@@ -50,18 +50,18 @@ impl Attributes {
         self
     }
 
-    /// Adds a field of an op as an attribute.
+    /// Adds an attribute with the value of a field.
     pub(in crate::ops) fn with_field(mut self, key: &str, field: &impl AttributeField) -> Self {
         self.0.push((key.to_string(), field.to_attribute()));
         self
     }
 
-    /// Returns an iterator over the attributes, in order.
+    /// Returns an iterator over the attributes in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Replaces each number, polynomial and word by its image under `map`.
+    /// Applies `map` to each number, polynomial and word, including those in lists.
     pub(crate) fn map_dims(&mut self, map: impl Fn(&Dim) -> Dim) {
         for (_, attribute) in &mut self.0 {
             match attribute {
@@ -71,17 +71,17 @@ impl Attributes {
         }
     }
 
-    /// Returns `true` if the op has no attributes.
+    /// Returns `true` if there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds an attribute that was read from text.
+    /// Adds a parsed attribute.
     pub(crate) fn push(&mut self, key: String, value: Attribute) {
         self.0.push((key, value));
     }
 
-    /// Removes and returns a polynomial. The error describes the attribute that was expected.
+    /// Removes an attribute and returns it as a polynomial. On failure, describes the expected attribute.
     pub fn take_dim(&mut self, key: &str) -> Result<Dim, String> {
         match self.take(key)? {
             Attribute::Dim(dim) => Ok(dim),
@@ -89,33 +89,33 @@ impl Attributes {
         }
     }
 
-    /// Removes and returns a number.
+    /// Removes an attribute and returns it as an integer.
     pub fn take_int(&mut self, key: &str) -> Result<i64, String> {
         let dim = self.take_dim(key)?;
         dim.constant().ok_or_else(|| format!("`{key}` as a number, not `{dim}`"))
     }
 
-    /// Removes and returns a non-negative number.
+    /// Removes an attribute and returns it as a non-negative integer.
     pub fn take_usize(&mut self, key: &str) -> Result<usize, String> {
         let value = self.take_int(key)?;
         usize::try_from(value).map_err(|_| format!("`{key}` as a non-negative number, not {value}"))
     }
 
-    /// Removes and returns a word.
+    /// Removes an attribute and returns it as a word.
     pub fn take_word(&mut self, key: &str) -> Result<String, String> {
         let dim = self.take_dim(key)?;
         let word = dim.as_symbol().ok_or_else(|| format!("`{key}` as a word, not `{dim}`"))?;
         Ok(word.name().to_string())
     }
 
-    /// Removes and returns a dtype.
+    /// Removes an attribute and returns it as a dtype.
     pub fn take_dtype(&mut self, key: &str) -> Result<DType, String> {
         let word = self.take_word(key)?;
         let known = || DType::ALL.map(DType::name).join(", ");
         DType::from_name(&word).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Removes and returns a list of polynomials.
+    /// Removes an attribute and returns it as a list of polynomials.
     pub fn take_dims(&mut self, key: &str) -> Result<Vec<Dim>, String> {
         match self.take(key)? {
             Attribute::List(dims) => Ok(dims),
@@ -123,14 +123,14 @@ impl Attributes {
         }
     }
 
-    /// Removes and returns a list of axes.
+    /// Removes an attribute and returns it as a list of axes.
     pub fn take_axes(&mut self, key: &str) -> Result<Vec<usize>, String> {
         let dims = self.take_dims(key)?;
         let axis = |dim: &Dim| dim.constant().and_then(|value| usize::try_from(value).ok());
         dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
     }
 
-    /// Removes and returns an optional attribute with one of the methods above, or returns `None` if it is missing.
+    /// Removes an optional attribute with `take`, one of the methods above. Returns `None` if it is missing.
     pub(crate) fn take_if_given<T>(
         &mut self,
         key: &str,
@@ -140,8 +140,8 @@ impl Attributes {
         is_given.then(|| take(self, key)).transpose()
     }
 
-    /// Returns the error for the op `name`, which expected `expected` and rejected its attributes. The error lists the
-    /// attributes that the op has not removed, for example a misspelt one.
+    /// Returns the error for attributes that the op `name` rejected, where `expected` describes the attribute that it
+    /// expected. The attributes that the op did not remove, such as a misspelt one, appear in the error.
     pub(crate) fn rejection(&self, site: Site, name: &str, expected: String) -> Error {
         let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
         if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
@@ -154,7 +154,7 @@ impl Attributes {
                 .unwrap_or_default();
             return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
         }
-        // Example of the text to split: "`kind` as one of sum, max, not `summ`".
+        // Splits a text such as "`kind` as one of sum, max, not `summ`".
         match expected.split_once(", not `") {
             Some((expected, word)) => {
                 let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -164,7 +164,7 @@ impl Attributes {
         }
     }
 
-    /// Removes an attribute that must be one of these words, and returns the value for the word.
+    /// Removes an attribute that must be one of the given words, and returns the value paired with that word.
     pub(in crate::ops) fn take_one_of<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<T, String> {
         let word = self.take_word(key)?;
         let known = || words.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -172,7 +172,7 @@ impl Attributes {
         row.map(|(_, value)| *value).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Removes and returns a flag that is written as one of two words: `no` for `false`, `yes` for `true`.
+    /// Removes a flag and returns its value. The text form writes `false` as the word `no`, and `true` as `yes`.
     pub(in crate::ops) fn take_flag(&mut self, key: &str, [no, yes]: [&str; 2]) -> Result<bool, String> {
         let word = self.take_word(key)?;
         let is_known = word == no || word == yes;
@@ -186,7 +186,7 @@ impl Attributes {
     }
 }
 
-/// The text form of an op.
+/// The name and the attributes of an op in the text form.
 #[enum_dispatch]
 pub trait OpText {
     /// Returns the op's name in the text form.
@@ -196,12 +196,12 @@ pub trait OpText {
     fn text_attributes(&self) -> Attributes;
 }
 
-/// A field of an op that is an attribute in the text form.
+/// The type of a field that the text form shows as an attribute.
 pub(in crate::ops) trait AttributeField: Sized {
-    /// Removes the field from the parsed attributes. The error describes the value that was expected.
+    /// Removes the attribute and converts it to the field. On failure, returns a description of the expected attribute.
     fn take(attributes: &mut Attributes, key: &str) -> Result<Self, String>;
 
-    /// Returns the field as the text form prints it.
+    /// Converts the field to an attribute.
     fn to_attribute(&self) -> Attribute;
 }
 
@@ -244,7 +244,7 @@ attribute_fields! {
         |axes| Attribute::List(axes.iter().copied().map(Dim::from).collect());
 }
 
-/// Implements [`OpKey`](crate::ops::OpKey) for an op, so that lowering rules can be registered for it by name.
+/// Implements [`OpKey`](crate::ops::OpKey) for an op, so that backends can register lowering rules for it.
 macro_rules! op_key {
     ($name:literal => $op:ident) => {
         impl $crate::ops::OpKey for $op {
@@ -256,8 +256,8 @@ macro_rules! op_key {
     };
 }
 
-/// Implements [`OpText`] and `parse` for an op whose attributes are its fields, and registers the op as a key. A flag
-/// is printed as one of two words. If the text of the op has more than attributes, pass only the name to the macro.
+/// Implements [`OpText`], `parse` and [`OpKey`](crate::ops::OpKey) for an op whose attributes are its fields. A flag is
+/// written as one of two words. For an op with a more complex text form, pass only the name.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

@@ -1,5 +1,5 @@
-//! The interface to ops with bodies that passes use: loops, switches, associative scans, and functions with a
-//! derivative rule.
+//! The interface through which passes see ops with bodies: loops, switches, associative scans, and functions with a
+//! user's derivative rule.
 
 use std::sync::Arc;
 
@@ -13,60 +13,60 @@ use crate::ops::{BindSize, Call, Control, Op, OpClass, Rule, Unary};
 use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
-/// An op that runs bodies. No method has a default, so a new op with bodies must implement all of them. The
-/// supertraits cover printing, pruning, and following derivatives and lanes through the bodies.
+/// An op with bodies. A new op with bodies must implement all methods, because none has a default. The supertraits
+/// print the op, prune it, and follow derivatives and lanes through its bodies.
 pub(crate) trait Bodied: Connected + Printable + Prunable {
-    /// Returns the graphs that the op runs.
+    /// Returns the bodies, which are the graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;
 
-    /// Returns a copy of the op with these bodies, in the order of [`bodies`](Bodied::bodies). If `bodies` is too
-    /// short, the remaining bodies stay unchanged.
+    /// Returns a copy of the op with new bodies, in the order of [`bodies`](Bodied::bodies). If `bodies` is shorter,
+    /// the remaining bodies stay unchanged.
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op;
 
-    /// Returns, for each body, which parameters carry derivatives with respect to the operands in `wrt`.
+    /// Returns, for each body, which parameters depend on the operands in `wrt`.
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>>;
 
     /// Returns the sizes of the op, except those in its attributes and in the types of its bodies.
     fn sizes(&self) -> OwnSizes<'_>;
 
-    /// Returns the op with dimensions substituted for symbols in its [`sizes`](Bodied::sizes).
+    /// Returns a copy of the op with dimensions substituted for the symbols in its [`sizes`](Bodied::sizes).
     fn resized(&self, by: &Replacements) -> Op;
 
-    /// Returns the number of steps that the op runs on operands of these types, if it is a loop.
+    /// Returns the number of steps for operands of these types, or `None` if the op is not a loop.
     fn steps(&self, operands: &[&TensorType]) -> Option<StepCount>;
 
-    /// Returns whether the batching rule is valid if one lane has these types, and some of the sizes differ between
-    /// lanes.
+    /// Returns `true` if the batching rule is valid for ragged lanes, whose sizes differ. `types` are the types of one
+    /// lane.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
-    /// Adds the op to a forward pass whose backward pass will need the cotangents of the operands in `wrt`.
+    /// Adds the op to a forward pass. Its backward pass will compute the cotangents of the operands in `wrt`.
     fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
 /// An op with bodies that the text form can print.
 pub(crate) trait Printable {
-    /// Returns the contents of the op's text, given its operands.
+    /// Returns the contents of the op's text for these operands.
     fn form(&self, operands: &[ValueId]) -> Form;
 }
 
-/// An op with bodies that can be reduced to the parts that a subset of its results needs.
+/// An op with bodies that can be reduced to the parts on which a subset of its results depends.
 pub(crate) trait Prunable {
-    /// Returns the operands that these results need, and adds to `bodies` the parts of each body that they need.
+    /// Returns which operands these results need. Adds the needed parts of each body to `bodies`.
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool>;
 
-    /// Returns the op reduced to these results and to the needed parts of its bodies. Returns `None` if the op cannot
-    /// be reduced.
+    /// Returns the op reduced to these results and to the needed parts of its bodies, or `None` if the op cannot be
+    /// reduced.
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
 }
 
-/// The sizes that belong to an op with bodies, or to an op that binds a size.
+/// The sizes that an op with bodies uses or binds itself, or that another op binds.
 #[derive(Default)]
 pub(crate) struct OwnSizes<'a> {
-    /// A dimension, and a description of it.
+    /// A dimension that the op uses, with a description.
     pub(crate) dim: Option<(&'static str, &'a Dim)>,
-    /// The symbol for a size that an operand determines and that the bodies can use.
+    /// The symbol for a size that is bound before the bodies run, from an operand. The bodies can use it.
     pub(crate) bound_before: Option<&'a Symbol>,
-    /// The symbol for a size that is known only after the op has run.
+    /// The symbol for a size that is bound when the op has run.
     pub(crate) bound_after: Option<&'a Symbol>,
 }
 
@@ -84,11 +84,11 @@ pub(crate) struct OwnSizes<'a> {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub enum StepCount {
-    /// Exactly this number.
+    /// Exactly this number of steps.
     Exactly(Dim),
-    /// At most this number: a condition ends the loop.
+    /// At most this number of steps, because a condition may end the loop earlier.
     AtMost(Dim),
-    /// Unknown: the loop runs as long as a condition holds.
+    /// An unlimited number of steps: the loop runs while its condition is true.
     Unbounded,
 }
 
@@ -120,14 +120,14 @@ impl Op {
         self.bodied().map_or(Vec::new(), Bodied::bodies)
     }
 
-    /// Returns the name of a body for messages: `case 1`, `combine`, `@step`.
+    /// Returns a body's name for error messages, such as `case 1`, `combine` or `@step`.
     pub(crate) fn body_name(&self, number: usize) -> String {
         let own = self.bodies().get(number).map_or(String::new(), |body| name_text(body));
         let name = self.bodied().map_or(String::new(), |op| op.form(&[]).spelling.body_name(number));
         format!("{name}{own}").trim_start().to_string()
     }
 
-    /// Returns the op with these bodies, in the order of [`bodies`](Op::bodies).
+    /// Returns a copy of the op with new bodies, in the order of [`bodies`](Op::bodies).
     #[doc(hidden)]
     pub fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
         self.bodied().map_or_else(|| self.clone(), |op| op.with_bodies(bodies))
@@ -141,34 +141,34 @@ impl Op {
         }
     }
 
-    /// Returns the symbols whose sizes the op binds.
+    /// Returns the size symbols that the op binds.
     #[doc(hidden)]
     pub fn binds(&self) -> impl Iterator<Item = &Symbol> {
         let sizes = self.sizes();
         sizes.bound_before.into_iter().chain(sizes.bound_after)
     }
 
-    /// Returns the number of steps that the op runs on operands of these types, if it is a loop.
+    /// Returns the number of steps for operands of these types, or `None` if the op is not a loop.
     pub fn steps(&self, operands: &[&TensorType]) -> Option<StepCount> {
         self.bodied().and_then(|op| op.steps(operands))
     }
 
-    /// Returns whether a derivative passes through the op, given which of its operands carry one.
+    /// Returns `true` if a derivative passes through the op. `active` marks the operands that carry a derivative.
     pub(crate) fn passes_derivative(&self, active: &[bool]) -> bool {
         match self {
             Op::Unary(Unary::StopGradient) => false,
-            // A value that is captured only by `backward` is not an input of the function.
+            // Values captured only by the `backward` function are not inputs of the function itself.
             Op::Call(call) => active[..call.inputs().min(active.len())].contains(&true),
             _ => active.contains(&true),
         }
     }
 
-    /// Returns whether differentiation replaces the op by the nodes of a user's derivative rule.
+    /// Returns `true` if the op has a user's reverse rule, whose nodes replace the op in differentiation.
     pub(crate) fn has_user_vjp(&self) -> bool {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }
 
-    /// Returns an equivalent program, if the op must be replaced by one before differentiation.
+    /// Returns the graph that must replace the op before differentiation, if there is one.
     pub(crate) fn replacement_for_differentiation(
         &self,
         operands: &[TensorType],
@@ -185,8 +185,8 @@ impl Op {
         }
     }
 
-    /// Adds the op to a forward pass whose backward pass needs the cotangents of the operands in `wrt`. Loops save
-    /// their states. Loops and switches also save the values that the policy selects.
+    /// Adds the op to a forward pass, with the residuals from which the backward pass computes the cotangents of the
+    /// operands in `wrt`. Loops save their states. The policy selects the values in bodies that are saved as well.
     pub(crate) fn forward(
         &self,
         operands: &[Value],
@@ -200,7 +200,7 @@ impl Op {
     }
 }
 
-/// Replaces the first bodies with the new ones, in order, and keeps the others.
+/// Replaces the first bodies by the new ones, in order, and keeps the others.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

@@ -1,9 +1,9 @@
 //! Facts about ops that passes need: the class of an op, and the way its results depend on its operands.
 //!
-//! Every question has an explicit answer for each op, never a default. A match names every op, unless the class alone
-//! determines the answer: each lane of an elementwise op is independent, and data movement computes nothing. Answers
-//! that depend on attributes are in the op's file. A new op therefore does not compile until each question, and each
-//! pass that matches on its class, handles it.
+//! Each fact is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
+//! decides: the lanes of an elementwise op are independent, and data movement computes nothing. Facts that depend on
+//! an op's attributes are in its own file. A new op therefore compiles only when all these matches, and the passes that
+//! match on classes, handle it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -21,7 +21,7 @@ macro_rules! classes {
         )*
 
         impl Op {
-            /// Returns the op's class, which also holds the op: see [`OpClass`].
+            /// Returns the op, wrapped in its class.
             pub fn class(&self) -> OpClass<'_> {
                 match self {
                     $($(Op::$op(op) => OpClass::$class($class::$op(op)),)*)*
@@ -34,7 +34,7 @@ macro_rules! classes {
     };
 }
 
-/// The class of an op, with the op.
+/// The class of an op, wrapping the op itself.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -59,20 +59,20 @@ pub enum OpClass<'a> {
     Along(Along<'a>),
     /// The op sums products of elements of two operands.
     Product(Product<'a>),
-    /// The op computes random bits from keys and counters.
+    /// The op sums products of elements of its two operands.
     RandomBits(&'a Threefry),
     /// The op turns a number into a size.
     Binding(&'a BindSize),
-    /// The op runs bodies.
+    /// The op binds a size to a number that the program computes.
     Control(Control<'a>),
     /// The op is defined in another crate.
     Custom(&'a Custom),
 }
 
 classes! {
-    /// Ops whose result elements depend only on the operands' elements at the same position.
+    /// Ops in which each element of the result depends only on the operands' elements at the same position.
     Elementwise: Unary, Binary, Bits, Compare, Predicate, Select, Cast, NextAfter, Polygamma;
-    /// Ops that move elements.
+    /// Ops that move elements and compute nothing.
     Movement: Reshape, Transpose, Broadcast, Slice, Reverse, Pad, Concat, Bitcast;
     /// Ops whose results depend on attributes and sizes only.
     Creation: Constant, Iota, Size;
@@ -80,30 +80,29 @@ classes! {
     Indexing: DynamicSlice, DynamicUpdate, Take, Gather, Scatter;
     /// Ops that combine or order elements along axes.
     Along: Reduce, ArgMax, Cumulative, Sort;
-    /// Ops that sum products.
+    /// Ops that sum products of elements of their two operands.
     Product: MatMul, Conv;
     /// Ops that run bodies.
     Control: Scan, While, Switch, AssociativeScan, Call;
 }
 
-/// For each operand, the axis that holds the lanes of an axis of the results: index `i` of the results needs only
-/// index `i` of the operand along that axis. The entry is `None` if each lane may need the whole operand.
+/// The operand axes that correspond to an axis of the results, one entry per operand. Index `i` along the results' axis
+/// depends only on index `i` along the operand's axis. The entry is `None` if it may depend on the whole operand.
 pub type Lanes = SmallVec<[Option<usize>; 4]>;
 
-/// The operands in which an op is linear: the result for a sum of two tensors is the sum of the results, and constant
-/// factors pass through.
+/// The operands in which an op is linear (additive and homogeneous).
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
     /// The op is not linear in any operand.
     None,
-    /// The op is linear in these operands taken together, like an addition.
+    /// The op is jointly linear in these operands, like an addition.
     Together(&'static [usize]),
-    /// The op is linear in all operands taken together.
+    /// The op is jointly linear in all operands.
     InAll,
-    /// The op is linear in each of these operands while the others are fixed, like a multiplication.
+    /// The op is linear in each of these operands separately, like a multiplication.
     Each(&'static [usize]),
-    /// The bodies, or the op's own rules, determine where the op is linear.
+    /// The linearity is determined by the op's bodies, or by the rules of a custom op.
     DependsOnBodies,
 }
 
@@ -111,20 +110,20 @@ pub enum Linearity {
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// None: the element already exists, possibly at a different position.
+    /// No work: the element already exists, possibly at a different position.
     Nothing,
     /// About one operation.
     Element,
-    /// One multiplication and one addition per term of the product.
+    /// One multiplication and one addition for each term of a sum of products.
     Terms,
     /// The cost of the bodies.
     Bodies,
 }
 
 impl Op {
-    /// Returns the axes of the operands that hold the lanes of an axis of the results, or `None` if the results are
-    /// not computed lane by lane along it, or are not known to be. For control flow the answer depends on the bodies,
-    /// which this method does not inspect.
+    /// Returns, for each operand, the axis that corresponds to `axis` of the results: see [`Lanes`]. Returns `None` if
+    /// the indices along `axis` are not computed independently. Always returns `None` for control flow, because the
+    /// method does not inspect bodies.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -164,7 +163,7 @@ impl Op {
         }
     }
 
-    /// Returns the operands in which the op is linear, as an op on real numbers.
+    /// Returns the operands in which the op is linear over the real numbers, ignoring rounding.
     #[doc(hidden)]
     pub fn linearity(&self) -> Linearity {
         match self.class() {
@@ -212,8 +211,8 @@ impl Op {
         }
     }
 
-    /// Returns whether the op is certain to terminate and all elements that it reads are certain to exist, for
-    /// operands of these types. Its bodies may still fail.
+    /// Returns `true` if the op is certain to terminate, and to read only elements that exist, for operands of these
+    /// types. Bodies are not inspected, and may still fail.
     #[doc(hidden)]
     pub fn is_certain_to_succeed(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         match self.class() {
@@ -251,8 +250,8 @@ impl Op {
         }
     }
 
-    /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
-    /// more than one rounding.
+    /// Returns `true` if the op is less accurate when computed in half precision than when computed in f32 and rounded
+    /// once.
     #[doc(hidden)]
     pub fn loses_precision_in_half(&self) -> bool {
         match self.class() {

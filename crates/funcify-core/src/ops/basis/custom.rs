@@ -10,12 +10,12 @@ use crate::ops::rules::*;
 use crate::ops::{Attributes, Op, OpKey, OpText};
 use crate::tree::Named;
 
-/// An op that another crate defines. [`custom_op!`](crate::custom_op) registers it.
+/// An op defined in another crate. [`custom_op!`](crate::custom_op) registers it.
 pub trait CustomOp: Any + Debug + Send + Sync {
-    /// Infers the types of the results (the type rule).
+    /// Applies the type rule: infers the types of the results.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// Computes the results in the reference evaluator. `outputs` are the inferred types.
+    /// Computes the results for the reference evaluator. `outputs` are the inferred types.
     fn eval(
         &self,
         context: &mut EvalContext<'_>,
@@ -23,59 +23,59 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         outputs: &[TensorType],
     ) -> Result<Vec<HostTensor>>;
 
-    /// Returns the attributes as the text form prints them.
+    /// Returns the attributes in the order in which the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// Applies the batching rule: adds the op's equivalent for `size` lanes to the open trace, with
-    /// [`apply`](crate::apply) and the methods of values, and returns its results. At least one operand has lanes.
-    /// For an elementwise op, call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
-    /// guarantees that all rules share.
+    /// Applies the batching rule: adds to the open trace what computes this op for `size` lanes at once, using
+    /// [`apply`](crate::apply) and the methods of values, and returns its results. At least one operand has lanes. An
+    /// elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
+    /// guarantees that hold for every rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward rule: adds the op and the tangents of its results to the open trace, like
-    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps to write such a
-    /// rule. Returns `None` if the op has no forward rule, which is an error in a program that needs it.
+    /// Applies the forward-mode rule: adds the op and the tangents of its results to the open trace, like
+    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps to write the rule.
+    /// Returns `None` if the op has no such rule. A program that needs the missing rule is rejected.
     fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         Ok(None)
     }
 
-    /// Applies the reverse rule: adds the cotangents of the operands to the open trace, like
-    /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse rule, which is an error in a
-    /// program that needs it.
+    /// Applies the reverse-mode rule: adds the cotangents of the operands to the open trace, like
+    /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no such rule. A program that needs the
+    /// missing rule is rejected.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
         Ok(None)
     }
 
-    /// Returns whether the values of the operands may cause the op to fail at run time. Such an op is not removed
-    /// when its results are unused. It is also not moved to a place where it would run more often, for example in
-    /// front of a loop that may have no steps.
+    /// Returns `true` if the op may fail at run time, depending on the values of its operands. Such an op is kept even
+    /// if its results are unused. It is never hoisted to where it would run more often, such as out of a loop that may
+    /// run no steps.
     fn may_fail_at_run_time(&self) -> bool {
         true
     }
 
-    /// Returns the axes of the operands that hold the lanes of an axis of the results, like
-    /// [`Op::lanes_along`](crate::ops::Op::lanes_along). Returns `None` if the results are not computed lane by lane
-    /// along that axis. An op on whole sequences needs this method before a program that uses it can be served step
+    /// Returns, for each operand, the axis that corresponds to `axis` of the results, like
+    /// [`Op::lanes_along`](crate::ops::Op::lanes_along). Returns `None` if the indices along `axis` are not computed
+    /// independently. An op on whole sequences must implement this method if programs that use it are to be served step
     /// by step.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
     }
 
-    /// Returns whether computing the op in half precision, instead of computing in f32 and rounding once, changes its
-    /// results by more than that rounding.
+    /// Returns `true` if the op is less accurate when computed in half precision than when computed in f32 and rounded
+    /// once.
     fn loses_precision_in_half(&self) -> bool {
         false
     }
 
-    /// Composes the op from other ops: adds them to the open trace and returns the results, whose types must be those
-    /// of [`infer`](CustomOp::infer). Returns `None` if the op has no composition.
+    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results, which must have
+    /// the types of [`infer`](CustomOp::infer). Returns `None` if the op has no composition.
     ///
-    /// A backend that compiles whole loops or programs sees the composition instead of the op, so the op does not
-    /// prevent the loop around it from being compiled. A program that runs op by op calls the backend's kernel for
-    /// the op; on a backend that has no such kernel, it runs the composition as well.
+    /// A backend that compiles whole loops or programs compiles the composition, so the op does not prevent the
+    /// compilation of the loop around it. A program that runs op by op calls the backend's kernel for the op. If the
+    /// backend has no kernel for it, the program runs the composition instead.
     ///
-    /// The composition may use other custom ops, loops and functions with derivative rules. Derivatives and batching
-    /// do not use it: they use [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
+    /// The composition may contain other custom ops, loops, and functions with derivative rules. Derivatives and
+    /// batching do not use it: they use [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -120,7 +120,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     }
 }
 
-/// An op from a different crate, wrapped as a member of [`Op`].
+/// An op from another crate, wrapped for [`Op`].
 #[derive(Clone, Debug)]
 pub struct Custom {
     name: &'static str,
@@ -128,7 +128,7 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// Wraps an op, and names it after its key.
+    /// Wraps an op. Its name is [`OpKey::NAME`].
     pub fn new<O: CustomOp + OpKey>(op: O) -> Self {
         Custom { name: O::NAME, op: Arc::new(op) }
     }
@@ -184,8 +184,8 @@ impl Custom {
         no_derivative(self.name, operands, "the op", &reason, &fix)
     }
 
-    /// Returns the op's [composition](CustomOp::composition) as a closed graph, for operands and results of these
-    /// types. Returns an error if the composition's types differ from those of the type rule.
+    /// Returns the op's [composition](CustomOp::composition) for operands of these types as a graph, or `None` if it
+    /// has none. Returns an error if its results do not have the types `outputs`.
     #[doc(hidden)]
     pub fn composition(&self, at: &Place, inputs: &[TensorType], outputs: &[TensorType]) -> Result<Option<Graph>> {
         let mut is_composed = true;
@@ -219,18 +219,18 @@ impl Custom {
     }
 }
 
-/// A registry entry that tells the parser how to read an op of another crate.
+/// A registry entry from which the parser builds an op of another crate.
 #[doc(hidden)]
 pub struct CustomOpEntry {
     /// The op's name.
     pub name: &'static str,
-    /// The function that builds the op from its attributes. The error describes the attribute that was expected.
+    /// Builds the op from its attributes. On failure, returns a description of the expected attribute.
     pub parse: fn(&mut Attributes) -> Result<Op, String>,
 }
 
 inventory::collect!(CustomOpEntry);
 
-/// Returns a name that two crates register, or that a crate registers although this crate defines an op of that name.
+/// Returns an op name that is registered twice, or that is registered and also belongs to an op of this crate.
 #[doc(hidden)]
 pub fn duplicate_op_name() -> Option<&'static str> {
     let mut names: Vec<&'static str> = inventory::iter::<CustomOpEntry>().map(|entry| entry.name).collect();
@@ -253,7 +253,7 @@ pub(in crate::ops) fn parse(name: &str, attributes: &mut Attributes) -> Option<R
     })
 }
 
-/// Registers an op from outside this crate: its name, and a function that builds it from its attributes.
+/// Registers an op of another crate: its type, its name, and a closure that builds it from its attributes.
 ///
 /// `custom_op!(MyOp, "my_op", |attributes| Ok(MyOp { axis: attributes.take_usize("axis")? }));`
 #[macro_export]

@@ -1,4 +1,4 @@
-//! Evaluates a graph whose sizes are bound, node by node, with each op's own evaluation rule. Bodies are included.
+//! The reference evaluator: runs the nodes of a graph, and of the bodies in it, with each op's own evaluation rule.
 
 use crate::cancel::{ActiveHandles, Progress};
 use crate::graph::{Graph, Node, Replay};
@@ -7,33 +7,33 @@ use crate::ops::no_size;
 use crate::ops::rules::*;
 use crate::types::{SizeError, Sizes};
 
-/// The context in which the reference evaluator runs an op: the sizes of the call, and the op's site for errors.
+/// The context in which the reference evaluator runs an op: the sizes that are bound, and the op's place for errors.
 pub struct EvalContext<'a> {
     /// The op's name, and the site of the call that recorded it.
     pub at: Place,
-    /// The sizes of the call. A loop with a run-time number of steps binds its symbol here.
+    /// The bound sizes. A loop whose number of steps is known only at run time adds its symbol.
     pub sizes: &'a mut Sizes,
 }
 
 impl EvalContext<'_> {
-    /// Returns the value of a dimension in this call.
+    /// Returns the value of a dimension.
     pub fn dim(&self, dim: &Dim) -> Result<i64> {
         dim.value(self.sizes).map_err(|error| no_size(&self.at, error))
     }
 
-    /// Returns the value of a dimension in this call as a size, which must not be negative.
+    /// Returns the value of a dimension that is a size, or an error if it is negative.
     pub fn size(&self, dim: &Dim) -> Result<usize> {
         let value = self.dim(dim)?;
         usize::try_from(value).map_err(|_| no_size(&self.at, SizeError::Negative(dim.clone(), value)))
     }
 
-    /// Returns the sizes of a shape in this call.
+    /// Returns the sizes of a shape.
     pub fn shape(&self, shape: &Shape) -> Result<Vec<usize>> {
         shape.value(self.sizes).map_err(|error| no_size(&self.at, error))
     }
 }
 
-/// Evaluates a graph whose sizes are bound.
+/// Evaluates a graph. Its sizes must be bound in `sizes`.
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
     let (mut held, watch, mut ran) = (MemoryReservation::empty(), ActiveHandles::current(), 0);
     let replay = Replay::new(graph, inputs);
@@ -41,7 +41,7 @@ pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Si
         watch.check_at(|| node.place(), Progress::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));
-        // A loop counts its own results against the memory budget, once its number of steps is known.
+        // Ops with bodies reserve memory for their results themselves, because a loop must know its number of steps.
         for ty in types.iter().filter(|_| node.op.bodies().is_empty()) {
             held.add(&at, 1, ty, sizes)?;
         }

@@ -1,8 +1,8 @@
-//! The text form of ops with bodies. Each op describes its syntax, and one printer and one parser handle them all.
+//! The text form of ops with bodies. Each op describes its syntax, and a single printer and parser handle all of them.
 //!
-//! An op has a [`Spelling`], the keywords of its text, and returns a [`Form`], the contents of that text.
-//! [`Spelling::make`] builds the op from a parsed form. The lines of [`Bodies::Inline`] connect each parameter of a
-//! body with an operand or a result.
+//! An op has a [`Spelling`], which holds the keywords, and a [`Form`], which holds the contents of its text.
+//! [`Spelling::make`] builds the op from a parsed form. In a body of the kind [`Bodies::Inline`], lines connect each
+//! parameter of the body to an operand or a result of the op.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,37 +12,36 @@ use crate::graph::{Graph, ValueId};
 use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, Scan, Switch, While};
 use crate::types::{Dim, TensorType};
 
-/// The keywords of an op with bodies in the text form.
+/// The syntax of an op with bodies in the text form.
 pub(crate) struct Spelling {
     pub(crate) name: &'static str,
-    /// An example of the first line of the op's text, for errors.
+    /// An example of the first line of the op's text, for error messages.
     pub(crate) example: &'static str,
     /// The keys of the attributes that the op may have.
     pub(crate) attributes: &'static [&'static str],
     pub(crate) bodies: Bodies,
-    /// Builds the op and the list of its operands. Errors point to places in the text.
+    /// Builds the op and its list of operands. Errors point to their position in the text.
     pub(crate) make: Make,
 }
 
-/// A function that builds an op and the list of its operands from a parsed form.
 type Make = fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>;
 
-/// The bodies of an op in the text form.
+/// The syntax of an op's bodies.
 pub(crate) enum Bodies {
-    /// One block for each of these names, in this order.
+    /// Blocks with these names, in this order.
     Named(&'static [&'static str]),
-    /// Any number of blocks: `case 0`, `case 1`.
+    /// Any number of blocks, named by a word and an index: `case 0`, `case 1`.
     Numbered(&'static str),
     /// A single body, written directly in the braces of the op.
     Inline {
-        /// The words that begin lines about the body's parameters: `seq`, `nit-sot`.
+        /// The keywords that begin a line about parameters, such as `seq` and `nit-sot`.
         roles: &'static [&'static str],
-        /// The word before those results of the body that are not written to a result of the op.
+        /// The keyword before those results of the body that are not written to a result of the op.
         result_keyword: &'static str,
     },
 }
 
-/// The spellings of all ops with bodies, as determined by `Op::bodied`.
+/// The spellings of all ops with bodies: one for each op in `Op::bodied`.
 const SPELLINGS: [&Spelling; 7] = [
     &Scan::SPELLING,
     &Switch::SPELLING,
@@ -54,7 +53,7 @@ const SPELLINGS: [&Spelling; 7] = [
 ];
 
 impl Spelling {
-    /// Returns the spelling of the op with that name.
+    /// Returns the spelling of the op called `name`.
     pub(crate) fn of(name: &str) -> Option<&'static Spelling> {
         let all = SPELLINGS.into_iter();
         #[cfg(test)]
@@ -62,23 +61,23 @@ impl Spelling {
         all.into_iter().find(|spelling| spelling.name == name)
     }
 
-    /// Returns the words that begin lines about parameters.
+    /// Returns the keywords that begin lines about parameters.
     pub(crate) fn roles(&self) -> &'static [&'static str] {
         if let Bodies::Inline { roles, .. } = self.bodies { roles } else { &[] }
     }
 
-    /// Returns the word before those results of a body that are not written to a result of the op.
+    /// Returns the keyword before those results of a body that are not written to a result of the op.
     pub(crate) fn result_keyword(&self) -> &'static str {
         if let Bodies::Inline { result_keyword, .. } = self.bodies { result_keyword } else { "give" }
     }
 
-    /// Returns whether the op's single body is written directly in its braces.
+    /// Returns `true` if the op's single body is written directly in its braces.
     pub(crate) fn has_inline_body(&self) -> bool {
         matches!(self.bodies, Bodies::Inline { .. })
     }
 
-    /// Returns the name of a body. Returns an empty string if the body is written directly in the op's braces, or if
-    /// `number` is out of range.
+    /// Returns the name of a body. The name is empty if the body is written directly in the op's braces, or if there is
+    /// no body with this index.
     pub(crate) fn body_name(&self, number: usize) -> String {
         match &self.bodies {
             Bodies::Named(names) => names.get(number).copied().unwrap_or("").to_string(),
@@ -91,23 +90,24 @@ impl Spelling {
 /// The contents of the text of an op with bodies: `NAME operands {attributes} { bodies }`.
 pub(crate) struct Form {
     pub(crate) spelling: &'static Spelling,
-    /// The place of the op's name in the text.
+    /// The position of the op's name in the text.
     pub(crate) site: Site,
     /// The operands written after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// For each printed result, the number of last rows to keep. Results without an entry keep all rows.
+    /// For each printed result, the number of last rows to keep, or `None` for all rows. Missing entries mean all rows.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
 
-/// A body: `NAME (params) with captured { lines, equations, writes, given results }`.
+/// A body: `NAME (params) with captured { lines, equations, writes, unwritten results }`.
 pub(crate) struct FormBody {
-    /// The graph of the body. After parsing, the graph has outputs only if the body is a block.
+    /// The graph of the body. For an inline body, the parser sets no outputs.
     pub(crate) graph: Arc<Graph>,
-    /// The number of parameters in parentheses. The parameters of the lines follow, and then the captured values.
+    /// The number of parameters in parentheses. They come first, then the parameters of the lines, then the captured
+    /// values.
     pub(crate) params: usize,
-    /// The sources of the parameters outside the parentheses.
+    /// The lines about the other parameters.
     pub(crate) lines: Vec<Line>,
     pub(crate) captured: Vec<ValueId>,
     /// The results of the body that are written to results of the op.
@@ -122,7 +122,7 @@ pub(crate) struct Line {
     pub(crate) role: &'static str,
     pub(crate) site: Site,
     pub(crate) source: Source,
-    /// The name of the source, and its place in the text.
+    /// The name of the source, and its position in the text.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
@@ -139,13 +139,13 @@ pub(crate) enum Source {
 /// An optional tap, such as `[t+1]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Tap {
-    /// The offset that is added to the index of the step.
+    /// The offset from the index of the step.
     pub(crate) row: Option<i64>,
     pub(crate) site: Site,
 }
 
 impl Line {
-    /// Creates a line to be printed.
+    /// Creates a line for the printer.
     pub(crate) fn new(
         role: &'static str,
         source: Source,
@@ -165,7 +165,7 @@ pub(crate) struct Write {
     pub(crate) value: ValueId,
 }
 
-/// A name with its type, on the left of an equation.
+/// The name and type of a result, on the left-hand side of an equation.
 pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
@@ -174,41 +174,41 @@ pub(crate) struct Binder {
     pub(crate) last: Option<usize>,
 }
 
-/// The context in which a form is parsed.
+/// The context of a form that is being parsed.
 pub(crate) struct Reading<'a> {
     /// The graph that contains the op.
     pub(crate) graph: &'a Graph,
     /// The results of the op.
     pub(crate) results: &'a [Binder],
-    /// For each enclosing op, its spelling, and the bodies of it that end before this op.
+    /// The spelling of each enclosing op, with those of its bodies that are already complete.
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 
-/// Returns the value at an index, or a value that prints as `%?` if a broken graph has none there.
+/// Returns the value at an index. If a malformed graph has no such value, returns one that prints as `%?`.
 pub(crate) fn value_at(values: &[ValueId], index: usize) -> ValueId {
     values.get(index).copied().unwrap_or(ValueId::new(u32::MAX as usize))
 }
 
-/// Returns a range of the operands, or an empty slice if a broken graph has too few.
+/// Returns a range of the operands. If a malformed graph has too few operands, returns an empty slice.
 pub(crate) fn values_at(operands: &[ValueId], places: Range<usize>) -> &[ValueId] {
     operands.get(places).unwrap_or(&[])
 }
 
 impl Write {
-    /// Creates a write to be printed.
+    /// Creates a write for the printer.
     pub(crate) fn new(result: usize, row: Option<i64>, value: ValueId) -> Self {
         Write { result, site: Site::Unknown, tap: Tap { row, site: Site::Unknown }, value }
     }
 }
 
 impl Form {
-    /// Creates the form of an op, to be printed.
+    /// Creates a form for the printer.
     pub(crate) fn new(spelling: &'static Spelling, operands: &[ValueId], bodies: Vec<FormBody>) -> Self {
         let (site, operands) = (Site::Unknown, operands.to_vec());
         Form { spelling, site, operands, attributes: Attributes::new(), last: Vec::new(), bodies }
     }
 
-    /// Reads attributes with `take`, which removes them from the parsed ones.
+    /// Reads attributes with `take`, which removes them. Errors point to the op in the text.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
         take(&mut self.attributes)
             .map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))
@@ -225,12 +225,12 @@ impl Form {
         self.bodies.iter().map(|body| body.graph.clone()).collect()
     }
 
-    /// Returns the graphs of the blocks that the spelling lists.
+    /// Returns the graphs of the blocks that the spelling names.
     pub(crate) fn blocks<const N: usize>(&self) -> [Arc<Graph>; N] {
         self.graphs().try_into().expect("the parser reads a block for each name of the spelling")
     }
 
-    /// Adds an attribute, if it has a value.
+    /// Adds an attribute if `value` is not `None`.
     pub(crate) fn set(&mut self, key: &str, value: Option<impl Into<Dim>>) {
         if let Some(value) = value {
             self.attributes.push(key.to_string(), Attribute::Dim(value.into()));
@@ -242,7 +242,7 @@ impl Form {
         self.set("order", reverse.then_some("down"));
     }
 
-    /// Removes `order`, and returns whether the steps run in reverse order.
+    /// Removes `order`, and returns `true` if the steps run in reverse order.
     pub(crate) fn take_order(&mut self) -> Result<bool> {
         self.read(|attributes| match attributes.take_if_given("order", Attributes::take_word)?.as_deref() {
             None | Some("up") => Ok(false),
@@ -253,7 +253,7 @@ impl Form {
 }
 
 impl FormBody {
-    /// Creates a block with this number of parameters in parentheses, to be printed.
+    /// Creates a block for the printer. The first `params` parameters are in parentheses.
     pub(crate) fn block(graph: &Arc<Graph>, params: usize, captured: &[ValueId]) -> Self {
         let unwritten_results = graph.outputs().iter().map(|output| output.value).collect();
         let (lines, writes, end) = (Vec::new(), Vec::new(), Site::Unknown);
@@ -324,7 +324,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
 }
 ";
 
-    /// Checks that a new op with bodies prints and parses from its description alone.
+    /// Checks that an op with bodies can be printed and parsed from nothing but its spelling.
     #[test]
     fn described_ops_print_and_parse() {
         for (text, spelling, op) in
@@ -337,7 +337,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
         }
     }
 
-    /// Checks that parse errors of such an op use the words of its description, and point to their places.
+    /// Checks that parse errors of such an op use the words of its spelling, and point to the right position.
     #[test]
     fn described_ops_are_refused_in_their_words() {
         let refused = |text: &str, old: &str, new: &str, says: &[&str]| {

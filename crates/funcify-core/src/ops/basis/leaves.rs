@@ -1,4 +1,4 @@
-//! Checks that the leaves returned by a user's closure have the expected names and types.
+//! Checks the names and types of the leaves that a user's closure returns.
 
 use crate::graph::fail;
 use crate::graph::tracer::ClosedBody;
@@ -6,13 +6,13 @@ use crate::ops::call::check_sizes;
 use crate::ops::fail_mismatch;
 use crate::ops::rules::*;
 
-/// Formats the names of leaves as a list for an error.
+/// Formats the names of leaves as a list for an error message.
 pub(crate) fn listed<T>(leaves: &[(String, T)]) -> String {
     let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
     if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
 }
 
-/// Returns the body, or an error if one of its results has a size that is bound inside the body (bind-c1).
+/// Returns the body unchanged, or an error if the type of a result has a size that is bound in the body (bind-c1).
 pub(crate) fn reject_bound_sizes(at: &Place, name: &str, body: ClosedBody) -> Result<ClosedBody, Failed> {
     match check_sizes(at, name, &body.graph) {
         Ok(()) => Ok(body),
@@ -20,7 +20,7 @@ pub(crate) fn reject_bound_sizes(at: &Place, name: &str, body: ClosedBody) -> Re
     }
 }
 
-/// Returns whether leaves have the expected names; if not, records an error in the open trace.
+/// Returns `true` if leaves have the expected names. Otherwise, records an error in the open trace.
 pub(crate) fn check_names<T>(
     at: &Place,
     component: &str,
@@ -36,8 +36,8 @@ pub(crate) fn check_names<T>(
     same
 }
 
-/// Checks the type of a leaf. The fixes are the value to cast, the advice for a wrong shape, and the advice if both
-/// dtype and shape are wrong.
+/// Checks the type of a leaf, and records an error in the open trace if it differs. The last parameter holds the parts
+/// of the fix: the value to cast, the advice for a wrong shape, and the advice if dtype and shape are both wrong.
 pub(crate) fn check_type(
     at: &Place,
     component: &str,

@@ -1,4 +1,4 @@
-//! The foundations of ops: attributes, evaluation, ops with bodies, ops from other crates.
+//! The basis of all ops: attributes, evaluation, ops with bodies, and ops from other crates.
 
 pub(in crate::ops) mod attributes;
 pub(in crate::ops) mod bodied;

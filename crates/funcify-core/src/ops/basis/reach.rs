@@ -1,11 +1,11 @@
-//! Finds the states of a loop, and the results of a switch, that have lanes, tangents or cotangents, before a body is
-//! traced.
+//! Predicts which states of a loop and which results of a switch have lanes, tangents or cotangents.
 //!
-//! A rule that traces a body must first know which parameters have lanes, tangents or cotangents. Tracing again until
-//! no parameter is added would multiply the traces of inner bodies at each level of nesting. This module therefore
-//! follows paths through the graphs and their bodies, and visits a body again only if something new reaches it. The
-//! outcome is a guess: it is too large if a path leads through an op whose rule returns nothing. The rule compares
-//! the guess with its trace. If the guess was wrong, it traces again until no parameter is added: see [`Guess`].
+//! A rule that traces a body must know in advance which parameters have lanes, tangents or cotangents. It could trace
+//! again until no parameter is added, but in nested loops this would multiply the number of traces at each level. This
+//! module therefore follows paths through the graphs and their bodies without tracing, and visits a body again only if
+//! something new reaches it. The prediction is only a guess: it includes too much if a path leads through an op whose
+//! rule returns no derivative. The rule compares the guess with its trace. If they differ, the rule traces again until
+//! no parameter is added: see [`Guess`].
 
 use crate::derivative::active_values;
 use crate::fixpoint::{fixpoint, or_flags};
@@ -13,12 +13,12 @@ use crate::graph::{Failed, Graph, ValueId, work};
 use crate::ops::{AssociativeScan, Call, Op, Scan, Switch, Unary, While};
 use crate::types::TensorType;
 
-/// The property that is followed from operands to results.
+/// The property that is propagated from operands to results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReachKind {
     /// Lanes.
     Lanes,
-    /// Tangents, which only floats have.
+    /// Tangents. Only floats have them.
     Tangents,
 }
 
@@ -28,9 +28,9 @@ impl ReachKind {
     }
 }
 
-/// Flags that a rule determines by tracing.
+/// A guess of the flags that a rule finds by tracing.
 pub(crate) struct Guess {
-    /// The flags that are certain before tracing.
+    /// The flags that are set in any case.
     least: Vec<bool>,
     now: Vec<bool>,
     is_guessed: bool,
@@ -42,13 +42,13 @@ impl Guess {
         Guess { least, now: guess, is_guessed }
     }
 
-    /// Creates a guess whose flags are all certain.
+    /// Creates a guess that contains only flags that are set in any case.
     pub(crate) fn certain(flags: Vec<bool>) -> Self {
         Guess::new(flags.clone(), flags)
     }
 
-    /// Traces with the flags until a trace finds exactly the flags that it used, and returns them with the traced
-    /// result. `trace` receives the current flags, and adds the flags that it finds to the certain ones.
+    /// Calls `trace` until it finds exactly the flags that it was given. Returns these flags and the traced result.
+    /// `trace` receives the current flags, and sets the flags that it finds in its second parameter.
     pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
@@ -65,10 +65,10 @@ impl Guess {
     }
 }
 
-/// The values of a graph that lanes or tangents reach from its inputs.
+/// The values of a graph that lanes or tangents reach.
 pub(crate) struct Reach {
     values: Vec<bool>,
-    /// The reached values in the bodies of each node.
+    /// The reached values in the bodies of each node. Empty until the node is reached.
     bodies: Vec<Vec<Reach>>,
 }
 
@@ -80,7 +80,7 @@ impl Reach {
         }
     }
 
-    /// Adds these inputs to those reached earlier, and returns which outputs are reached.
+    /// Marks further inputs as reached, and returns which outputs are reached from all marked inputs.
     pub(crate) fn follow(&mut self, graph: &Graph, kind: ReachKind, inputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (input, reached) in graph.inputs().iter().zip(inputs) {
@@ -108,7 +108,7 @@ impl Reach {
     }
 }
 
-/// The values of a graph that cotangents reach from its outputs.
+/// The values of a graph that cotangents reach.
 pub(crate) struct CotangentReach {
     /// The values that depend on an input in `wrt`.
     active: Vec<bool>,
@@ -123,7 +123,7 @@ impl CotangentReach {
         CotangentReach { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
     }
 
-    /// Adds these outputs to those that already have cotangents, and returns which inputs have cotangents.
+    /// Marks further outputs as having cotangents, and returns which inputs have cotangents as a result.
     pub(crate) fn follow(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (output, given) in graph.outputs().iter().zip(outputs) {
@@ -149,18 +149,18 @@ impl CotangentReach {
     }
 }
 
-/// An op with bodies that lanes and derivatives can be followed through. `bodies` keeps the findings about the bodies
-/// between calls.
+/// An op with bodies through which lanes and derivatives can be followed. The parameter `bodies` of the methods keeps
+/// the reached values of the bodies from call to call.
 pub(crate) trait Connected {
-    /// Returns which results are reached if these operands are.
+    /// Returns which results are reached from the marked operands.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
 
-    /// Returns which operands have cotangents if these results have them.
+    /// Returns which operands have cotangents if the marked results have them.
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool>;
 }
 
 impl Op {
-    /// Returns which results are reached if these operands are. `None` means all results.
+    /// Returns which results are reached from the marked operands. `None` means all results.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
         if matches!(self, Op::Unary(Unary::StopGradient)) && kind == ReachKind::Tangents {
             return Some(vec![false]);
@@ -172,7 +172,7 @@ impl Op {
         Some(op.reached(kind, operands, bodies))
     }
 
-    /// Returns which operands have cotangents if these results have them. `None` means all operands in `wrt`.
+    /// Returns which operands have cotangents if the marked results have them. `None` means all operands in `wrt`.
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Option<Vec<bool>> {
         Some(self.bodied()?.pulled(wrt, results, bodies))
     }
@@ -201,7 +201,7 @@ impl Connected for While {
     }
 }
 
-/// Returns the entry of the single body, and creates it if it is missing.
+/// Returns the only entry of `bodies`, and creates it if it is missing.
 fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> CotangentReach) -> &mut CotangentReach {
     if bodies.is_empty() {
         bodies.push(make());
@@ -210,7 +210,7 @@ fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> Cotangen
 }
 
 impl While {
-    /// Returns which carries are reached if these operands are, and whether the condition is reached.
+    /// Returns which carries are reached from the marked operands, and whether lanes reach the condition.
     pub(crate) fn carries_reached(
         &self,
         kind: ReachKind,
@@ -220,7 +220,8 @@ impl While {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
-            // Float values that finished lanes would compute are guarded.
+            // With a condition for each lane, the batching rule guards float inputs of the body against values of
+            // finished lanes, so these inputs have lanes.
             let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();
@@ -271,14 +272,14 @@ impl Connected for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Returns an entry for the combination, as the start for following cotangents of all elements.
+    /// Returns the initial entry for `combine`, in which both elements may have cotangents.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
         CotangentReach::of(&self.combine, &wrt)
     }
 
-    /// Returns which operands have cotangents if these results have them, and which leaves have cotangents in a
-    /// combination.
+    /// Returns which operands have cotangents if the marked results have them, and which leaves have cotangents in
+    /// `combine`.
     pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut CotangentReach) -> (Vec<bool>, Vec<bool>) {
         let mut found = Vec::new();
         let active = fixpoint(results.to_vec(), |active| {
@@ -290,7 +291,7 @@ impl AssociativeScan {
     }
 }
 
-/// A call's derivative rule connects each float argument with each float result.
+/// A call's derivative rule is assumed to connect every float argument with every float result.
 impl Connected for Call {
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let captured = self.parts()[0].captured.clone();

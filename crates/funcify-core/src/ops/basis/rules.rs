@@ -1,4 +1,4 @@
-//! The names that every op's rules use, imported with `use crate::ops::rules::*`.
+//! The imports that all op rules need: `use crate::ops::rules::*`.
 
 pub(in crate::ops) use smallvec::smallvec;
 
@@ -16,7 +16,7 @@ pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
 pub(in crate::ops) use crate::value::{Value, constant, select};
 pub(in crate::ops) use crate::vmap::Batched;
 
-/// Defines the derivative rules of an op that blocks derivatives.
+/// Defines the derivative rules of an op through which no derivative passes.
 macro_rules! no_derivative_rules {
     () => {
         fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
@@ -38,7 +38,7 @@ macro_rules! elementwise_batch {
     };
 }
 
-/// Defines the forward rule of an op that is linear in its float operands taken together.
+/// Defines the forward-mode rule of an op that is jointly linear in its float operands.
 macro_rules! linear_jvp {
     () => {
         fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
@@ -47,7 +47,7 @@ macro_rules! linear_jvp {
     };
 }
 
-/// Defines the batching, forward and reverse rules of an op that implements each rule in a module of its own.
+/// Defines the batching, forward-mode and reverse-mode rules of an op that implements each of them in its own module.
 macro_rules! rules_of_modules {
     ($batch:ident, $jvp:ident, $vjp:ident) => {
         fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

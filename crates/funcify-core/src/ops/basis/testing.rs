@@ -1,4 +1,4 @@
-//! Helpers for the ops' own tests, which state the text of an op, its operands and the expected result.
+//! Helpers for the tests of ops. A test gives an op in its text form, the operands, and the expected result.
 
 use crate::error::Site;
 use crate::graph::{Graph, failing, tracer};
@@ -24,18 +24,18 @@ fn try_eval(text: &str, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     Ok(results)
 }
 
-/// Returns the results of an op on these operands.
+/// Returns the results of an op.
 pub(crate) fn eval_all(text: &str, inputs: &[HostTensor]) -> Vec<HostTensor> {
     try_eval(text, inputs).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the first result of an op on these operands.
+/// Returns the first result of an op.
 pub(crate) fn eval_op(text: &str, inputs: &[HostTensor]) -> HostTensor {
     eval_all(text, inputs).swap_remove(0)
 }
 
-/// Checks that the batching rule computes the same as the op does for each lane separately. An operand with `true` has
-/// one row per lane. The number of lanes is tested both as a number and as a symbol.
+/// Checks that the batching rule computes the same results as the op on each lane separately. An operand marked `true`
+/// has one row per lane. The number of lanes is given once as a constant and once as a symbol.
 pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
     let op = parse(text);
     let lanes = operands.iter().find(|(_, mapped)| *mapped).expect("some operand has lanes").0.shape()[0];
@@ -68,7 +68,7 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
     }
 }
 
-/// Checks that the op computes this result.
+/// Checks that the first result of the op equals `expected`.
 pub(crate) fn check_op(text: &str, inputs: &[HostTensor], expected: impl Into<HostTensor>) {
     assert_eq!(eval_op(text, inputs), expected.into(), "{text}");
 }
@@ -82,7 +82,7 @@ pub(crate) fn rejects(text: &str, types: &[&str], message: &str) {
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
-/// Checks that the type rule accepts these operands but the evaluation fails with an error that contains `message`.
+/// Checks that the type rule accepts these operands, but evaluation fails with an error that contains `message`.
 pub(crate) fn fails(text: &str, inputs: &[HostTensor], message: &str) {
     let op = parse(text);
     let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
@@ -92,8 +92,8 @@ pub(crate) fn fails(text: &str, inputs: &[HostTensor], message: &str) {
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
-/// Checks the derivatives of an op at these f64 operands: forward mode agrees with central differences, and reverse
-/// mode agrees with forward mode. Checks second derivatives in the same way.
+/// Checks the first and second derivatives of an op at these f64 operands. Forward mode must agree with central
+/// differences, and reverse mode with forward mode.
 pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
     let op = parse(text);
     let graph = Graph::build("op", |builder| {
@@ -128,8 +128,8 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
     check_forward(text, &gradients.unwrap_or_else(|error| panic!("{text}: {error}")), &names, &inputs);
 }
 
-/// Checks that forward mode agrees with central differences. Returns the results with their tangents, and the
-/// direction of the derivative.
+/// Checks that forward mode agrees with central differences. Returns the results with their tangents, and the tangents
+/// of the inputs.
 fn check_forward(text: &str, graph: &Graph, wrt: &[&str], inputs: &[HostTensor]) -> (Vec<HostTensor>, Vec<HostTensor>) {
     let pushed = graph.jvp(wrt).unwrap_or_else(|error| panic!("{text}: {error}"));
     let index_of = |name: &&str| (0..graph.inputs().len()).find(|index| graph.input_name(*index) == *name).unwrap();

@@ -1,14 +1,13 @@
-//! `bind_size` binds a symbol to an integer that the program computes. It is the inverse of `size`.
+//! `bind_size` binds a size symbol to an integer that the program computes. It is the inverse of `size`.
 //!
 //! Invariants, cited where they are enforced and tested:
 //!
-//! - **bind-c1** the symbol has no size before the op, and has the bound size in everything after it, including bodies
-//!   (graph-c7). In the body of a loop, each step binds it anew, and no value that leaves the body has the symbol in
-//!   its type.
-//! - **bind-c2** the op fails at run time if the size is negative, before anything of that size is allocated. An op
-//!   whose symbol is unused does not run, like an op whose results are unused.
-//! - **bind-c3** programs run the op from the host, because the host must read the number from the device. A size that
-//!   is static when the program is built is bound at that time.
+//! - **bind-c1** the symbol is unbound before the op, and bound in everything after it, including bodies (graph-c7). In
+//!   a loop's body, each step binds it again, and no result of the body has the symbol in its type.
+//! - **bind-c2** a negative size is an error at run time, raised before any tensor of that size is allocated. If the
+//!   symbol is unused, the op does not run, as if its results were unused.
+//! - **bind-c3** the host runs the op, because it must read the number from the device. If the number is known when the
+//!   program is built, the symbol is bound then.
 
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
@@ -16,7 +15,7 @@ use crate::ops::rules::*;
 use crate::types::Symbol;
 use crate::vmap::ragged;
 
-/// Binds a symbol to the value of an integer scalar. The op has no results.
+/// An op that binds a symbol to the value of an integer scalar. It has no results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BindSize {
     /// The symbol.
@@ -26,7 +25,7 @@ pub struct BindSize {
 op_text!("bind_size" => BindSize { size });
 
 impl BindSize {
-    /// Returns a number as a size, or an error if it is negative (bind-c2).
+    /// Converts a number to a size, or returns an error if it is negative (bind-c2).
     #[doc(hidden)]
     pub fn checked(&self, at: &Place, number: i64) -> Result<usize> {
         usize::try_from(number).map_err(|_| {
@@ -52,7 +51,7 @@ impl OpRules for BindSize {
         Ok(Vec::new())
     }
 
-    /// Binds the symbol, for all lanes together, to the largest size of any lane (`vmap::ragged`).
+    /// Binds a fresh symbol to the largest size of any lane. The sizes of the lanes are recorded for `vmap::ragged`.
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let counts = ragged::counts_of_running_lanes(operands[0].value.cast(DType::I64));
         let fresh = fresh_symbol();

@@ -1,11 +1,11 @@
-//! `constant`: a tensor that is part of the program.
+//! `constant`: a tensor that is stored in the program.
 
 use std::sync::Arc;
 
 use crate::ops::op_key;
 use crate::ops::rules::*;
 
-/// A tensor that is known when the graph is built. It has no operands. The text form shows its elements.
+/// A tensor whose elements are known when the graph is built. The op has no operands. The text form lists the elements.
 #[derive(Clone, Debug)]
 pub struct Constant {
     /// The tensor.

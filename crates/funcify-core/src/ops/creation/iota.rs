@@ -1,8 +1,8 @@
-//! `iota`: the numbers 0, 1, 2, ... as a vector.
+//! `iota`: the vector 0, 1, 2, ...
 
 use crate::ops::rules::*;
 
-/// The numbers from 0 to `size - 1` as a vector of a numeric dtype. It has no operands.
+/// The vector of the integers from 0 to `size - 1`, of any numeric dtype. The op has no operands.
 #[derive(Clone, Debug)]
 pub struct Iota {
     /// The number of elements.

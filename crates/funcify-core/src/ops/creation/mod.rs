@@ -1,4 +1,4 @@
-//! Ops whose results depend only on attributes and sizes, and the op for random bits.
+//! Ops whose results depend only on attributes and sizes, and the op that computes random bits.
 
 pub(in crate::ops) mod constant;
 pub(in crate::ops) mod iota;

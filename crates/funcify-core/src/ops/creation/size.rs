@@ -1,8 +1,8 @@
-//! `size`: a dimension as a number that the program can compute with.
+//! `size`: the value of a dimension, for use in computations.
 
 use crate::ops::rules::*;
 
-/// The value of `dim` in a call, as a scalar of a numeric dtype. It has no operands.
+/// The value of `dim` at run time, as a scalar of a numeric dtype. The op has no operands.
 #[derive(Clone, Debug)]
 pub struct Size {
     /// The dimension.

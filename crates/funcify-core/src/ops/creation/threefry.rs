@@ -1,30 +1,31 @@
 //! `threefry`: random bits from a key and a counter, the same on every backend.
 //!
 //! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
-//! Element `i` of the result, in row-major order, is the block of the key at `counter + i`. With a counter of zero,
-//! the bits therefore equal JAX's with `jax_threefry_partitionable`, its default. User programs use
+//! Element `i` of the result, in row-major order, comes from the block for `counter + i`. If the counter is zero, the
+//! bits therefore equal those of JAX with `jax_threefry_partitionable` (its default). User programs call
 //! [`random`](crate::random) instead.
 
 use std::iter;
 
 use crate::ops::rules::*;
 
-/// Random bits from operands `key` and `counter`, both `u32[.., 2]` with the high word first. The result is
-/// `u32[.., shape]`, or `u32[.., shape, 2]` with both words of each block. The leading axes hold independent keys.
+/// Random bits computed from the operands `key` and `counter`, both `u32[.., 2]` with the high word first. The result
+/// is `u32[.., shape]`, or `u32[.., shape, 2]` with both words of each block. Along the leading axes, each index has a
+/// key and a counter of its own.
 #[derive(Clone, Debug)]
 pub struct Threefry {
-    /// The shape of the bits for each key.
+    /// The shape of the random bits for each key.
     pub shape: Shape,
-    /// The words taken from each block.
+    /// The output for each block.
     pub words: Words,
 }
 
 op_text!("threefry" => Threefry { shape, words });
 
-/// The output of a block of two random words.
+/// The output for a block of two random words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Words {
-    /// One word, the exclusive or of the two.
+    /// One word: the exclusive or of the two.
     Mixed,
     /// Both words, along a new last axis.
     Both,
@@ -78,8 +79,8 @@ impl OpRules for Threefry {
     no_derivative_rules!();
 }
 
-/// Computes the bits for each key, `size` elements per key, for the kernels of all backends. Keys and counters
-/// are pairs of words, high word first; there are as many counters as keys.
+/// Computes the random bits of `size` blocks for each key. The kernels of all backends call this function. Keys and
+/// counters are pairs of words, high word first, and there is one counter for each key.
 #[doc(hidden)]
 pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) -> Vec<u32> {
     let (keys, _) = keys.as_chunks::<2>();
@@ -91,10 +92,10 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
     bits
 }
 
-/// The number of blocks computed at once.
+/// The number of blocks that a single pass computes.
 const BLOCKS: usize = 8;
 
-/// Returns the words of `blocks` blocks of one key, starting at a counter.
+/// Returns the words of `blocks` consecutive blocks for a key, starting at `counter`.
 #[doc(hidden)]
 pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Words) -> impl Iterator<Item = u32> {
     let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
@@ -108,8 +109,8 @@ pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Wo
     })
 }
 
-/// Computes `N` blocks of a key, starting at the counter `first`. Returns the first words of all blocks, then the
-/// second words. A block is the two words of a counter, encrypted with the key.
+/// Computes `N` blocks for a key, starting at the counter `first`. Returns the first words of all blocks, and then the
+/// second words. A block is the counter, as two words, encrypted with the key.
 fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: u32 = 0x1bd1_1bda;
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
     use crate::ops::testing::{check_op, eval_op, rejects};
 
-    /// Checks the known answers of Random123's own tests (`kat_vectors`).
+    /// Checks the test vectors of Random123 (`kat_vectors`).
     #[test]
     fn known_answers() {
         assert_eq!(threefry_blocks([0, 0], 0), [[0x6b20_0159], [0x99ba_4efe]]);
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(threefry_blocks(key, counter), [[0xc492_3a9c], [0x483d_f7a0]]);
     }
 
-    /// Checks the values that JAX prints for `jax.random.split(jax.random.key(42), 3)`.
+    /// Checks against the output of JAX for `jax.random.split(jax.random.key(42), 3)`.
     #[test]
     fn both_words_are_those_of_jax() {
         let keys = HostTensor::from([

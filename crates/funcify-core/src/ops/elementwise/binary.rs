@@ -1,8 +1,8 @@
-//! Elementwise ops with two operands of the same type: a table of their text, domain, and evaluation on floats and
-//! integers.
+//! Elementwise ops with two operands of the same type, as a table of their text form, domain, and evaluation on floats
+//! and on integers.
 //!
 //! Integers wrap. Division and remainder follow StableHLO: the quotient is rounded toward zero, and the remainder has
-//! the dividend's sign. `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
+//! the sign of the dividend. For integers, `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
 use crate::derivative::add;
 use crate::ops::rules::*;
@@ -65,7 +65,7 @@ impl Binary {
         match self {
             Binary::Add | Binary::Sub => Linearity::InAll,
             Binary::Mul => Linearity::Each(&[0, 1]),
-            // Division is linear in the dividend only for floats, because the quotient of integers is truncated.
+            // Integer division is not linear in the dividend, because the quotient is truncated.
             Binary::Div => Linearity::Each(&[0]),
             Binary::Rem | Binary::Pow | Binary::Atan2 | Binary::Copysign => Linearity::None,
             Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor => Linearity::None,
@@ -120,8 +120,8 @@ pub(in crate::ops) fn check_same(at: &Place, left: &TensorType, right: &TensorTy
     Ok(())
 }
 
-/// Computes an integer power modulo 2^64, by squaring. A negative power is 0 unless the base is 1 or -1. Backends
-/// share this function.
+/// Computes an integer power modulo 2^64 by repeated squaring. A negative power is 0 unless the base is 1 or -1.
+/// Backends call this function too.
 #[doc(hidden)]
 pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
     let (base, exponent): (i64, i64) = (base.into(), exponent.into());

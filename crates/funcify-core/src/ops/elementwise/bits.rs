@@ -1,9 +1,9 @@
-//! Elementwise ops on the bits of integers that depend on the width of an element: shifts and counts.
+//! Elementwise integer ops whose result depends on the bit width of the element type: shifts and bit counts.
 //!
-//! Shifts follow StableHLO: an amount that is negative or at least the number of bits shifts everything out. This
-//! leaves 0, or copies of the sign in an arithmetic right shift. The op, not the type, determines how the sign is
-//! handled: an arithmetic right shift of an unsigned number repeats its highest bit, and a logical right shift of a
-//! signed number fills in zeros.
+//! Shifts follow StableHLO: if the amount is negative, or not less than the bit width, all bits are shifted out. This
+//! leaves 0 or, in an arithmetic right shift, copies of the sign bit. The op determines how the sign is handled, not
+//! the element type: an arithmetic right shift replicates the highest bit even of an unsigned number, and a logical
+//! right shift fills with zeros even if the number is signed.
 
 use crate::ops::rules::*;
 
@@ -66,14 +66,15 @@ impl OpRules for Bits {
     no_derivative_rules!();
 }
 
-/// Shifts `value`, an element of `bits` bits, to the left. The caller discards the bits above them. Backends share
-/// this function.
+/// Shifts `value`, an element of `bits` bits, to the left. The caller truncates the result to `bits` bits. Backends
+/// call this function too.
 #[doc(hidden)]
 pub fn shift_left(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     shift_amount(amount.into(), bits).map_or(0, |amount| value.into() << amount)
 }
 
-/// Shifts `value`, an element of `bits` bits, to the right and repeats its highest bit. Backends share this function.
+/// Shifts `value`, an element of `bits` bits, to the right, replicating its highest bit. Backends call this function
+/// too.
 #[doc(hidden)]
 pub fn shift_right_arithmetic(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     let unused = i64::BITS - bits;
@@ -81,30 +82,30 @@ pub fn shift_right_arithmetic(value: impl Into<i64>, amount: impl Into<i64>, bit
     signed >> shift_amount(amount.into(), bits).unwrap_or(bits - 1)
 }
 
-/// Shifts `value`, an element of `bits` bits, to the right and fills in zeros. Backends share this function.
+/// Shifts `value`, an element of `bits` bits, to the right, filling with zeros. Backends call this function too.
 #[doc(hidden)]
 pub fn shift_right_logical(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     shift_amount(amount.into(), bits).map_or(0, |amount| (unsigned(value.into(), bits) >> amount) as i64)
 }
 
-/// Returns the number of the `bits` bits of an element that are 1. Backends share this function.
+/// Counts the one bits of an element of `bits` bits. Backends call this function too.
 #[doc(hidden)]
 pub fn popcount(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).count_ones())
 }
 
-/// Returns the number of the `bits` bits of an element that are 0 before the highest 1. Backends share this function.
+/// Counts the leading zero bits of an element of `bits` bits. Backends call this function too.
 #[doc(hidden)]
 pub fn count_leading_zeros(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).leading_zeros() - (u64::BITS - bits))
 }
 
-/// Returns the amount to shift by, or `None` if it shifts everything out.
+/// Returns the shift amount, or `None` if it shifts out all bits.
 fn shift_amount(amount: i64, bits: u32) -> Option<u32> {
     u32::try_from(amount).ok().filter(|amount| *amount < bits)
 }
 
-/// Returns the bits of an element, with zeros above them instead of copies of the sign.
+/// Zero-extends an element of `bits` bits, which is stored with copies of its sign bit.
 fn unsigned(value: i64, bits: u32) -> u64 {
     (value as u64) & (u64::MAX >> (u64::BITS - bits))
 }

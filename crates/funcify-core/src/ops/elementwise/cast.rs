@@ -1,12 +1,12 @@
 //! `cast`: elementwise conversion to another dtype.
 //!
-//! Floats become integers by truncation toward zero. They saturate at the dtype's bounds, and NaN becomes 0. Integers
-//! become narrower integers by wrapping. As booleans, all values except zero are `true`; `true` becomes 1. Floats
-//! become narrower floats by rounding to nearest even.
+//! A float becomes an integer by truncation toward zero, and saturates at the bounds of the dtype; NaN becomes 0. An
+//! integer wraps when it is converted to a narrower type. A number becomes `true` unless it is zero. `true` becomes 1,
+//! and `false` becomes 0. A conversion to a narrower float rounds to nearest, ties to even.
 
 use crate::ops::rules::*;
 
-/// A conversion of each element to `dtype`.
+/// The conversion of each element to `dtype`.
 #[derive(Clone, Copy, Debug)]
 pub struct Cast {
     /// The dtype of the result.

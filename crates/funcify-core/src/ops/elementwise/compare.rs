@@ -1,6 +1,6 @@
 //! Elementwise comparisons of two operands of the same type, with a boolean result.
 //!
-//! NaN is unordered: every comparison with it is false except `ne`. `false` is less than `true`.
+//! NaN is unordered: every comparison with NaN is false, except `ne`. `false` is less than `true`.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use crate::ops::rules::*;
 macro_rules! compare_table {
     ($($name:ident => $op:ident, |$order:ident| $holds:expr, $doc:literal;)*) => {
         op_table! {
-            /// A comparison.
+            /// An elementwise comparison.
             Compare, COMPARE_NAMES, compare_of: $(stringify!($name) => $op, $doc;)*
         }
 

@@ -1,14 +1,14 @@
-//! `nextafter`: the neighbours of floats.
+//! `nextafter`: the adjacent float in a given direction.
 
 use half::{bf16, f16};
 
 use crate::derivative::{no_derivative, primals};
 use crate::ops::rules::*;
 
-/// The float next to the left operand in the direction of the right one, elementwise. If both are equal, the result
-/// is the right operand (-0 for the operands 0 and -0). If either is NaN, the result is NaN. The neighbours of zero
-/// are the smallest subnormal numbers, and the outer neighbours of the largest numbers are the infinities. The op has
-/// no derivative, as in JAX.
+/// For each element of the left operand, the adjacent float in the direction of the right operand. If both operands are
+/// equal, the result is the right operand (-0 for the operands 0 and -0). If either is NaN, the result is NaN. The
+/// floats adjacent to zero are the smallest subnormal numbers, and after the largest finite numbers come the
+/// infinities. As in JAX, the op has no derivative.
 #[derive(Clone, Copy, Debug)]
 pub struct NextAfter;
 
@@ -49,8 +49,8 @@ impl OpRules for NextAfter {
     }
 }
 
-/// Returns the neighbour of `x`, which is a float of `dtype`, in the direction of `toward`. Backends share this
-/// function.
+/// Returns the float of type `dtype` that is adjacent to `x` in the direction of `toward`. Backends call this function
+/// too.
 #[doc(hidden)]
 pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     if x.is_nan() || toward.is_nan() {
@@ -68,7 +68,7 @@ pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     }
 }
 
-/// Returns the bits of the next float above or below the float with these bits. The float must not be NaN.
+/// Returns the bits of the float just above or below the float with these bits, which must not be NaN.
 fn neighbour(bits: u64, width: u32, upward: bool) -> u64 {
     let sign = 1 << (width - 1);
     match bits & !sign {
@@ -85,7 +85,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{GradOptions, Graph};
 
-    /// Checks the numbers specific to each type: the smallest, the largest, and the neighbours of 1.
+    /// Checks the floats around zero, the largest float and 1 in each dtype.
     #[test]
     fn neighbours_of_every_type() {
         let check = |dtype: DType, smallest: f64, largest: f64, below_one: f64, above_one: f64| {

@@ -2,9 +2,9 @@
 //! of the result with respect to one operand. `t` may be a tangent or a cotangent, because the Jacobian of an
 //! elementwise op is diagonal.
 //!
-//! Where an op has no derivative, one is chosen: see the tables of `numerics.md` in the documentation of [`super`]. A
-//! rule is itself differentiated, so it must be correct as a function in a neighbourhood of a point, not only at the
-//! point. A value selected at a single point has no derivative.
+//! At points where an op is not differentiable, a value is chosen: see the tables of `numerics.md` in the documentation
+//! of [`super`]. The rules themselves are differentiated for higher orders. A rule must therefore be correct in a
+//! neighbourhood of each point: a value that is selected at a single point has the wrong derivative there.
 
 use crate::ops::{Binary, Op, Unary};
 use crate::value::{Value, magnitude, select};
@@ -12,10 +12,10 @@ use crate::value::{Value, magnitude, select};
 /// The effect of an elementwise op on a derivative that passes through it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Passes {
-    /// The op multiplies the derivative. An infinite derivative becomes NaN if the factor is 0.
+    /// The op multiplies the derivative by a factor. An infinite derivative times a factor of 0 is NaN.
     Multiplied,
-    /// The op multiplies the derivative, and stops it where the operand was not chosen: there, even an infinite
-    /// derivative becomes 0.
+    /// The op selects between its operands, and may multiply the derivative by a factor. The derivative with respect to
+    /// an operand that is not selected is 0, even if the incoming derivative is infinite.
     Chosen,
 }
 
@@ -79,7 +79,7 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
             let (_, length, sum) = scaled(x.ones_like(), x);
             t * (sum.rsqrt() / length)
         }
-        // Uses two roots, because the square of a large operand overflows.
+        // Takes two roots, because the square of a large `x` would overflow.
         Unary::Acosh => t * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
         Unary::Atanh => t / one_minus_square(x),
         Unary::Erf => t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp(),
@@ -94,7 +94,7 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
     Some(product)
 }
 
-/// Returns `t` times the derivative of `z = op(x, y)` with respect to one of its operands, or `None` if no derivative
+/// Returns `t` times the derivative of `z = op(x, y)` with respect to the given operand, or `None` if no derivative
 /// passes.
 pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t: Value) -> Option<Value> {
     let first = operand == 0;
@@ -106,20 +106,20 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Div if first => t / y,
         Binary::Div => -(t * z / y),
         Binary::Rem if first => t,
-        // Recovers the quotient rounded toward zero, because `x / y` may round up to the next whole number.
+        // Computes the truncated quotient from the remainder, because `x / y` may round up to the next integer.
         Binary::Rem => -(t * ((x - z) / y).round()),
         Binary::Max => derivative_of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
         Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // At x = 0 nothing depends on y, except infinite derivatives, as in the rule for the other operand. The
-            // selection also avoids computing `0 * 0^-1` at (0, 0).
+            // At x = 0 and y >= 1, the derivative of this rule with respect to `y` is 0 or infinite, so the gradient
+            // is stopped. The selection at (0, 0) avoids computing `0 * 0^-1`.
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
             let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);
             select(is_one, 0.0, t * y * select(is_one, 1.0, x).pow(y - 1.0))
         }
         Binary::Pow => {
-            // The derivative is 0 at x = 0, for every y except NaN.
+            // At x = 0, the derivative is 0 for every y except NaN.
             let is_zero = x.eq(0.0);
             let base = select(is_zero, 1.0, x);
             t * select(is_zero, y.stop_gradient() * 0.0, base.pow(y) * base.log())
@@ -135,21 +135,21 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
     Some(product)
 }
 
-/// Returns `t` where this operand is chosen, `t / 2` where both are, and NaN where the result is NaN.
+/// Returns `t` where this operand is chosen, half of it where both are, and NaN where the result is NaN.
 fn derivative_of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
     let chosen = select(result.is_nan(), f64::NAN, t);
     select(other, 0.0, select(both, t * 0.5, chosen))
 }
 
-/// Computes 1 - x * x exactly near -1 and 1. Its derivative is a single product, and therefore stays infinite if it is
-/// multiplied by an infinite factor.
+/// Computes 1 - x * x, accurately near -1 and 1. The derivative of the returned value is a single product, which stays
+/// infinite when it is multiplied by an infinite factor.
 fn one_minus_square(x: Value) -> Value {
     let difference = 1.0 - x.square();
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
 }
 
-/// Returns three values: `a` divided by the larger of the two magnitudes, that magnitude, and the sum of the squares
-/// of both scaled values. The scaled values neither overflow nor vanish.
+/// Scales both numbers by the larger of their magnitudes, to avoid overflow and underflow. Returns the scaled `a`, that
+/// magnitude, and the sum of the squares of the scaled numbers.
 fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
     let length = magnitude(a, b);
     let (a, b) = (a / length, b / length);

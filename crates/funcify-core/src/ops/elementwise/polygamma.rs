@@ -1,16 +1,16 @@
-//! `polygamma`: the derivatives of `digamma`, elementwise, of any order up to [`POLYGAMMA_ORDERS`].
+//! `polygamma`: the derivatives of `digamma`, elementwise, of orders up to [`POLYGAMMA_ORDERS`].
 //!
-//! Like JAX's `polygamma(n, x)`, but the order is an attribute. The derivative of the op is the op with the next order.
-//! Floats are computed in f64 and rounded once.
+//! The op is JAX's `polygamma(n, x)`, except that the order is an attribute. Its derivative is the same op with the
+//! next order. Floats are computed in f64 and rounded once.
 
 use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
 
-/// The derivative of the given order of the digamma function. Order 1 is the trigamma function. At zero and the
-/// negative integers, the result is infinite for an odd order and NaN for an even one.
+/// A derivative of the digamma function. The derivative of order 1 is the trigamma function. At zero and the negative
+/// integers, the result is infinite if the order is odd, and NaN if it is even.
 #[derive(Clone, Copy, Debug)]
 pub struct Polygamma {
-    /// The number of times that digamma is differentiated, at least 1.
+    /// The order of the derivative, at least 1.
     pub order: usize,
 }
 

@@ -1,11 +1,11 @@
-//! Elementwise predicates of one float operand, with a boolean result.
+//! Elementwise predicates on floats, with a boolean result.
 
 use crate::ops::rules::*;
 
 macro_rules! predicate_table {
     ($($name:ident => $op:ident, |$x:ident| $holds:expr, $doc:literal;)*) => {
         op_table! {
-            /// A predicate on floats.
+            /// An elementwise predicate on floats.
             Predicate, PREDICATE_NAMES, predicate_of: $(stringify!($name) => $op, $doc;)*
         }
 

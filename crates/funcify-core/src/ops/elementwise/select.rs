@@ -1,8 +1,9 @@
-//! `select`: for each element, the second operand where the first is true, and otherwise the third.
+//! `select`: picks each element from the second or the third operand, depending on the first.
 
 use crate::ops::rules::*;
 
-/// The op `where(p, a, b)`. All three operands have the same shape, and `a` and `b` have the same type.
+/// The op `select(p, a, b)`: elements of `a` where `p` is true, and of `b` where it is false. All operands have the
+/// same shape, and `a` and `b` have the same dtype.
 #[derive(Clone, Copy, Debug)]
 pub struct Select;
 

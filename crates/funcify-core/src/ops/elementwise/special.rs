@@ -1,17 +1,17 @@
-//! Functions on f64 that the standard library lacks or computes less exactly. The reference evaluator and kernels
-//! share them.
+//! Functions on f64 that the standard library lacks or computes less accurately, shared by the reference evaluator and
+//! the kernels.
 //!
 //! `libm` (a Rust port of the C library of musl and FreeBSD) provides most of them, accurate to a few units in the last
 //! place. The inverse error function and the digamma function are rational approximations from the literature.
 
 use half::{bf16, f16};
 
-/// Computes the inverse hyperbolic sine. The standard library's version overflows for the largest numbers.
+/// Computes the inverse hyperbolic sine. The standard library's version overflows for very large operands.
 #[doc(inline)]
 pub use libm::asinh;
 
-/// Computes the inverse hyperbolic cosine; NaN below 1. The standard library's version overflows, and loses half of
-/// the digits near 1.
+/// Computes the inverse hyperbolic cosine; NaN below 1. The standard library's version overflows for very large
+/// operands, and loses half of the digits near 1.
 #[doc(inline)]
 pub use libm::acosh;
 
@@ -24,7 +24,7 @@ pub use libm::atanh;
 #[doc(inline)]
 pub use libm::erf;
 
-/// Computes 1 - erf(x), accurately even where the result is small.
+/// Computes 1 - erf(x), with full relative accuracy even if the result is small.
 #[doc(inline)]
 pub use libm::erfc;
 
@@ -47,7 +47,7 @@ pub fn minimum(x: f64, y: f64) -> f64 {
     -maximum(-x, -y)
 }
 
-/// Versions of [`maximum`] and [`minimum`] for kernels, which compile to a few instructions without a branch.
+/// Branch-free versions of [`maximum`] and [`minimum`] for kernels.
 pub trait Extrema: Copy {
     /// Returns the larger number, or NaN if either is NaN. -0 is less than +0.
     fn larger(self, other: Self) -> Self;
@@ -61,15 +61,16 @@ macro_rules! extrema_of_floats {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
-                // For two zeros, `larger` is `other`. The result is negative only if both are.
+                // If both are zeros, `larger` is `other`, and the result must be -0 only if both are. The mask clears
+                // the sign bit if `self` has none. In all other cases, it changes nothing.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
                 let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
-                // `first` and `second` differ only for zeros and NaN. The smaller of two zeros is negative if either
-                // is, like their bitwise or. The bitwise or of NaN and any number is NaN.
+                // `first` and `second` differ only if the operands are zeros or NaN. The bitwise or of two zeros is
+                // -0 if either is. The bitwise or of NaN and any number is NaN.
                 Self::from_bits(first.to_bits() | second.to_bits())
             }
         })*
@@ -97,8 +98,7 @@ extrema_of_integers!(u8, u32, i32, i64);
 
 /// Computes 1 / (1 + exp(-x)).
 ///
-/// Uses the exponential of -|x|, which does not overflow. Below -709, the result is as small as that exponential,
-/// and may be subnormal.
+/// Uses exp(-|x|), which does not overflow. For x below -709, the result may be subnormal.
 pub fn sigmoid(x: f64) -> f64 {
     let small = (-x.abs()).exp();
     if x < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }
@@ -129,10 +129,11 @@ pub fn erf_inv(x: f64) -> f64 {
     (quantile * std::f64::consts::FRAC_1_SQRT_2).copysign(x)
 }
 
-/// Computes the derivative of [`lgamma`]; NaN at zero, the negative integers and -inf, like XLA.
+/// Computes the derivative of [`lgamma`]; NaN at zero, the negative integers and -inf, as in XLA.
 ///
-/// Uses reflection below -1, and recurrence to reach [1, 2], where a rational approximation (Boost's, by J. Maddock)
-/// keeps the root exact. Above 10, uses the asymptotic series (Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18).
+/// Uses the reflection formula below -1, and the recurrence to reach [1, 2], where a rational approximation (from
+/// Boost, by J. Maddock) is exact at the root. Above 10, uses the asymptotic series (Abramowitz and Stegun, 6.3.7,
+/// 6.3.5 and 6.3.18).
 pub fn digamma(x: f64) -> f64 {
     if x <= 0.0 && x == x.floor() {
         return f64::NAN;
@@ -161,13 +162,13 @@ pub fn digamma(x: f64) -> f64 {
     result + from_root * (0.995_581_626_892_089_8 + ratio)
 }
 
-/// Computes the derivative of [`digamma`] of the given order. Order 1 is the trigamma function, and order 0 is digamma
-/// itself. At zero and the negative integers, the result is infinite for an odd order, where the limits from both sides
-/// agree, and NaN for an even one, like XLA. At -inf it is NaN.
+/// Computes the derivative of [`digamma`] of the given order. Order 0 is digamma itself, and order 1 is the trigamma
+/// function. At zero and the negative integers, the result is infinite if the order is odd, because the limits from
+/// both sides agree, and NaN if it is even, as in XLA. At -inf, the result is NaN.
 ///
-/// Uses reflection below zero (Abramowitz and Stegun, 6.4.7), recurrence (6.4.6) and the asymptotic series (6.4.11),
-/// whose terms are quotients of factorials and powers, multiplied out so that neither overflows. Supports orders up
-/// to [`POLYGAMMA_ORDERS`].
+/// Uses the reflection formula below zero (Abramowitz and Stegun, 6.4.7), the recurrence (6.4.6) and the asymptotic
+/// series (6.4.11). The factorials and powers in the terms of the series are divided factor by factor, so that neither
+/// overflows. Orders above [`POLYGAMMA_ORDERS`] are not supported.
 pub fn polygamma(order: usize, x: f64) -> f64 {
     if order == 0 {
         return digamma(x);
@@ -182,17 +183,17 @@ pub fn polygamma(order: usize, x: f64) -> f64 {
     if x > 0.0 {
         return if is_odd { zeta_sum(order, x) } else { -zeta_sum(order, x) };
     }
-    // (-1)^n psi(n, 1 - x) is -zeta_sum for each n.
+    // The first term of the reflection formula, (-1)^n psi(n, 1 - x), is -zeta_sum.
     -zeta_sum(order, 1.0 - x) - std::f64::consts::PI * derivative_of_cotangent(order, x)
 }
 
-/// The highest order of [`polygamma`].
+/// The highest supported order of [`polygamma`].
 pub const POLYGAMMA_ORDERS: usize = 100;
 
-/// Computes n! times the sum of 1 / (x + k)^(n + 1) for k from 0 on: |psi(n, x)| for x > 0.
+/// Computes n! times the sum of 1 / (x + k)^(n + 1) for all k >= 0. This is |psi(n, x)| for x > 0.
 fn zeta_sum(order: usize, x: f64) -> f64 {
     let n = order as f64;
-    // From this point on, 8 terms of the series suffice.
+    // Beyond this point, 8 terms of the asymptotic series suffice.
     let far = 2.0 * n + 10.0;
     let steps = (far - x).ceil().max(0.0) as usize;
     let end = x + steps as f64;
@@ -204,11 +205,11 @@ fn zeta_sum(order: usize, x: f64) -> f64 {
         sum += bernoulli * ratio;
     }
     let term = |y: f64| (1..=order).fold(1.0 / y, |product, k| product * (k as f64 / y));
-    // The sum starts with the smallest terms.
+    // Adds the smallest terms first, for accuracy.
     (0..steps).rev().fold(scale * sum, |sum, step| sum + term(x + step as f64))
 }
 
-/// Computes the derivative of the given order of cot(pi x). It is pi^n times a polynomial in the cotangent c, because
+/// Computes the derivative of cot(pi x) of the given order. This is pi^n times a polynomial in c = cot(pi x), because
 /// c' = -pi (1 + c^2). All terms of the polynomial have the same sign.
 fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     let pi = std::f64::consts::PI;
@@ -230,12 +231,12 @@ fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     polynomial(&coefficients, cotangent)
 }
 
-/// Evaluates a polynomial. The constant coefficient comes first.
+/// Evaluates a polynomial, given its coefficients in ascending order of powers.
 fn polynomial(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
-/// The coefficients of a numerator and a denominator.
+/// The coefficients of the numerator and the denominator of a rational function.
 type Rational = ([f64; 8], [f64; 8]);
 
 const CENTRE: Rational = (
@@ -307,7 +308,7 @@ const FAR: Rational = (
     ],
 );
 
-/// The positive root of digamma, as a sum of f64 numbers.
+/// The positive root of digamma, as a sum of three f64 numbers for extra precision.
 const DIGAMMA_ROOT: [f64; 3] =
     [1_569_415_565.0 / (1u64 << 30) as f64, 381_566_830.0 / (1u64 << 60) as f64, 9.016_312_093_258_695e-20];
 
@@ -331,7 +332,7 @@ const UNIT: ([f64; 6], [f64; 7]) = (
     ],
 );
 
-/// The Bernoulli numbers B(2k) over 2k.
+/// The coefficients B(2k) / 2k of the asymptotic series, with Bernoulli numbers B.
 const ASYMPTOTIC: [f64; 8] = [
     1.0 / 12.0,
     -1.0 / 120.0,
@@ -351,7 +352,7 @@ const BERNOULLI: [f64; 8] =
 mod tests {
     use super::*;
 
-    /// Asserts that a function's values are correct to a few units in the last place.
+    /// Checks that a function's values are correct to a few units in the last place.
     #[track_caller]
     fn check(function: fn(f64) -> f64, values: &[(f64, f64)]) {
         for (x, expected) in values {
@@ -361,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Checks every pair of these numbers, including zeros of both signs and NaN.
+    /// Checks all pairs of some numbers, including zeros of both signs and NaN.
     #[test]
     fn zeros_have_an_order_in_extremes() {
         let numbers = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];
@@ -380,7 +381,7 @@ mod tests {
         assert_eq!((3i64.larger(-4), 3u8.smaller(4), i32::MIN.larger(i32::MAX)), (3, 3, i32::MAX));
     }
 
-    /// Checks that the kernel versions agree with the ops in each float type.
+    /// Checks that [`Extrema`] agrees with [`maximum`] and [`minimum`] in each float type.
     fn same_as_kernels(x: f64, y: f64) {
         let same = |larger: f64, smaller: f64| {
             for (found, expected) in [(larger, maximum(x, y)), (smaller, minimum(x, y))] {
@@ -397,7 +398,7 @@ mod tests {
         same(a.larger(b).into(), a.smaller(b).into());
     }
 
-    /// The expected values are from mpmath with 60 digits. Subnormal numbers have fewer digits.
+    /// The expected values were computed by mpmath with 60 digits. Subnormal numbers have fewer digits.
     #[test]
     fn sigmoids_of_all_sizes() {
         let values = [
@@ -477,7 +478,7 @@ mod tests {
 
     #[test]
     fn derivatives_of_digamma() {
-        // The expected values are mpmath's psi(n, x) with 40 digits.
+        // The expected values were computed by mpmath's psi(n, x) with 40 digits.
         let trigamma = [
             (1.0, 1.6449340668482264),
             (0.5, 4.934802200544679),
@@ -526,7 +527,7 @@ mod tests {
         check(|x| polygamma(4, x), &fourth);
         let tenth = [(1.5, -42108.85876897549), (-0.625, -175323804627.6114), (20.0, -4.5103770549818434e-08)];
         check(|x| polygamma(10, x), &tenth);
-        // Powers up to the 50th lose more digits, so the tolerance is larger.
+        // A power of about 50 amplifies rounding errors, so the tolerance is larger.
         let fiftieth = [
             (1.5, -3.179952703565868e+55),
             (-0.625, -1.6124275813334218e+86),

@@ -1,7 +1,8 @@
-//! Macros for the tables of elementwise ops: an enum of the rows, a key for each row, and methods on values.
+//! Macros for the tables of elementwise ops. They define an enum of the rows, a key for each row, and methods on
+//! values.
 
-/// Defines an enum with a variant per row, the names of its rows, and a type for each row under which lowering rules
-/// are registered.
+/// Defines an enum with a variant for each row, the list of the rows' names, and a key type for each row, under which
+/// backends register lowering rules.
 macro_rules! op_table {
     ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:expr => $op:ident, $doc:literal;)*) => {
         $(#[$about])*
@@ -18,7 +19,7 @@ macro_rules! op_table {
         }
 
         impl $table {
-            /// Every row, in the order of the table.
+            /// All rows, in the order of the table.
             pub const ALL: &[$table] = &[$($table::$op),*];
         }
 
@@ -47,8 +48,8 @@ macro_rules! op_table {
     };
 }
 
-/// Defines a method on values that applies a row to one or two operands. The method has the row's name, or the name
-/// given next to it. A row that is an operator has no method.
+/// Defines the method on values that applies a row of a table. The method has the row's name, or the name given in
+/// parentheses. A row marked `(operator)` has no method, because a Rust operator applies it.
 macro_rules! value_method {
     ($operands:tt $name:ident (operator): $op:expr, $doc:literal) => {};
     ($operands:tt $name:ident ($method:ident): $op:expr, $doc:literal) => {

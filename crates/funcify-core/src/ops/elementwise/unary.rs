@@ -1,7 +1,8 @@
-//! Elementwise ops with one operand: a table of name, domain, evaluation on floats, evaluation on integers, and
-//! description. Each row is also a method on values. Tests of all elementwise ops iterate over [`Unary::ALL`].
+//! Elementwise ops with one operand, as a table of their name, domain, evaluation on floats and on integers, and
+//! description. Each row also defines a method on values. Tests that cover all of these ops iterate over
+//! [`Unary::ALL`].
 //!
-//! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
+//! Floats are computed in f64 and rounded once to the operand's dtype. Integers wrap.
 
 use crate::ops::rules::*;
 use crate::ops::{partials, special};

@@ -1,12 +1,12 @@
 //! `dynamic_slice`: a part of one axis, with a start that is known only at run time.
 //!
-//! As in StableHLO, the start is clamped so that the part is within the axis. No index is out of range.
+//! As in StableHLO, the start is clamped so that the part lies within the axis, and no index is out of range.
 
 use crate::ops::rules::*;
 use crate::ops::{check_index_dtype, gather_along};
 use crate::value::{self, iota};
 
-/// A slice of `size` elements along `axis`, whose start is an operand: `dynamic_slice(x, start)`.
+/// The op `dynamic_slice(x, start)`: `size` elements along `axis`, from the index `start` on.
 #[derive(Clone, Debug)]
 pub struct DynamicSlice {
     /// The axis.
@@ -43,7 +43,7 @@ impl OpRules for DynamicSlice {
         }
         let x = x.materialized(size);
         if self.size.constant() == Some(0) {
-            // For an empty slice, the start does not matter, and the axis itself may be empty.
+            // The start of an empty slice does not matter, and the axis may be empty as well.
             return Ok(vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))]);
         }
         let shape = x.checked()?.shape().with_dim(self.axis + 1, self.size.clone());
@@ -61,7 +61,7 @@ impl OpRules for DynamicSlice {
     }
 }
 
-/// Checks that a start is an integer scalar.
+/// Checks that the start is an integer scalar.
 pub(in crate::ops) fn check_start(at: &Place, start: &TensorType) -> Result<()> {
     check_index_dtype(at, "the start", start)?;
     if start.rank() != 0 {
@@ -71,7 +71,7 @@ pub(in crate::ops) fn check_start(at: &Place, start: &TensorType) -> Result<()> 
     Ok(())
 }
 
-/// Checks that a part is not larger than its axis, if the types determine this for all sizes.
+/// Checks that a part fits in its axis. Accepts sizes that can be compared only at run time.
 pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: &Dim) -> Result<()> {
     if axis.is_at_least(part) == Some(false) || part.is_at_least(&Dim::from(0)) == Some(false) {
         return Err(at.mismatch(component, format!("0 to {axis} elements"), part, "take a part that fits in the axis"));
@@ -79,7 +79,7 @@ pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: 
     Ok(())
 }
 
-/// Returns the clamped start, or an error if the part is larger than the axis in this call.
+/// Clamps the start at run time, or returns an error if the part is larger than the axis.
 pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) -> Result<usize> {
     let last = axis.checked_sub(part).ok_or_else(|| {
         at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes for which the part fits")
@@ -87,14 +87,14 @@ pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: u
     Ok(start.clamp(0, last as i64) as usize)
 }
 
-/// Returns the start of each lane, clamped so that a part of `length` fits an axis of `size`. The starts are broadcast
-/// to `shape`, the shape of all lanes.
+/// Clamps the start of each lane so that a part of `length` elements fits in an axis of `size` elements. The starts are
+/// broadcast to `shape`, whose first axis holds the lanes.
 pub(in crate::ops) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape: &Shape) -> Value {
     let last = value::size(size.clone() - length, DType::I64);
     along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)
 }
 
-/// Broadcasts a vector along one axis of a shape.
+/// Broadcasts a vector to `shape`, as a function of the index along `axis`.
 pub(in crate::ops) fn along(vector: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     dims[axis] = vector.dim(0);

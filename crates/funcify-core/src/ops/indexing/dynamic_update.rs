@@ -1,12 +1,12 @@
-//! `dynamic_update`: a tensor with a part of one axis replaced, at a start that is known only at run time.
+//! `dynamic_update`: replaces a part of one axis, with a start that is known only at run time.
 //!
-//! As in StableHLO, the start is clamped so that the part is within the axis.
+//! As in StableHLO, the start is clamped so that the part lies within the axis.
 
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
 use crate::ops::rules::*;
 use crate::value::{self, iota};
 
-/// The op `dynamic_update(x, part, start)`, where `part` has the type of `x` except in `axis`.
+/// The op `dynamic_update(x, part, start)`. `part` has the type of `x`, except for the size of `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicUpdate {
     /// The axis.
@@ -48,7 +48,7 @@ impl OpRules for DynamicUpdate {
         if length.constant() == Some(0) {
             return Ok(vec![Batched::mapped(x)]);
         }
-        // For each element of the result, the position in the part.
+        // The position within the part, for each element of the result. It may be out of range.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);

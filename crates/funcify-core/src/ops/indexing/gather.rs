@@ -1,13 +1,15 @@
-//! `gather`: one element per index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
+//! `gather`: reads one element per index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
 //!
-//! As in StableHLO, an index out of range is clamped; a negative index becomes 0. The axis may be empty if there are
-//! no indices. With indices, an empty axis is an error only at run time, because the step of a loop may never run.
+//! As in StableHLO, an index that is out of range is clamped, so a negative index becomes 0. The axis may be empty if
+//! there are no indices. Otherwise, an empty axis is rejected only at run time, because the op may be in a loop that
+//! runs no steps.
 
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, gather_along};
 use crate::value;
 
-/// The op `y[i,j,k] = x[i,indices[i,j,k],k]`, here for axis 1. `indices` has the shape of `x` except along `axis`.
+/// The op `gather(x, indices)`: `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1 of three. `indices` has the shape of `x`,
+/// except along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
     /// The axis.

@@ -1,13 +1,14 @@
-//! `take`: whole slices along one axis, by index (NumPy's `take`, PyTorch's `index_select`).
+//! `take`: reads whole slices along one axis, by index (NumPy's `take`, PyTorch's `index_select`).
 //!
-//! As in StableHLO, an index out of range is clamped; a negative index becomes 0. The axis may be empty if there are
-//! no indices. With indices, an empty axis is an error only at run time, because the step of a loop may never run.
+//! As in StableHLO, an index that is out of range is clamped, so a negative index becomes 0. The axis may be empty if
+//! there are no indices. Otherwise, an empty axis is rejected only at run time, because the op may be in a loop that
+//! runs no steps.
 
 use crate::ops::indexing::gather::clamped;
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 
-/// The op `take(x, indices)`. `indices` has any rank, and its axes replace `axis` in the result.
+/// The op `take(x, indices)`. `indices` may have any rank. In the result, its axes replace `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
     /// The axis.
@@ -59,8 +60,8 @@ impl OpRules for Take {
             (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
             (false, true) => Ok(vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))]),
             (true, true) => {
-                // Gathers from [size, n, rest] with indices [size, count, rest], then moves the axes of the indices
-                // to the position of the axis.
+                // Gathers from a tensor [size, n, rest] with indices [size, count, 1], and then moves the axes of the
+                // indices to the position of `axis`.
                 let (x, indices) = (x.value.move_axis(axis + 1, 1).checked()?, indices.value);
                 let (of_x, of_indices) = (x.shape(), indices.shape());
                 let (rest, count) = (Shape::new(&of_x.dims()[2..]), Shape::new(&of_indices.dims()[1..]));
@@ -83,7 +84,7 @@ impl OpRules for Take {
         let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let [x, indices] = [context.operands[0], context.operands[1]];
         let (shape, count) = (x.shape(), indices.shape().elements());
-        // One index per slice, in the shape [.., count, ..] that `scatter` expects.
+        // `scatter` expects one index per element, so the indices are aligned with `axis` and broadcast.
         let flat = shape.with_dim(self.axis, count.clone());
         let mut aligned = vec![Dim::from(1); shape.rank()];
         aligned[self.axis] = count;

@@ -1,11 +1,11 @@
-//! `bitcast`: the bits of each element, interpreted as a different type of the same width.
+//! `bitcast`: reinterprets the bits of each element as another dtype of the same width.
 //!
-//! The interchangeable types are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, including the payload
-//! of NaN. Bits interpreted as integers have no derivative, as in JAX.
+//! Bitcasts are possible among `f32`, `i32` and `u32`, and between `f64` and `i64`. All bits are kept, including the
+//! payload of NaN. As in JAX, a bitcast between floats and integers has no derivative.
 
 use crate::ops::rules::*;
 
-/// An op that reinterprets the bits of each element as an element of `dtype`.
+/// A reinterpretation of the bits of each element as an element of `dtype`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bitcast {
     /// The dtype of the result.
@@ -15,7 +15,7 @@ pub struct Bitcast {
 op_text!("bitcast" => Bitcast { dtype });
 
 impl Bitcast {
-    /// Returns whether the result equals the operand, in which case derivatives pass.
+    /// Returns `true` if the dtype stays the same, in which case derivatives pass.
     fn is_identity(self, operand: Value) -> bool {
         operand.dtype() == self.dtype
     }
@@ -48,7 +48,7 @@ impl OpRules for Bitcast {
     }
 }
 
-/// Returns the types that `dtype` can be converted to by a bitcast, including itself.
+/// Returns the dtypes to which `dtype` can be bitcast, including itself.
 fn bitcast_types(dtype: DType) -> &'static [DType] {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => &[DType::F32, DType::I32, DType::U32],
@@ -84,7 +84,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{Disconnected, GradOptions, Graph, evaluate};
 
-    /// Bits of a negative NaN with a payload, zeros of both signs, a subnormal number, an infinity, and a normal
+    /// The bits of a negative NaN with a payload, zeros of both signs, a subnormal number, an infinity, and a normal
     /// number.
     const BITS: [u32; 6] = [0xffc1_2345, 0, 0x8000_0000, 1, 0x7f80_0000, 0x3fc0_0000];
 

@@ -1,10 +1,10 @@
-//! `broadcast`: repetition to a larger shape, following NumPy's rule.
+//! `broadcast`: repeats elements to fill a larger shape, following NumPy's rules.
 
 use crate::ops::rules::*;
 use crate::value::Axes;
 
-/// Repetition to `shape`. The shapes are aligned at the last axis, and each axis of the operand has the same size as
-/// in `shape` or size 1.
+/// A broadcast to `shape`. The shapes are aligned at their last axes. Each axis of the operand has size 1, or the size
+/// of the aligned axis of `shape`.
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     /// The shape of the result.
@@ -67,7 +67,7 @@ impl OpRules for Broadcast {
     }
 }
 
-/// Returns whether repetition turns the shape `from` into the shape `to`.
+/// Returns `true` if the shape `from` can be broadcast to the shape `to`.
 pub(in crate::ops) fn broadcasts(from: &Shape, to: &Shape) -> bool {
     let mut aligned = from.dims().iter().rev().zip(to.dims().iter().rev());
     from.rank() <= to.rank() && aligned.all(|(from, to)| from == to || from.constant() == Some(1))

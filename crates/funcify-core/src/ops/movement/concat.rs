@@ -1,8 +1,8 @@
-//! `concat`: several tensors joined along an axis.
+//! `concat`: joins tensors along an axis.
 
 use crate::ops::rules::*;
 
-/// One or more operands joined along `axis`. Their other axes have equal sizes.
+/// The concatenation of one or more operands along `axis`. The sizes of the other axes must be equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Concat {
     /// The axis.

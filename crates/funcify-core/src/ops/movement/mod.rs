@@ -1,4 +1,4 @@
-//! Ops that move elements to positions determined by attributes and sizes, and compute nothing.
+//! Ops that compute nothing, and only move elements to positions determined by attributes and sizes.
 
 pub(in crate::ops) mod bitcast;
 pub(in crate::ops) mod broadcast;

@@ -1,12 +1,12 @@
-//! `pad`: a value inserted before, after and between the elements of one axis.
+//! `pad`: inserts a value before, after and between the elements along one axis.
 
 use crate::error::Site;
 use crate::graph::emit_value;
 use crate::ops::Slice;
 use crate::ops::rules::*;
 
-/// Padding along `axis` with `low` values before the elements, `high` after them, and `interior` between neighbouring
-/// elements. The second operand is the value, a scalar of the same dtype.
+/// Padding along `axis`: `low` values before the elements, `high` values after them, and `interior` values between
+/// neighbours. The second operand is the padding value, a scalar of the same dtype.
 #[derive(Clone, Debug)]
 pub struct Pad {
     /// The axis.
@@ -74,7 +74,7 @@ impl OpRules for Pad {
         if !value.mapped {
             return emit_lanes(op, &[x, value.value]);
         }
-        // Each lane has its own padding value, which is selected at positions that hold no element of `x`.
+        // Each lane has its own padding value. Pads with zeros, and then selects that value outside of `x`.
         let inside = op.of(x.full_like(1.0).cast(DType::Bool), constant(false));
         let padded = pad_with_zeros(op, x);
         let ones = vec![Dim::from(1); x.rank() - 1];
@@ -101,7 +101,7 @@ impl OpRules for Pad {
 }
 
 impl Pad {
-    /// Applies the op to a value, using `around` as the padding value.
+    /// Adds the op to the open trace, with `around` as the padding value.
     fn of(&self, value: Value, around: Value) -> Value {
         emit_value(self.clone(), &[value, around], Site::Unknown)
     }

@@ -1,8 +1,8 @@
-//! `reshape`: the same elements, in row-major order, with a different shape.
+//! `reshape`: the same elements, in row-major order, in a different shape.
 
 use crate::ops::rules::*;
 
-/// The operand's elements with the shape `shape`. Both shapes have the same number of elements for all sizes.
+/// The operand's elements in a new shape. Both shapes must have the same number of elements, whatever the sizes.
 #[derive(Clone, Debug)]
 pub struct Reshape {
     /// The shape of the result.
@@ -18,8 +18,8 @@ impl Reshape {
     }
 }
 
-/// Returns the axis of `to` whose indices correspond to those of `axis` of `from`, if there is one. Both axes have the
-/// same size, and the same number of elements in the axes before them.
+/// Returns the axis of `to` that has the same size and the same indices as `axis` of `from`, if there is one. It must
+/// also have the same number of elements in the axes before it.
 fn same_axis(from: &Shape, to: &Shape, axis: usize) -> Option<usize> {
     let elements = |dims: &[Dim]| dims.iter().fold(Dim::from(1), |product, dim| product * dim);
     let before = elements(&from.dims()[..axis]);

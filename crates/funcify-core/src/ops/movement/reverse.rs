@@ -1,4 +1,4 @@
-//! `reverse`: one axis in the opposite order.
+//! `reverse`: reverses one axis.
 
 use crate::ops::gather_along;
 use crate::ops::rules::*;

@@ -1,10 +1,10 @@
-//! `slice`: the elements at `start, start+step, ..` below `limit`, along one axis.
+//! `slice`: the elements at `start`, `start+step`, ... below `limit`, along one axis.
 
 use crate::ops::gather_along;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
 
-/// A part of one axis. If the step is not 1, the bounds must be numbers, not symbols.
+/// A slice of one axis. If the step is not 1, the bounds must be constants, not symbols.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The axis.

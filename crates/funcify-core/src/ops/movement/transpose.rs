@@ -1,4 +1,4 @@
-//! `transpose`: the axes in a different order.
+//! `transpose`: permutes the axes.
 
 use crate::ops::rules::*;
 

@@ -7,7 +7,7 @@ use crate::derivative::add;
 use crate::ops::rules::*;
 
 /// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of the same dtype. The batch axes are equal. The
-/// reference evaluator sums floats in f64; backends sum in their own order. Integers wrap.
+/// reference evaluator sums floats in f64; the order of summation depends on the backend. Integers wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
 
@@ -76,7 +76,7 @@ impl OpRules for MatMul {
         if right.mapped || left.lane_rank() > 2 {
             return batch_elementwise(*self, size, operands);
         }
-        // A single product covers all lanes.
+        // The lanes become rows, so that one product covers all of them.
         let (rows, inner) = (left.value.dim(1), left.value.dim(2));
         let tall = left.value.reshape([size.clone() * &rows, inner]);
         let product = tall.matmul(right.value);
@@ -98,8 +98,8 @@ impl OpRules for MatMul {
     }
 }
 
-/// Computes the products of two stacks of integer matrices, which wrap: `rows x inner` by `inner x columns`, none of
-/// them 0. Backends share this function.
+/// Computes the products of two stacks of integer matrices, `rows x inner` and `inner x columns`. These sizes must not
+/// be 0. Integers wrap. Backends call this function too.
 #[doc(hidden)]
 pub fn integer_products<E>(left: &[E], right: &[E], [rows, inner, columns]: [usize; 3]) -> Vec<E>
 where

@@ -1,4 +1,4 @@
-//! Products: sums of products of elements of two operands.
+//! Ops that sum products of elements of two operands.
 
 pub(in crate::ops) mod conv;
 pub(in crate::ops) mod matmul;

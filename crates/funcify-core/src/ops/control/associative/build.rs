@@ -1,4 +1,4 @@
-//! The entry point: `associative_scan(xs, |a, b| combined)`.
+//! The public function `associative_scan(xs, |a, b| combined)`.
 
 use super::*;
 
@@ -30,31 +30,31 @@ impl AssociativeScanOptions {
         AssociativeScanOptions::default()
     }
 
-    /// Scans from the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element stays the
-    /// first operand.
+    /// Scans from the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element is still the
+    /// first parameter.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// Sets the axis of each leaf that holds the elements; a negative axis counts from the end. The results have the
-    /// same axis.
+    /// Sets the axis along which each leaf holds the elements. A negative axis counts from the end. The results hold
+    /// their elements along the same axis.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 }
 
-/// Computes the running combinations of the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
+/// Computes running combinations of the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
 ///
-/// `xs` is any [`Tree`] whose leaves all have the same number of rows. `combine` is written for one element, and must
-/// return the same structure and types as one element. It may capture values of the enclosing graph. It is traced
-/// once, and applied to all elements of a half at once: the scan has logarithmic depth and about 2n combinations.
-/// `combine` must be associative; the order of the combinations is not specified.
+/// `xs` is any [`Tree`] whose leaves have the same number of rows. `combine` receives two single elements, and must
+/// return an element of the same structure and types. It may capture values of the enclosing graph. It is traced once
+/// and must be associative; the order of the combinations is not specified. The scan combines many pairs of elements at
+/// once: it has logarithmic depth and about 2n combinations.
 ///
-/// The gradient also has logarithmic depth if only elementwise ops lead from the first element to the result:
-/// products of numbers, sums, maxima, affine maps. For other combinations, such as matrix products, the gradient is a
-/// loop.
+/// The gradient also has logarithmic depth if the result of `combine` depends on its first parameter through
+/// elementwise ops only, as in sums, products, maxima and affine maps. Otherwise, for example for matrix products, the
+/// gradient is a loop.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -95,16 +95,16 @@ pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, co
     tree::rebuild_or_failed(&xs, open.close(&tree::leaves(&combined, "x")))
 }
 
-/// An associative scan whose combination is still being traced.
+/// An associative scan whose `combine` closure is still being traced.
 struct OpenCombine<'a> {
     at: &'a Place,
     options: &'a AssociativeScanOptions,
     leaves: Vec<(String, Value)>,
-    /// The leaves, with the axis of the elements moved to the front.
+    /// The leaves, with the scanned axis moved to the front.
     in_front: Vec<Value>,
     params: Vec<(String, TensorType)>,
     trace: BodyTrace,
-    /// The leaves of the two elements to combine.
+    /// The leaves of the two elements that are passed to `combine`.
     elements: Vec<Value>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> OpenCombine<'a> {
         OpenCombine { at, options, leaves, in_front, params, trace, elements }
     }
 
-    /// Adds a scan whose combination returns these values, and returns the results of the scan.
+    /// Closes the trace of `combine`, which returned `combined`. Adds the scan and returns its results.
     fn close(self, combined: &[(String, Value)]) -> Result<Vec<Value>, Failed> {
         let OpenCombine { at, options, leaves, in_front, params, trace, .. } = self;
         check_combined(at, &params, &leaves, combined);
@@ -135,7 +135,7 @@ impl<'a> OpenCombine<'a> {
     }
 }
 
-/// Returns the leaf with the axis of its elements moved to the front.
+/// Moves the scanned axis of a leaf to the front.
 fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.is_failed() {
         return value;
@@ -155,7 +155,7 @@ fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value 
     value.move_axis(axis, 0)
 }
 
-/// Checks associative-c1, naming the offending leaf in errors.
+/// Checks associative-c1. Errors name the leaf.
 fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     let Some((first_name, first)) = leaves.first() else {
         fail_mismatch(at, &[], "the structure of `xs`", "one leaf or more", "no leaves", "scan over a tensor");
@@ -173,7 +173,7 @@ fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     }
 }
 
-/// Checks associative-c2, naming the offending leaf in errors.
+/// Checks associative-c2. Errors name the leaf.
 fn check_combined(
     at: &Place,
     params: &[(String, TensorType)],

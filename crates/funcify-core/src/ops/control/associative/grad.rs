@@ -1,12 +1,12 @@
 //! The derivatives of the associative scan.
 //!
-//! Forward: the derivative of `combine` combines dual numbers, and it is associative because `combine` is. The
-//! tangents are therefore also computed by an associative scan, in logarithmic depth.
+//! Forward mode: the derivative of `combine` combines dual numbers. It is associative because `combine` is. The
+//! tangents are therefore computed by an associative scan too, in logarithmic depth.
 //!
-//! Reverse: let g be the total cotangent of `y[t]`. Pulling g back through `combine(y[t-1], x[t])` yields
-//! `(d y[t-1], d x[t])`; at the first element of the scan, `d x[t] = g`. The pass runs against the direction of the
-//! scan and reads the accumulated elements of the forward pass. It handles all elements at once where `combine`
-//! allows it ([`parallel`]), and otherwise runs a loop ([`sequential`]).
+//! Reverse mode: let g be the total cotangent of `y[t]`. The pullback of `combine(y[t-1], x[t])` maps g to `(d y[t-1],
+//! d x[t])`. At the first element of the scan, `d x[t] = g`. The backward pass runs in the opposite direction and reads
+//! the accumulated elements of the forward pass. It handles all elements at once if `combine` allows it ([`parallel`]),
+//! and otherwise runs a loop ([`sequential`]).
 
 use super::*;
 
@@ -45,7 +45,7 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, 
     Ok(Dual::pair(emit(op, &operands)?, &active))
 }
 
-/// Returns the cotangents of the leaves and of the captured values, given those of the results.
+/// Returns the cotangents of the leaves and of the captured values.
 pub(super) fn vjp(
     op: &AssociativeScan,
     context: &VjpContext<'_>,
@@ -67,13 +67,13 @@ pub(super) fn vjp(
     sequential::vjp(op, context, cotangents, &order, reached)
 }
 
-/// The row indices of the elements, in the direction of a scan.
+/// The neighbours of each element in the direction of the scan.
 pub(super) struct Order {
-    /// For each element, the row of the element before it. The first element of the scan refers to its own row.
+    /// For each element, the row of the previous element. For the first element of the scan, this is its own row.
     pub(super) previous: Value,
-    /// For each element, the row of the element after it. The last element of the scan refers to its own row.
+    /// For each element, the row of the next element. For the last element of the scan, this is its own row.
     pub(super) next: Value,
-    /// For each row, `true` if it is the first element of the scan.
+    /// A mask of the rows, `true` at the first element of the scan.
     pub(super) begins: Value,
 }
 

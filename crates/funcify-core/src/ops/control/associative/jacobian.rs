@@ -1,37 +1,37 @@
-//! Transposed Jacobians of an elementwise combination. Each pair of leaves has at most one number per element, and
-//! most pairs have none.
+//! Transposed Jacobians of a `combine` that is elementwise. Between each pair of leaves, the Jacobian has at most one
+//! number per element, and for most pairs it is zero.
 //!
-//! They map cotangents of a result's leaves to cotangents of the leaves of its first element. Applying several in
-//! sequence equals multiplying the matrices in the order of application.
+//! A transposed Jacobian maps cotangents of the result's leaves to cotangents of the leaves of the first element.
+//! Applying several in sequence equals multiplying their matrices in the order of application.
 
 use super::*;
 
-/// The factor that multiplies a cotangent on the way from one leaf to another. `C` is a coefficient, or `()` where
-/// only the kind of factor matters.
+/// The factor by which a cotangent is multiplied on its way from one leaf to another. `C` is the type of coefficients,
+/// or `()` if only the kind of factor matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Factor<C> {
-    /// The cotangent does not arrive, so that even an infinite one contributes nothing.
+    /// No cotangent passes, so even an infinite one contributes 0 and not NaN.
     Zero,
-    /// The cotangent arrives unchanged.
+    /// The cotangent passes unchanged.
     One,
     /// The cotangent is multiplied by the coefficient.
     Of(C),
 }
 
-/// A coefficient with one number per element.
+/// A coefficient: one number per element.
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
-    /// A mask of the elements where no cotangent arrives, not even an infinite one: for example, the smaller of two
-    /// numbers in a maximum. The number is 0 at these elements.
+    /// A mask of the elements where no cotangent passes, not even an infinite one, such as the smaller of two numbers
+    /// in a maximum. The number is 0 there.
     pub(super) stopped: Option<Value>,
 }
 
-/// A matrix of factors: row `i`, column `j` holds the factor from leaf `i` to leaf `j`.
+/// A matrix of factors. The entry in row `i` and column `j` is the factor from leaf `i` to leaf `j`.
 pub(super) type Matrix<C> = Vec<Vec<Factor<C>>>;
 
 impl<C: Copy> Factor<C> {
-    /// Composes this factor with the next one. `product` multiplies two coefficients.
+    /// Composes this factor with the one applied after it. `product` multiplies two coefficients.
     fn compose(self, next: Self, product: impl Fn(C, C) -> C) -> Self {
         match (self, next) {
             (Factor::Zero, _) | (_, Factor::Zero) => Factor::Zero,
@@ -57,7 +57,7 @@ impl<C: Copy> Factor<C> {
 }
 
 impl Factor<Coefficient> {
-    /// Returns the factor as a coefficient with the type of `like`.
+    /// Converts the factor to a coefficient for a leaf with the type of `like`.
     pub(super) fn coefficient(self, like: Value, may_stop: bool) -> Coefficient {
         let stopped = |stops: bool| may_stop.then(|| constant(HostTensor::scalar(stops)).broadcast_to(like.shape()));
         match self {
@@ -67,7 +67,7 @@ impl Factor<Coefficient> {
         }
     }
 
-    /// Applies the factor, and returns the cotangent that arrives, if any.
+    /// Multiplies a cotangent by the factor. Returns `None` if no cotangent passes.
     pub(super) fn apply(self, cotangent: Value) -> Option<Value> {
         match self {
             Factor::Zero => None,
@@ -77,12 +77,13 @@ impl Factor<Coefficient> {
     }
 }
 
-/// Returns `value`, with 0 at stopped elements.
+/// Returns `value`, with 0 where `stopped` is `true`.
 fn zero_where(stopped: Option<Value>, value: Value) -> Value {
     stopped.map_or(value, |stopped| select(stopped, 0.0, value))
 }
 
-/// Composes one matrix with the next one.
+/// Composes a matrix with the one applied after it. `product` multiplies coefficients, and `sum` adds the factors of
+/// the paths to a leaf.
 pub(super) fn compose<C: Copy>(
     first: &Matrix<C>,
     next: &Matrix<C>,
@@ -96,7 +97,7 @@ pub(super) fn compose<C: Copy>(
     first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
 }
 
-/// Composes matrices of coefficients, like [`compose`]. `likes` are values with the types of the leaves.
+/// Composes matrices of coefficients, like [`compose`]. `likes` are values that have the types of the leaves.
 pub(super) fn compose_coefficients(
     first: &Matrix<Coefficient>,
     next: &Matrix<Coefficient>,
@@ -115,7 +116,7 @@ pub(super) fn compose_coefficients(
     compose(first, next, product, sum)
 }
 
-/// Returns the kinds of factors that cover these matrices and all products of them.
+/// Generalises the kinds of factors until they cover all products of matrices of these kinds.
 pub(super) fn closed_under_products(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
         let twice = compose(kinds, kinds, |(), ()| (), |_, _, _| ());
@@ -133,13 +134,13 @@ mod tests {
 
     #[test]
     fn kinds_are_closed_under_products() {
-        // These kinds are already closed: a triangle with ones on its diagonal and numbers beside it.
+        // A triangle with ones on the diagonal is already closed.
         let triangle = vec![vec![One, OF], vec![Zero, One]];
         assert_eq!(closed_under_products(triangle.clone()), triangle);
         assert_eq!(closed_under_products(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);
-        // The sum of two ones is not a one.
+        // Two paths with factor one add up to a coefficient.
         assert_eq!(closed_under_products(vec![vec![One, One], vec![Zero, One]]), [[One, OF], [Zero, One]]);
-        // The path from leaf 0 to leaf 2 leads through leaf 1, so that it appears only in the product of two matrices.
+        // The path from leaf 0 to leaf 2 passes through leaf 1, so it appears only in a product of two matrices.
         let chain = vec![vec![Zero, OF, Zero], vec![Zero, Zero, OF], vec![Zero, Zero, Zero]];
         assert_eq!(closed_under_products(chain), [[Zero, OF, OF], [Zero, Zero, OF], [Zero, Zero, Zero]]);
         assert_eq!(closed_under_products(vec![vec![Zero, One], vec![One, Zero]]), [[OF, OF], [OF, OF]]);

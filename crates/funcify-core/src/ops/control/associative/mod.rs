@@ -1,22 +1,22 @@
-//! The associative scan: running combinations of elements, in logarithmic depth.
+//! The associative scan: running combinations of elements, in logarithmic depth, like JAX's `lax.associative_scan`.
 //!
-//! Forward, `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`; in reverse, `y[n-1] = x[n-1]` and
-//! `y[t] = combine(y[t+1], x[t])`, like JAX's `lax.associative_scan`. `combine` is written for single elements.
+//! Forward, `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`. In reverse, `y[n-1] = x[n-1]` and `y[t] = combine(y[t+1],
+//! x[t])`. `combine` is defined on single elements.
 //!
 //! - **associative-c1** all leaves have the same number of rows.
-//! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that
-//!   leaf all have the same type.
-//! - **associative-c3** `combine` is associative. This is not checked. The order of the combinations is not
-//!   specified, and changes the result if `combine` is not associative. For floats, it changes the last digits in any
-//!   case, because of rounding.
+//! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that leaf
+//!   all have the same type.
+//! - **associative-c3** `combine` is associative. This is not checked. The order of the combinations is unspecified, so
+//!   the result is unspecified if `combine` is not associative. For floats, rounding makes the last digits depend on
+//!   the order in any case.
 //!
 //! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
-//! `combine`: the leaves of the first element, those of the second element, the captured values. Results: a tensor
-//! for each leaf, of the leaf's type.
+//! `combine`: the leaves of the first element, those of the second element, the captured values. Results: a tensor for
+//! each leaf, of the leaf's type.
 //!
-//! No backend has a lowering rule for it. `AssociativeScan::sweeps` batches `combine` to build two programs on whole
-//! halves, and `dispatch` runs them in the odd-even recursion: 2n combinations in 2 log n batches. Backends that
-//! compile loops run the scan as a loop with one combination per step, also in derivatives.
+//! No backend has a lowering rule for the op. `AssociativeScan::sweeps` batches `combine` into two programs that
+//! combine many pairs at once, and `dispatch` runs them in an odd-even recursion: 2n combinations in 2 log n batches.
+//! Backends that compile loops run the scan, and its derivatives, as a loop with one combination per step.
 
 mod batch;
 mod bodied;
@@ -44,14 +44,14 @@ pub struct AssociativeScan {
     pub combine: Arc<Graph>,
     /// The number of leaves of an element.
     pub leaves: usize,
-    /// `true` if the combinations begin at the last element.
+    /// `true` if the scan starts at the last element.
     pub reverse: bool,
 }
 
 op_text!("associative_scan" => AssociativeScan);
 
 impl AssociativeScan {
-    /// Returns which parameters of `combine` carry derivatives with respect to the operands in `wrt`.
+    /// Returns which parameters of `combine` depend on the operands in `wrt`.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (of_leaves, of_captured) = wrt.split_at(self.leaves);
         let feeds: Vec<(usize, usize)> =
@@ -144,7 +144,8 @@ impl OpRules for AssociativeScan {
 mod tests {
     use crate::{Error, Graph, HostTensor, evaluate};
 
-    /// Builds a reverse scan that sums one leaf, and returns the second element of another leaf.
+    /// Parses a reverse scan over two leaves. `combine` adds the first leaf, and returns the second element of the
+    /// other.
     fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
         Graph::parse(&format!(
             "fn @f(%a: {a}, %b: {b}) {{

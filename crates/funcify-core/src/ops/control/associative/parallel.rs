@@ -1,19 +1,19 @@
-//! The reverse rule in logarithmic depth, for combinations that are elementwise in the accumulated element.
+//! The reverse-mode rule in logarithmic depth, for a `combine` that is elementwise in the accumulated element.
 //!
 //! Let `g[t]` be the total cotangent of `y[t]`, and `J[t]` the transposed Jacobian of `combine(y[t-1], x[t])` with
-//! respect to `y[t-1]`. Then `g[t] = dy[t] + J[t+1] g[t+1]` is an affine recurrence. It is an associative scan of
-//! pairs against the direction of the original scan: `(J, g)` followed by `(K, h)` is `(K J, h + K g)`. If each
-//! element of a leaf of `y[t]` depends only on the elements of `y[t-1]` at the same position, `J` has one number per
-//! element for each pair of connected leaves ([`jacobian`](super::jacobian)). The rule then
+//! respect to `y[t-1]`. Then `g[t] = dy[t] + J[t+1] g[t+1]`. This affine recurrence is an associative scan of pairs, in
+//! the opposite direction: `(J, g)` followed by `(K, h)` is `(K J, h + K g)`. If each element of a leaf of `y[t]`
+//! depends only on the elements of `y[t-1]` at the same position, `J` has one number per element for each pair of
+//! connected leaves ([`jacobian`](super::jacobian)). The rule then
 //!
 //! 1. batches `combine` over all elements and records it once, at `y[t-1]` and `x[t]`;
 //! 2. pulls cotangents of ones back through it, one leaf at a time, to obtain the Jacobians;
-//! 3. computes all `g[t]` with an associative scan, which can itself be differentiated;
+//! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
 //! 4. pulls them back to obtain the cotangents of the elements and, summed, of the captured values.
 //!
-//! At the first element of the scan nothing is combined, as in the loop. The order of multiplication differs from the
-//! loop: products of the Jacobians of many elements may overflow or vanish where the loop's values do not. The same is
-//! true of the products in the forward pass.
+//! The first element of the scan is not combined, as in the loop. Unlike the loop, the rule multiplies the Jacobians of
+//! many elements before it applies them to a cotangent. These products may overflow or underflow where the loop does
+//! not, like the products in the forward pass.
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
@@ -24,8 +24,8 @@ use crate::ops::elementwise::partials::{Passes, passes};
 use crate::ops::movement::broadcast::broadcasts;
 use crate::vmap::inline;
 
-/// Returns the cotangents of the leaves and of the captured values, given those of the results. Returns `None` if this
-/// rule does not apply to the combination. `reached` marks the leaves that may have cotangents.
+/// Returns the cotangents of the leaves and of the captured values, or `None` if the rule does not apply to `combine`.
+/// `reached` marks the leaves that may have cotangents.
 pub(super) fn vjp(
     op: &AssociativeScan,
     context: &VjpContext<'_>,
@@ -42,8 +42,8 @@ pub(super) fn vjp(
     let all_fit = captured.iter().zip(of_captured).all(fits);
     let Some(chooses) = path_selects_operands(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
 
-    // 1. Batch `combine`. A captured value that needs a cotangent gets lanes too: each element contributes its own
-    // part.
+    // 1. Batch `combine`. A captured value that needs a cotangent gets lanes as well, because each element contributes
+    //    to that cotangent.
     let batched = |(index, value): (usize, &Value)| match of_captured[index] {
         true => Batched::mapped(Batched::unmapped(*value).materialized(&count)),
         false => Batched::unmapped(*value),
@@ -72,7 +72,7 @@ pub(super) fn vjp(
         whole[*leaf] = Some(cotangent);
     }
 
-    // 4. Pull them back.
+    // 4. Pull the total cotangents back.
     let pulled = tape.pull(&whole)?;
     let first_or = |first: Value, other: Value| {
         let [first, other] = [first, other].map(Batched::mapped);
@@ -96,10 +96,9 @@ pub(super) fn vjp(
     Ok(Some(found))
 }
 
-/// Returns whether some op on the path from the accumulated element to the reached leaves selects one of its operands
-/// and ignores another. Returns `None` if the path contains an op that is not elementwise, or if the leaves have
-/// different dtypes. Also returns `None` if `combine` contains a loop or a switch, which would save too much when run
-/// for all elements at once.
+/// Checks that the path from the accumulated element to the reached leaves is elementwise, with a single dtype. Returns
+/// whether an op on the path selects one operand and ignores another, or `None` if the check fails. A `combine` that
+/// contains a loop or a switch fails the check, because it would save too much when run for all elements at once.
 fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
@@ -126,8 +125,8 @@ fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -
     Some(chooses)
 }
 
-/// Traces `combine` over the elements of all rows. The inputs are the previous accumulated elements, the elements
-/// themselves, and the captured values that have lanes.
+/// Traces `combine` for all rows at once. The inputs are the previous accumulated elements, the elements themselves,
+/// and the captured values that have lanes.
 fn trace_over_all_rows(
     op: &AssociativeScan,
     count: &Dim,
@@ -151,8 +150,8 @@ fn trace_over_all_rows(
     })
 }
 
-/// Returns which leaves have cotangents, and the factors between them for each element. The factors map cotangents of
-/// `combine(y[t-1], x[t])` to cotangents of `y[t-1]`.
+/// Returns the leaves that have cotangents, and the factors between them for each element. The factors map cotangents
+/// of `combine(y[t-1], x[t])` to cotangents of `y[t-1]`.
 fn jacobians(
     tape: &Tape<'_>,
     of_first: &[bool],
@@ -170,7 +169,7 @@ fn jacobians(
         };
         let ones = ys[from].ones_like();
         let numbers = pull(ones)?;
-        // NaN times any number is NaN, so a 0 in a result shows that no cotangent arrives there.
+        // Pulls back NaN. A 0 in the result shows that no cotangent passes, because NaN times any number is NaN.
         let probes = if chooses { pull(ys[from].full_like(f64::NAN))? } else { vec![None; ys.len()] };
         let factors = numbers.into_iter().zip(probes).map(|(number, probe)| match number {
             None => Factor::Zero,
@@ -188,7 +187,7 @@ fn jacobians(
     Ok((leaves, factors))
 }
 
-/// Returns the total cotangents of the results, computed from the given ones.
+/// Computes the total cotangents of the results. `given` are the cotangents from outside the scan.
 fn accumulate_cotangents(
     op: &AssociativeScan,
     order: &Order,
@@ -201,8 +200,8 @@ fn accumulate_cotangents(
     if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
         return given;
     }
-    // Element t holds its own cotangent and the factors of element t + 1. The factors of the last element are never
-    // applied.
+    // Element t holds its own cotangent and the factors of element t + 1. The factors of the last element are
+    // arbitrary, because they are never applied.
     let elements: Vec<Value> = pack_factors(&kinds, factors, &given, chooses)
         .into_iter()
         .map(|value| value.take(0, order.next))
@@ -224,7 +223,7 @@ fn accumulate_cotangents(
     results[results.len() - given.len()..].to_vec()
 }
 
-/// Returns the numbers in factors of these kinds, as a flat list. `likes` are values with the types of the leaves.
+/// Lists the coefficients of the factors, as scan elements. `likes` are values that have the types of the leaves.
 fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for (kinds, factors) in kinds.iter().zip(factors) {
@@ -239,7 +238,7 @@ fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Valu
     values
 }
 
-/// Rebuilds factors of these kinds from the front of `values`, and returns them with the remaining values.
+/// Rebuilds factors from the front of `values`, the inverse of [`pack_factors`]. Also returns the remaining values.
 fn unpack_factors(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut count = 0;
     let mut next = || {

@@ -1,5 +1,5 @@
-//! The reverse rule as a loop against the direction of the scan, for any combination. Each step pulls cotangents back
-//! through the combination of one element. The order of the operands is preserved, so `combine` need not commute.
+//! The reverse-mode rule for any `combine`, as a loop in the opposite direction. Each step pulls cotangents back
+//! through one combination. The order of the operands is preserved, so `combine` need not be commutative.
 
 use super::grad::Order;
 use super::*;
@@ -7,8 +7,8 @@ use crate::ops::scan::{ScanOptions, try_repeat};
 use crate::ops::select_flagged;
 use crate::value::full;
 
-/// Returns the cotangents of the leaves and of the captured values, given those of the results. `reached` marks the
-/// leaves that are expected to have cotangents before the combination is traced.
+/// Returns the cotangents of the leaves and of the captured values. `reached` is a guess of the leaves that have
+/// cotangents.
 pub(super) fn vjp(
     op: &AssociativeScan,
     context: &VjpContext<'_>,
@@ -17,14 +17,13 @@ pub(super) fn vjp(
     reached: Vec<bool>,
 ) -> Result<Cotangents, Failed> {
     let (xs, captured) = context.operands.split_at(op.leaves);
-    // Row t of `before` is the accumulated element before element t. At the first element of the scan, it is the
-    // element itself.
+    // Row t of `before` is the accumulated element before element t or, at the first element of the scan, that element.
     let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
     let of_captured = captured.iter().zip(&context.wrt[op.leaves..]);
     let of_captured: Vec<bool> = of_captured.map(|(value, wrt)| value.dtype().is_float() && *wrt).collect();
     let wrt = op.active(context.wrt);
 
-    // The leaves with cotangents: those whose results have them, and those reached from there.
+    // Finds the leaves that have cotangents, either from outside the scan or from another leaf.
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirm(|active, found| {
         let mut of_x = vec![false; op.leaves];

@@ -1,4 +1,4 @@
-//! The associative scan as a loop with one combination per step, the fastest form if steps cost almost nothing.
+//! The associative scan as a loop with one combination per step. This is the fastest form if steps have no overhead.
 
 use super::*;
 use crate::graph::inline;
@@ -6,16 +6,16 @@ use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Returned, Sequence, Start};
 
 impl AssociativeScan {
-    /// Adds a loop with one combination per step to the open trace, and returns its results. At least one element is
-    /// required.
+    /// Adds a loop with one combination per step to the open trace, and returns its results. There must be at least one
+    /// element.
     ///
-    /// The first row of each result is the first element, and each step reads the row written by the previous step.
+    /// The first row of each result is the first element. Each step reads the row that the previous step wrote.
     #[doc(hidden)]
     pub fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (leaves, combine) = (self.leaves, &self.combine);
         let (xs, captured) = operands.split_at(leaves);
         let count = xs[0].dim(0);
-        // The parameters of the loop's body: the second elements, the first elements, the captured values.
+        // The parameters of the loop's body are the second elements, the first elements, and the captured values.
         let order = (leaves..2 * leaves).chain(0..leaves).chain(2 * leaves..combine.inputs().len());
         let params: Vec<(String, TensorType)> =
             order.map(|index| (combine.input_name(index).to_string(), combine.input_type(index).clone())).collect();
@@ -24,7 +24,7 @@ impl AssociativeScan {
             let (firsts, captured) = rest.split_at(leaves);
             Ok(combine.named_outputs(inline(combine, &[firsts, seconds, captured].concat())?))
         })?;
-        // A reverse loop reads the row after the one that it writes.
+        // Each step reads the row of the previous step, which is the next row in a reverse loop.
         let (before, own) = if self.reverse { (1, 0) } else { (0, 1) };
         let first = if self.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
         let buffer =

@@ -1,7 +1,7 @@
-//! The two sweeps of the recursion (Blelloch 1990), on any number of pairs of adjacent elements.
+//! The up and down sweeps of the odd-even recursion (Blelloch 1990), for any number of pairs of adjacent elements.
 //!
-//! All pairs are combined at once: `combine` is batched, and the pairs are its lanes. Reshaping `2n` rows to `n` rows
-//! of twice the length splits pairs apart and joins them again.
+//! `combine` is batched with the pairs as lanes, so that all pairs are combined at once. Pairs are split and joined by
+//! reshaping `2n` rows to `n` rows of twice the length.
 
 use super::*;
 
@@ -10,23 +10,23 @@ use crate::graph::tracer::{self, input};
 use crate::value::concat;
 use crate::vmap::inline;
 
-/// The programs of an associative scan on pairs of neighbours.
+/// The programs of an associative scan for pairs of adjacent elements.
 #[doc(hidden)]
 pub struct Sweeps {
     /// The symbol for the number of pairs.
     pub pairs: Symbol,
-    /// The program that computes the combination of each pair. Its inputs are the rows of the pairs and the values that
+    /// The program that combines the elements of each pair. Its inputs are the rows of the pairs, and the values that
     /// `combine` captures.
     pub up: Arc<Graph>,
-    /// The program that computes the results at both rows of each pair. Its inputs are the results at every other row,
-    /// the pairs of the rows between, and the values that `combine` captures. It covers only the needed leaves.
+    /// The program that computes the results at all rows from those at every other row. Its inputs are these results,
+    /// the rows of the pairs, and the values that `combine` captures. It covers only the needed leaves.
     pub down: Arc<Graph>,
     /// The leaves whose running combinations are needed.
     pub needed: Vec<usize>,
 }
 
 impl AssociativeScan {
-    /// Builds the sweeps for operands of these types, given which results are used.
+    /// Builds the sweeps for operands of these types. `used` marks the results that are used.
     #[doc(hidden)]
     pub fn sweeps(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Sweeps> {
         let needed = self.needed(used);
@@ -53,7 +53,7 @@ impl AssociativeScan {
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| split_pairs(leaf, &size)).collect();
-            // In a reverse scan, the accumulated element comes after the new one.
+            // In a reverse scan, the accumulated element is the second one of the pair.
             let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
             let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
             self.combined(&size, &first, &second, &captured, &all)
@@ -64,7 +64,7 @@ impl AssociativeScan {
             let captured = captures();
             let between: Vec<Value> =
                 both.into_iter().map(|leaf| split_pairs(leaf, &size)[usize::from(!self.reverse)]).collect();
-            // No needed result reads the remaining leaves of the first elements.
+            // The other leaves of `first` are arbitrary, because no needed result depends on them.
             let mut first = between.clone();
             needed.iter().zip(&every_other).for_each(|(leaf, result)| first[*leaf] = *result);
             let between = self.combined(&size, &first, &between, &captured, &needed)?;
@@ -77,12 +77,12 @@ impl AssociativeScan {
         Ok(Sweeps { pairs, up: Arc::new(up), down: Arc::new(down), needed })
     }
 
-    /// Returns the indices of the used leaves, and of the leaves of the first element that combining them reads.
+    /// Returns the used leaves, and the leaves that `combine` reads to compute them.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
         flagged_indices(&fixpoint(used.to_vec(), |needed| or_flags(needed, self.combine.needed_inputs(needed))))
     }
 
-    /// Combines elements, and returns the leaves of the results with indices in `which`.
+    /// Combines pairs of elements. Returns only the leaves in `which`.
     fn combined(
         &self,
         size: &Dim,
@@ -98,7 +98,7 @@ impl AssociativeScan {
         Ok(inline(&combine, size, &inputs)?.into_iter().map(|result| result.materialized(size)).collect())
     }
 
-    /// Returns a symbol that occurs in no type of the operands or of `combine`.
+    /// Returns a symbol that does not occur in `combine` or in the types of the operands.
     fn unused_symbol(&self, inputs: &[TensorType]) -> Symbol {
         let mut used: Vec<Symbol> = Vec::new();
         used.extend(inputs.iter().flat_map(|ty| ty.shape.dims()).flat_map(Dim::symbols).cloned());
@@ -109,7 +109,7 @@ impl AssociativeScan {
     }
 }
 
-/// Splits `2n` rows into the first and the second rows of `n` pairs.
+/// Splits `2n` rows into the first rows and the second rows of `n` pairs.
 fn split_pairs(rows: Value, pairs: &Dim) -> [Value; 2] {
     let row = rows.row_type().shape;
     let length = row.elements();
@@ -121,7 +121,7 @@ fn split_pairs(rows: Value, pairs: &Dim) -> [Value; 2] {
     [half(Dim::from(0)), half(length.clone())]
 }
 
-/// Joins `n` first and `n` second rows into the `2n` rows of pairs.
+/// Joins the first rows and the second rows of `n` pairs into `2n` rows.
 fn join_pairs(first: Value, second: Value, pairs: &Dim) -> Value {
     let row = first.row_type().shape;
     let flat = [first, second].map(|rows| rows.reshape([pairs.clone(), row.elements()]));

@@ -1,9 +1,9 @@
-//! The associative scan in the text form.
+//! The text form of the associative scan.
 
 use super::*;
 
 impl AssociativeScan {
-    /// The keywords of an associative scan in the text form.
+    /// The syntax of an associative scan.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "associative_scan",
         example: "associative_scan %a, %b {order=down} {",

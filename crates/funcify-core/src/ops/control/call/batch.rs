@@ -1,9 +1,10 @@
-//! The batching rule of the call: batches the call's graphs, so that the batched function keeps its derivative rule.
+//! The batching rule of the call. It batches the graphs of the call, so that the batched function keeps its derivative
+//! rule.
 //!
-//! A result has lanes if it has lanes in the function or in the rule. An argument that all lanes share has one
-//! cotangent, the sum of the lanes' cotangents. This must be a sum of products, not a product of sums. Results
-//! therefore have lanes wherever `backward` returns lanes. If a rule calls its own function, everything has lanes, so
-//! that the call in the rule has the same lanes as the outer call.
+//! A result has lanes if it has lanes in the function or in the rule. An argument without lanes has a single cotangent:
+//! the sum of the cotangents of all lanes. It must be a sum of products, not a product of sums, so results also have
+//! lanes wherever `backward` returns lanes. If a rule calls its own function, everything has lanes, so that the inner
+//! call has the same types as the outer one.
 
 use super::*;
 
@@ -38,9 +39,9 @@ struct Lanes<'a> {
     call: &'a Call,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// Flags for the results that are given lanes.
+    /// Marks the results that get lanes.
     results: Vec<bool>,
-    /// Flags for the results that turned out to have lanes during tracing.
+    /// Marks the results that were found to have lanes during tracing.
     found: Vec<bool>,
 }
 
@@ -91,7 +92,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Traces a graph whose own parameters have lanes as given.
+    /// Traces a graph of the call. `mapped` marks the parameters that have lanes, without the captured ones.
     fn trace(
         &mut self,
         part: &CallBody<'_>,
@@ -109,7 +110,7 @@ impl Lanes<'_> {
         values.into_iter().enumerate().map(|(index, value)| self.spread_result(index, value)).collect()
     }
 
-    /// Returns a value with the lanes of the result at `index`.
+    /// Gives a value lanes if the result at `index` has lanes.
     fn spread_result(&mut self, index: usize, value: Batched) -> Value {
         self.found[index] |= value.mapped;
         value.materialized_if(self.results[index], self.size).value

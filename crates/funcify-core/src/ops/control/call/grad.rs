@@ -1,18 +1,18 @@
-//! The derivatives of the call, computed with its rule.
+//! The derivatives of the call, computed by its rule.
 //!
-//! A rule for one mode also serves the other mode. It is linear in the cotangents or tangents that it receives, and
-//! transposing a linear program means differentiating it in reverse mode. JAX also transposes a `custom_jvp` this way,
-//! but has no forward mode for a `custom_vjp`.
+//! A rule for one mode also serves the other mode. It is linear in the tangents or cotangents that it receives, so it
+//! can be transposed, by differentiating it in reverse mode. JAX also transposes a `custom_jvp`, but rejects a
+//! `custom_vjp` in forward mode.
 //!
-//! The rule's computations are ordinary nodes of the program, so second derivatives are those of the rule. If the
-//! rule calls its own function, the call is one of these nodes.
+//! The ops of the rule become ordinary nodes of the program, so second derivatives are those of the rule. If the rule
+//! calls its own function, that call is one of these nodes.
 
 use super::*;
 use crate::derivative::{emit_transpose, no_derivative, no_record, primals};
 use crate::graph::inline;
 
 impl Call {
-    /// Adds the call to a forward pass: the rule's own forward pass, which saves its residuals.
+    /// Adds the call to a forward pass. A call with a reverse-mode rule runs `forward`, and saves its residuals.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value]) -> Result<Forward, Failed> {
         let Rule::Vjp { forward, .. } = self.unfolded_rule() else {
             return Ok(Forward::of(emit(self.clone(), operands)?));
@@ -24,7 +24,7 @@ impl Call {
     }
 }
 
-/// Returns the residuals, the values that `forward` returned after the results.
+/// Returns the residuals that `forward` returned.
 fn residuals(record: &Record) -> Result<&[Value], Failed> {
     if let Record::Residuals(residuals) = record { Ok(residuals) } else { Err(no_record("custom_vjp")) }
 }
@@ -93,8 +93,8 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(all)
 }
 
-/// Checks call-c4. Values captured only by `backward` are exempt: they are not inputs of the function, and matter only
-/// in second derivatives.
+/// Checks call-c4. Values captured only by `backward` are exempt: they are not inputs of the function, so they matter
+/// only for second derivatives.
 fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> Result<(), Failed> {
     for part in call.parts().iter().filter(|part| part.name != "backward") {
         for (number, operand) in part.captured.clone().enumerate() {
@@ -111,13 +111,13 @@ fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(us
     Ok(())
 }
 
-/// Returns the error of call-c7.
+/// Returns the error for a violation of call-c7: a use of `itself` outside a rule.
 fn without_rule(operands: &[Value]) -> Failed {
     let fix = "replace it by the function with its rule";
     no_derivative("custom_vjp", operands, "`itself`", "it is not inside a rule, so it refers to no function", fix)
 }
 
-/// Returns the error of call-c5.
+/// Returns the error for a violation of call-c5: a rule that is not linear.
 fn not_linear(call: &Call, operands: &[Value], graph: &str, mode: &str, what: &str) -> Failed {
     let reason =
         format!("{mode} mode transposes {graph}, which is not linear in the {what}: its derivative depends on them");

@@ -1,19 +1,19 @@
-//! The call of a function with a derivative rule of its own, like JAX's `custom_vjp` and `custom_jvp`.
+//! The call of a function with a user's derivative rule, like JAX's `custom_vjp` and `custom_jvp`.
 //!
 //! - **call-c1** the function takes the arguments and its captured values, and returns the results.
 //! - **call-c2** `forward` takes the arguments and its captured values. It returns results with the types of the
 //!   function's results, followed by residuals. `backward` takes the residuals, a cotangent for each float result, and
-//!   its captured values. It returns a cotangent for each float argument, with exactly the argument's type.
+//!   its captured values. It returns a cotangent for each float argument, of exactly the argument's type.
 //! - **call-c3** `tangent` takes the arguments, the results, a tangent for each float argument, and its captured
-//!   values. It returns a tangent for each float result, with exactly the result's type.
+//!   values. It returns a tangent for each float result, of exactly the result's type.
 //! - **call-c4** values captured by the function, `forward` or `tangent` cannot be differentiated, because the rule
-//!   does not define their derivatives. Requesting one is an error, and never returns zeros.
+//!   does not define their derivatives. Such a derivative is rejected, rather than returned as zeros.
 //! - **call-c5** `backward` is linear in the cotangents if forward mode uses it, and `tangent` is linear in the
-//!   tangents if reverse mode uses it. A rule whose derivative depends on them is an error in that mode.
+//!   tangents if reverse mode uses it. That mode rejects a rule that is not linear.
 //! - **call-c6** no result or residual has a size that is known only after a loop in the function has run.
 //! - **call-c7** in the graphs of a rule, `itself` calls the function with the same rule. For example, `forward` can
-//!   compute the function's results with `itself`, so that their derivative is defined by the rule again. Arguments
-//!   and results have the function's types, and neither the function nor the rule captures anything.
+//!   compute the function's results with `itself`, so that the rule also defines second derivatives. The arguments and
+//!   results of `itself` have the function's types. Neither the function nor the rule captures anything.
 //!
 //! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
 //! captures. A value that two graphs capture is an operand twice. Results: those of the function.
@@ -31,14 +31,14 @@ use super::*;
 
 use crate::ops::OpText;
 
-/// The call of a function that has its own derivative rule.
+/// The call of a function that has a user's derivative rule.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The graph of the function.
     pub function: Arc<Graph>,
     /// The derivative rule of the function.
     pub rule: Rule,
-    /// The number of arguments. The operands after them are captured.
+    /// The number of arguments. The remaining operands are captured values.
     pub arguments: usize,
 }
 
@@ -47,22 +47,24 @@ pub struct Call {
 pub enum Rule {
     /// A reverse-mode rule (call-c2).
     Vjp {
-        /// The graph that computes the results of the function, and residuals.
+        /// The graph that computes the results of the function, and the residuals.
         forward: Arc<Graph>,
-        /// The graph that computes cotangents of the arguments from residuals and cotangents of the results.
+        /// The graph that computes the cotangents of the arguments from the residuals and the cotangents of the
+        /// results.
         backward: Arc<Graph>,
     },
     /// A forward-mode rule (call-c3).
     Jvp {
-        /// The graph that computes tangents of the results from arguments, results and tangents of the arguments.
+        /// The graph that computes the tangents of the results from the arguments, the results, and the tangents of the
+        /// arguments.
         tangent: Arc<Graph>,
     },
-    /// The same rule as the innermost call whose rule contains this one (call-c7).
+    /// The rule of the innermost call in whose rule this call occurs (call-c7).
     Itself,
 }
 
 impl Rule {
-    /// Returns the rule with each of its graphs replaced.
+    /// Applies `graph` to each graph of the rule.
     fn map(&self, mut graph: impl FnMut(&Arc<Graph>) -> Arc<Graph>) -> Rule {
         match self {
             Rule::Vjp { forward, backward } => Rule::Vjp { forward: graph(forward), backward: graph(backward) },
@@ -72,19 +74,19 @@ impl Rule {
     }
 }
 
-/// One of the graphs of a call.
+/// A graph of a call: the function, or a graph of its rule.
 pub(crate) struct CallBody<'a> {
     /// The graph's name in the text form and in errors.
     pub(crate) name: &'static str,
     pub(crate) graph: &'a Arc<Graph>,
-    /// The number of parameters before the captured ones.
+    /// The number of parameters, without the captured values that follow them.
     pub(crate) params: usize,
     /// The indices of the operands that the graph captures.
     pub(crate) captured: Range<usize>,
 }
 
 impl Call {
-    /// Returns the graphs of the call: the function, then those of the rule.
+    /// Returns the graphs of the call: the function, followed by those of the rule.
     pub(crate) fn parts(&self) -> Vec<CallBody<'_>> {
         let (results, floats) = (self.function.outputs().len(), self.float_results().len());
         let of_rule: Vec<(&'static str, &Arc<Graph>, usize)> = match &self.rule {
@@ -107,31 +109,31 @@ impl Call {
         std::iter::once(("function", &self.function, self.arguments)).chain(of_rule).map(body).collect()
     }
 
-    /// Returns a copy of the call with these graphs, in the order of [`parts`](Call::parts).
+    /// Returns a copy of the call with new graphs, in the order of [`parts`](Call::parts).
     pub(crate) fn with_graphs(&self, graphs: Vec<Arc<Graph>>) -> Call {
         let mut graphs = graphs.into_iter();
         let mut next = |old: &Arc<Graph>| graphs.next().unwrap_or_else(|| old.clone());
         Call { function: next(&self.function), rule: self.rule.map(next), arguments: self.arguments }
     }
 
-    /// Returns the rule, with this call substituted for `itself`.
+    /// Returns the rule, with this call in place of `itself`.
     pub(crate) fn unfolded_rule(&self) -> Rule {
         self.rule.map(|graph| graph.substitute_itself(self).map_or_else(|| graph.clone(), Arc::new))
     }
 
-    /// Returns whether the rule contains `itself` or is [`Rule::Itself`].
+    /// Returns `true` if the rule is [`Rule::Itself`] or uses `itself`.
     pub(crate) fn is_recursive(&self) -> bool {
         let says = |part: &CallBody<'_>| part.name != "function" && !part.graph.calls_of_itself().is_empty();
         matches!(self.rule, Rule::Itself) || self.parts().iter().any(says)
     }
 
-    /// Returns the indices of the arguments that have tangents and cotangents.
+    /// Returns the indices of the float arguments. Only these have tangents and cotangents.
     pub(crate) fn float_arguments(&self) -> Vec<usize> {
         let count = self.arguments.min(self.function.inputs().len());
         (0..count).filter(|index| self.function.input_type(*index).dtype.is_float()).collect()
     }
 
-    /// Returns the indices of the results that have tangents and cotangents.
+    /// Returns the indices of the float results. Only these have tangents and cotangents.
     pub(crate) fn float_results(&self) -> Vec<usize> {
         let count = self.function.outputs().len();
         (0..count).filter(|index| self.function.output_type(*index).dtype.is_float()).collect()
@@ -142,15 +144,14 @@ impl Call {
         self.parts().last().map_or(self.arguments, |part| part.captured.end)
     }
 
-    /// Returns the number of operands of the function and of `forward` or `tangent`. They precede the operands that are
-    /// captured only by `backward`.
+    /// Returns the number of operands before those that only `backward` captures.
     pub(crate) fn inputs(&self) -> usize {
         let parts = self.parts();
         parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
     }
 }
 
-/// A call is never pruned, because its rule covers all results.
+/// Never prunes a call, because its rule covers all results.
 impl Prunable for Call {
     fn needed_operands(&self, _: &[bool], _: &mut [Need]) -> Vec<bool> {
         vec![true; self.operands()]
@@ -221,7 +222,7 @@ impl OpRules for Call {
     }
 
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        // The values that the function captures follow the arguments.
+        // The function's captured values follow the arguments directly.
         evaluate_in(&self.function, inputs[..self.function.inputs().len()].to_vec(), context.sizes)
     }
 
@@ -248,7 +249,7 @@ fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the parameters of a graph are `own`, followed by the captured values.
+/// Checks that the parameters of a graph have the types `own`, followed by those of its captured values.
 fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &[TensorType]) -> Result<()> {
     let expected = [own.as_slice(), &inputs[part.captured.clone()]].concat();
     let (name, graph) = (part.name, part.graph);
@@ -263,7 +264,7 @@ fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &
     check_types(at, &expected, input_types(graph), component, fix)
 }
 
-/// Checks the results of a graph of the rule.
+/// Checks the types of the results of a graph of the rule.
 fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], found: &[TensorType]) -> Result<()> {
     if expected.len() != found.len() {
         let component = format!("the list of {what}s of `{of}`");
@@ -275,7 +276,7 @@ fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], foun
     check_types(at, expected, found, |index| format!("{what} {index} of `{of}`"), fix)
 }
 
-/// Checks call-c6 and bind-c1: no result of a body has a size that is bound inside it.
+/// Checks call-c6 and bind-c1: no result of a body has a size that is bound in the body.
 pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
     let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for (index, output) in graph.outputs().iter().enumerate() {

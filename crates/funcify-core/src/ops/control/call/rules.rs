@@ -1,13 +1,13 @@
-//! Inlines functions with derivative rules, for programs that are run and not differentiated. Also replaces `itself`
-//! in a rule by the call.
+//! Inlines calls of functions with derivative rules, once they have been differentiated. Also substitutes the call for
+//! `itself` in its rule.
 
 use super::*;
 
 use crate::graph::{Replay, tracer};
 
 impl Graph {
-    /// Returns the graph with calls of functions with derivative rules inlined, bodies included. Nodes that only the
-    /// rules use are removed, unless they may fail at run time. Returns `None` if the graph contains no such call.
+    /// Inlines the calls of functions with derivative rules, also in bodies. Removes nodes that only the rules use,
+    /// unless they may fail at run time. Returns `None` if the graph contains no such call.
     #[doc(hidden)]
     pub fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
@@ -17,8 +17,8 @@ impl Graph {
         Ok(Some(flat.pruned_strict().unwrap_or(flat)))
     }
 
-    /// Returns this graph of a rule with `itself` replaced by `call`, the call that the rule belongs to. Returns
-    /// `None` if the graph does not use `itself`.
+    /// Substitutes `call` for `itself` in this graph, which belongs to the rule of `call`. Returns `None` if the graph
+    /// does not use `itself`.
     pub(crate) fn substitute_itself(&self, call: &Call) -> Option<Graph> {
         if self.calls_of_itself().is_empty() {
             return None;
@@ -26,15 +26,15 @@ impl Graph {
         call.parts().into_iter().for_each(|part| tracer::reserve_symbols(part.graph));
         let with = |body: &Arc<Graph>| body.substitute_itself(call).map_or_else(|| body.clone(), Arc::new);
         Some(self.map_ops(|op| match op {
-            // Each copy binds its own symbols.
+            // Gives each copy fresh symbols for the sizes that it binds.
             Op::Call(inner) if matches!(inner.rule, Rule::Itself) => Op::from(call.clone()).at_sizes(&Sizes::new()),
             Op::Call(inner) => Call { function: with(&inner.function), ..inner.clone() }.into(),
             op => op.with_bodies(op.bodies().into_iter().map(with).collect()),
         }))
     }
 
-    /// Returns the calls of `itself` in this graph of a rule. Skips those in the rules of inner calls, because they
-    /// refer to the inner calls.
+    /// Returns the calls of `itself` in this graph of a rule. Skips those in the rules of inner calls, where `itself`
+    /// is the inner call.
     pub(crate) fn calls_of_itself(&self) -> Vec<Call> {
         let calls = |op: &Op| match op {
             Op::Call(call) if matches!(call.rule, Rule::Itself) => vec![call.clone()],
@@ -45,7 +45,7 @@ impl Graph {
     }
 }
 
-/// Returns whether a graph, or a body in it, calls a function with a derivative rule.
+/// Returns `true` if a graph or one of its bodies calls a function with a derivative rule.
 fn calls(graph: &Graph) -> bool {
     let is_call = |op: &Op| matches!(op, Op::Call(_)) || op.bodies().into_iter().any(|body| calls(body));
     graph.nodes().iter().any(|node| is_call(&node.op))
@@ -65,7 +65,7 @@ fn inline_calls(graph: &Graph) -> Result<Graph> {
     Ok(result)
 }
 
-/// Adds the nodes of `graph` to another graph, and returns its outputs there.
+/// Adds the nodes of `graph` to the graph `to`, and returns the values of its outputs there.
 fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>> {
     let all = vec![true; graph.nodes().len()];
     let added = Replay::new(graph, inputs.iter().copied()).walk_marked(&all, |_, node, operands| {

@@ -1,10 +1,10 @@
-//! The call in the text form.
+//! The text form of the call.
 
 use super::*;
 use crate::types::lexer::error_at;
 
 impl Call {
-    /// The keywords of a call with a reverse-mode rule.
+    /// The syntax of a call with a reverse-mode rule.
     pub(crate) const VJP_SPELLING: Spelling = Spelling {
         name: "custom_vjp",
         example: "custom_vjp %x {",
@@ -17,7 +17,7 @@ impl Call {
         },
     };
 
-    /// The keywords of a call with a forward-mode rule.
+    /// The syntax of a call with a forward-mode rule.
     pub(crate) const JVP_SPELLING: Spelling = Spelling {
         name: "custom_jvp",
         example: "custom_jvp %x {",
@@ -30,7 +30,7 @@ impl Call {
         },
     };
 
-    /// The keywords of a call in its own rule's graphs. It calls the innermost function whose rule is being read.
+    /// The syntax of a function's call in a graph of its own rule. It refers to the innermost enclosing rule.
     pub(crate) const ITSELF_SPELLING: Spelling = Spelling {
         name: "itself",
         example: "itself %x",

@@ -1,15 +1,17 @@
-//! The batching rule of the loop: one loop over all lanes.
+//! The batching rule of the loop: a single loop runs all lanes.
 //!
-//! Operands and results of the loop have rows along axis 0, and so lanes along axis 1. In the body, lanes are along
-//! axis 0. A carry or a buffer has lanes if its initial value has lanes or if a step adds them: see
+//! The operands and results of the loop hold rows along axis 0, so their lanes are along axis 1. In the body, lanes are
+//! along axis 0. A carry or a buffer has lanes if its initial value has lanes, or if a step adds them: see
 //! [`reach`](crate::ops::reach).
 //!
-//! If the number of steps differs between lanes, the loop runs the largest number of steps. If `until` differs, the
-//! loop runs until the last lane has ended. A lane is active at step `t` if `t` is below its own step count, in either
-//! direction, and no earlier step has ended it. An inactive lane keeps its carries and its rows. A trace then has as
-//! many rows as the lane with the most steps, and each lane's own rows come first ([`ragged`](crate::vmap::ragged)):
-//! finished lanes write zeros after them. In a reverse loop, given rows must follow the rows of each lane, so the
-//! buffer becomes a full one. If such a loop ends early, its rows are moved to the front.
+//! If the number of steps differs between lanes, the loop runs the largest number of steps. If `until` differs between
+//! lanes, the loop runs until it has been true in every lane. A lane is active at step `t` if `t` is less than the
+//! lane's number of steps, in either direction, and no earlier step has ended the lane. An inactive lane keeps its
+//! carries and its rows.
+//!
+//! A trace has as many rows as the lane with the most steps. Each lane's own rows come first, followed by zeros
+//! ([`ragged`](crate::vmap::ragged)). In a reverse loop, initial rows must follow the rows of each lane, so the buffer
+//! becomes a full one. If a reverse loop stops early, the rows of each lane are moved to the front.
 
 use super::parts::bind;
 use super::*;
@@ -28,18 +30,18 @@ pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec
     Lanes { scan, size, operands, steps, buffers, carries, ends: false }.batch(ends)
 }
 
-/// The step counts of all lanes.
+/// The number of steps of the batched loop.
 struct Steps {
-    /// The largest step count.
+    /// The largest number of steps of any lane.
     count: Dim,
-    /// The operand that holds the largest step count.
+    /// The operand that holds this number, if the program computes it.
     operand: Option<Value>,
-    /// The step count of each lane, if it differs between lanes.
+    /// The number of steps of each lane, if it differs between lanes.
     by_lane: Option<Value>,
 }
 
 impl Steps {
-    /// Returns the step counts. Returns an error if they differ between lanes and no rule covers the loop.
+    /// Determines the number of steps. Returns an error if it differs between lanes in a way that cannot be batched.
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
@@ -60,14 +62,14 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // The count is bound before the loop, because given rows are placed after the rows of each lane.
+            // Binds the symbol before the loop, because the initial rows are placed after the rows of each lane.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })
     }
 }
 
-/// Returns the number of given rows of a buffer, or 0 if the buffer is empty or full at the start.
+/// Returns the number of initial rows of a growing buffer, or 0 for any other buffer.
 fn given_rows(buffer: &Buffer) -> usize {
     if let Start::Given(given) = buffer.start { given } else { 0 }
 }
@@ -77,18 +79,18 @@ struct Lanes<'a> {
     size: &'a Dim,
     operands: &'a [Batched],
     steps: Steps,
-    /// Flags for the buffers that have lanes.
+    /// Marks the buffers that have lanes.
     buffers: Vec<bool>,
-    /// Flags for the carries that have lanes.
+    /// Marks the carries that have lanes.
     carries: Vec<bool>,
-    /// `true` if each lane has its own `until`.
+    /// `true` if `until` differs between lanes.
     ends: bool,
 }
 
 impl Lanes<'_> {
     fn batch(mut self, ends: bool) -> Result<Vec<Batched>, Failed> {
-        // Lanes with their own step counts end one by one, because the step that ends one lane may not exist in another
-        // lane.
+        // If the number of steps differs between lanes, `until` differs too, because the step that ends one lane may
+        // not exist in another.
         self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
         self.mask()?;
         loop {
@@ -102,13 +104,13 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns whether some lanes may finish before the loop does.
+    /// Returns `true` if some lanes may finish before the loop does.
     fn may_lanes_finish_early(&self) -> bool {
         self.ends || self.steps.by_lane.is_some()
     }
 
     /// Gives lanes to all states if some lanes may finish before others. Returns an error if the loop returns last rows
-    /// that some lane may lack.
+    /// that a lane may lack.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.may_lanes_finish_early() {
             return Ok(());
@@ -125,7 +127,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns a buffer for all lanes. In a full buffer, a finished lane writes back the row that it has read.
+    /// Returns the batched form of a buffer. If lanes may finish early, a full buffer also reads the rows that it
+    /// writes, so that finished lanes can write them back.
     fn buffer(&self, buffer: &Buffer) -> Buffer {
         let is_full = buffer.start == Start::Full;
         match (self.may_lanes_finish_early(), buffer.start) {
@@ -142,7 +145,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns the parameters of the body except the invariants, and whether each has lanes.
+    /// Returns the parameters of the batched body, except the invariants. The flag is `true` if the parameter has
+    /// lanes.
     fn params(&self) -> Vec<(String, TensorType, bool)> {
         let (body, layout, places) = (&self.scan.body, self.scan.params(), self.scan.operands());
         let of_input = |index: usize, mapped: bool| {
@@ -172,7 +176,8 @@ impl Lanes<'_> {
         params
     }
 
-    /// Traces a step, and records which buffers and carries receive lanes and whether `until` has lanes.
+    /// Traces the batched body. Marks the buffers and carries that a step returns with lanes, and sets `ends` if
+    /// `until` has lanes.
     fn trace(&self, buffers: &mut [bool], carries: &mut [bool], ends: &mut bool) -> Result<ClosedBody, Failed> {
         let params = self.params();
         let types: Vec<(String, TensorType)> = params.iter().map(|(name, ty, _)| (name.clone(), ty.clone())).collect();
@@ -186,7 +191,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// Records one step on all lanes, and returns the results in the order of the body's results.
+    /// Adds one step of all lanes to the open trace. Returns the results of the batched body.
     fn step(
         &self,
         inputs: &[Batched],
@@ -275,7 +280,7 @@ impl Lanes<'_> {
         Ok(outputs)
     }
 
-    /// Selects the step's result for active lanes and the old value for finished lanes.
+    /// Selects the step's result in active lanes, and the old value in finished lanes.
     fn keep_old_if_done(&self, active: Option<Value>, result: Batched, old: Option<Batched>) -> Batched {
         match (active, old) {
             (Some(active), Some(old)) => select_lanes(active, self.size, result, old),
@@ -283,7 +288,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Adds the loop with this body to the open trace.
+    /// Adds the batched loop to the open trace.
     fn emit(&self, body: ClosedBody) -> Result<Vec<Batched>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let mut operands: Vec<Value> = self.steps.operand.into_iter().collect();
@@ -295,7 +300,7 @@ impl Lanes<'_> {
             let Some(operand) = place.map(|place| self.operands[place]) else { continue };
             let (buffer, mapped) = (&scan.buffers[number], self.buffers[number]);
             operands.push(match (buffer.start, buffers[number].start) {
-                // The given rows come after the rows of each lane.
+                // The initial rows of each lane follow the rows of its steps.
                 (Start::Given(given), Start::Full) => {
                     let (rows, own) = (self.steps.count.clone() + given, Batched::unmapped(constant(given as i64)));
                     self.rows(shift_rows(operand, 0, &rows, self.counts(), own, self.size)?, true)
@@ -355,7 +360,7 @@ impl Lanes<'_> {
         self.steps.by_lane.map_or_else(shared, Batched::mapped)
     }
 
-    /// Returns the requested rows of a buffer, with each lane's own rows first.
+    /// Returns the rows of a buffer that are results, so that each lane's own rows come first.
     fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Result<Batched, Failed> {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {
@@ -365,7 +370,7 @@ impl Lanes<'_> {
         let mut rows = Batched::mapped(rows);
         let count = |dim: &Dim| size_of(dim, DType::I64);
         if let Some(ran) = ran.filter(|_| self.scan.reverse) {
-            // The rows of the steps that a lane did not run precede its own rows.
+            // The rows of steps that a lane did not run precede its own rows.
             let (all, left_out) = (rows.value.dim(1), self.counts().value - ran.counts);
             let before = match buffer.start {
                 Start::Empty => left_out - (count(&self.steps.count) - count(&all)),
@@ -385,7 +390,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Moves the rows to axis 0, with the lanes along axis 1 if `mapped`.
+    /// Prepares an operand of the loop: if `mapped`, moves its rows to axis 0 and its lanes to axis 1.
     fn rows(&self, value: Batched, mapped: bool) -> Value {
         if mapped { value.materialized(self.size).move_axis(0, 1) } else { value.value }
     }

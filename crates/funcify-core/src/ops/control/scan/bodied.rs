@@ -27,7 +27,7 @@ impl Bodied for Scan {
     }
 
     fn resized(&self, by: &Replacements) -> Op {
-        // A symbol that the loop binds can only be replaced by another symbol.
+        // The symbol of `until` can only be renamed, because the loop itself binds it.
         let renamed = |symbol: &Symbol| by.get(symbol).and_then(Dim::as_symbol).unwrap_or(symbol).clone();
         let until = self.until.as_ref().map(renamed);
         Scan { steps: self.steps.replaced(by), until, ..self.clone() }.into()
@@ -50,17 +50,18 @@ impl Bodied for Scan {
 }
 
 impl Scan {
-    /// Returns whether the loop is needed only because it binds the symbol for its number of steps.
+    /// Returns `true` if nothing but the symbol for its number of steps is needed from the loop.
     fn is_needed_only_for_steps(&self, results: &[bool]) -> bool {
         !results.contains(&true) && self.until.is_none()
     }
 
-    /// Returns which buffers and carries are needed, either for their results or because a needed step reads them.
+    /// Returns which buffers and carries are needed, because their results are used or a needed part of the body reads
+    /// them.
     fn needed_states(&self, results: &[bool], body: &Need) -> Vec<bool> {
         or_flags(results, self.params().states(&body.inputs(&self.body)))
     }
 
-    /// Returns which results of a step these buffers and carries need. The result of `until` is always needed.
+    /// Returns which results of the body these buffers and carries need. The result of `until` is always needed.
     fn needed_results(&self, states: &[bool]) -> Vec<bool> {
         let results = self.results();
         let mut needed = results.of_states(states);

@@ -1,4 +1,4 @@
-//! The main entry point: `scan(init, xs, |carry, x| (carry, y))`, with the semantics and options of JAX.
+//! The main public function, `scan(init, xs, |carry, x| (carry, y))`, with the semantics and options of JAX.
 
 use std::convert::Infallible;
 
@@ -31,51 +31,54 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Returns the default options: forward over axis 0, with as many steps as the sequences have rows.
+    /// Returns the default options: forward over axis 0, one step for each row of the sequences.
     pub fn new() -> Self {
         ScanOptions { unroll: 1, ..ScanOptions::default() }
     }
 
-    /// Sets the number of steps. It must agree with the sequences, and is required if there are no sequences.
+    /// Sets the number of steps. This is required if there are no sequences. Otherwise, it must equal their number of
+    /// rows.
     pub fn length(mut self, length: impl Into<Dim>) -> Self {
         self.length = Some(length.into());
         self
     }
 
-    /// Runs from the last row to the first. The ys stay aligned with the xs; no data is reversed.
+    /// Runs the loop from the last row to the first. Row `t` of the ys still belongs to row `t` of the xs, and no data
+    /// is reversed.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// Sets the axis of the sequences to loop over. A negative axis counts from the end. The ys are stacked along
-    /// axis 0.
+    /// Sets the axis of the sequences over which the loop runs. A negative axis counts from the end. The ys are always
+    /// stacked along axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 
-    /// Sets the number of steps that a native loop may unroll. This is a hint that does not change results.
+    /// Sets the unroll factor of a native loop. This is a hint that does not change results.
     pub fn unroll(mut self, steps: usize) -> Self {
         self.unroll = steps.max(1);
         self
     }
 
-    /// Sets the policy for the residuals that the loop keeps for its backward loop. The default is
+    /// Sets the policy that selects the residuals which the loop saves for the backward pass. The default is
     /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Truncates backpropagation through time: the backward loop covers only the last `steps` steps, in the order of
-    /// the loop. Everything before them is treated as constant. Rows of the sequences that only older steps read have
-    /// a gradient of zero. So has the initial carry, if older steps exist. Captured values receive only the
-    /// contributions of the last steps. With 0, all gradients are zero; a loop with no more than `steps` steps has
-    /// its whole gradient. Cotangents of older rows of the traces are ignored.
+    /// Truncates backpropagation through time: only the last `steps` steps, in the order of the loop, are
+    /// differentiated.
     ///
-    /// The option changes neither values nor the tangents of forward mode. It has the meaning of PyTensor's
-    /// `truncate_gradient`.
+    /// Everything before these steps is treated as a constant. Rows of the sequences that only earlier steps read have
+    /// a gradient of zero, and so does the initial carry if there are earlier steps. Captured values receive only the
+    /// contributions of the last steps. Cotangents of earlier rows of the ys are ignored. With `steps` 0, all gradients
+    /// are zero. A loop that runs at most `steps` steps is differentiated as a whole.
+    ///
+    /// The option changes neither values nor forward-mode tangents. It corresponds to PyTensor's `truncate_gradient`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -97,10 +100,10 @@ impl ScanOptions {
 }
 
 /// Runs `body` over the rows of `xs` while carrying a state: `(carry, y) = body(carry, x)` for each row `x`, from the
-/// first to the last. Returns the last carry and all `y` stacked along axis 0.
+/// first to the last. Returns the last carry, and all `y` stacked along axis 0.
 ///
-/// `init`, `xs` and the ys are any [`Tree`]. The next carry must have the same structure and types as `init`. The
-/// body captures the values of the enclosing graphs that it uses, at any depth. The body is traced once.
+/// `init`, `xs` and the ys are any [`Tree`]. The next carry must have the same structure and types as `init`. The body
+/// is traced once. It may capture values of all enclosing graphs.
 ///
 /// The semantics are those of JAX's `lax.scan`.
 ///
@@ -149,7 +152,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     })
 }
 
-/// Runs `body` on each row of `xs` and returns the results, stacked along axis 0: a [`scan()`] without a carry.
+/// Runs `body` on each row of `xs`, and returns the results stacked along axis 0. This is a [`scan()`] without a carry.
 ///
 /// `xs` and the results are any [`Tree`].
 ///
@@ -167,8 +170,8 @@ pub fn map<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     scan((), xs, |(), x| ((), body(x))).1
 }
 
-/// Like [`scan_with`], but the body also decides when the loop ends. If `count` is given, that integer scalar is the
-/// number of steps.
+/// Runs a loop like [`scan_with`], with two additions. The body also returns a condition that ends the loop, if it is
+/// not `None`. `count`, if given, is an integer scalar with the number of steps.
 #[track_caller]
 pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     at: &Place,
@@ -183,7 +186,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     results
 }
 
-/// Like [`repeat`], with a body that may fail.
+/// Like [`repeat`], with a fallible body.
 #[track_caller]
 pub(in crate::ops) fn try_repeat<C: Tree, X: Tree, Y: Tree, E>(
     at: &Place,
@@ -206,10 +209,10 @@ struct OpenLoop<'a> {
     steps: Dim,
     count: Option<Value>,
     init: Vec<(String, Value)>,
-    /// The sequences, with the axis of the loop moved to the front.
+    /// The sequences, with the looped axis moved to the front.
     sequences: Vec<(String, Value)>,
     trace: BodyTrace,
-    /// The rows, then the carries.
+    /// The parameters of the body: the rows of the sequences, followed by the carries.
     params: Vec<Value>,
 }
 
@@ -243,8 +246,8 @@ impl<'a> OpenLoop<'a> {
         &self.params[self.sequences.len()..]
     }
 
-    /// Adds a loop whose step returns these values, and ends when `stop` is true. Returns the last carries and the
-    /// traces.
+    /// Closes the trace of the body, which returned `next`, `ys` and `stop`, and adds the loop. Returns the last
+    /// carries and the stacked ys.
     fn close(self, next: &[(String, Value)], ys: &[(String, Value)], stop: Option<Value>) -> (Vec<Value>, Vec<Value>) {
         let OpenLoop { at, options, steps, count, init, sequences, trace, .. } = self;
         check_carry(at, &init, next);
@@ -279,7 +282,7 @@ impl<'a> OpenLoop<'a> {
     }
 }
 
-/// Returns the sequence with the axis of the loop moved to the front.
+/// Moves the looped axis of a sequence to the front.
 #[track_caller]
 pub(super) fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_failed() {
@@ -290,7 +293,7 @@ pub(super) fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64
     value.move_axis(axis, 0)
 }
 
-/// Returns the number of steps, after checking that the sequences and `length` agree on it.
+/// Checks that the sequences and `length` agree on the number of steps, and returns it.
 pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
     let mut counts: Vec<(String, Dim)> = Vec::new();
     counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));
@@ -316,7 +319,7 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
     first.clone()
 }
 
-/// Checks scan-c6: the end condition is a boolean scalar.
+/// Checks that the condition that ends the loop is a boolean scalar (scan-c6).
 pub(super) fn check_until(at: &Place, stop: Value) -> Value {
     let ty = stop.ty();
     if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {
@@ -325,7 +328,7 @@ pub(super) fn check_until(at: &Place, stop: Value) -> Value {
     fail_mismatch(at, &[stop], "the value of `until`", "bool[]", &ty, UNTIL_FIX).into()
 }
 
-/// Checks scan-c4, naming the offending leaf in errors.
+/// Checks scan-c4. Errors name the leaf.
 pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
     let (component, fix) =
         ("the structure of the carry that the body returns", "return a carry with the structure of the initial one");

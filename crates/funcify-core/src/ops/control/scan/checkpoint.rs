@@ -1,22 +1,23 @@
-//! Checkpoint policies, which determine the residuals that loops keep for their backward loops.
+//! Checkpoint policies, which select the residuals that loops save for the backward pass.
 
 use std::fmt;
 
-/// Determines the residuals that a loop of a forward pass keeps for its backward loop. Everything else is recomputed,
-/// so the policy does not change values. The only exception is segments, which add sums over steps in a different
-/// order.
+/// Selects the residuals that a loop saves for the backward pass.
 ///
-/// [`GradOptions::policy`](crate::GradOptions::policy) applies to every loop without a policy of its own;
-/// [`ScanOptions::policy`](crate::ScanOptions::policy) and [`Recurrence::policy`](crate::Recurrence::policy)
-/// set it for one loop, in derivatives of every order.
+/// The backward pass recomputes everything else, so a policy does not change values. The only exceptions are policies
+/// with segments, which change the order in which sums over steps are added up.
 ///
-/// A *state* is a value that a step reads from earlier steps: the carries, and rows of buffers. A trace that is a
-/// result, or the operand of another op, exists anyway and is not stored a second time. Loops inside a body follow the
-/// same rules, each on its own, when the backward loop runs the step again. Their results are never kept for all steps.
+/// [`GradOptions::policy`](crate::GradOptions::policy) sets the policy of all loops that have none of their own.
+/// [`ScanOptions::policy`](crate::ScanOptions::policy) and [`Recurrence::policy`](crate::Recurrence::policy) set the
+/// policy of one loop, for derivatives of every order.
 ///
-/// A `cond` or `switch` keeps the values of the executed branch that [`SaveDots`](CheckpointPolicy::SaveDots) and
-/// [`SaveAll`](CheckpointPolicy::SaveAll) select; `SaveCostly` acts like `SaveAll` there. The other policies run the
-/// branch again.
+/// A *state* is a value that a step reads from earlier steps: a carry, or a row of a buffer. A trace that is a result,
+/// or that another op reads, exists anyway and is not stored a second time. Inner loops save their own residuals, by
+/// the same rules, when the backward pass runs the outer step again. Their results are never saved for all outer steps.
+///
+/// A `cond` or `switch` saves the values of the executed branch that [`SaveDots`](CheckpointPolicy::SaveDots) or
+/// [`SaveAll`](CheckpointPolicy::SaveAll) selects; `SaveCostly` acts like `SaveAll` there. With the other policies, the
+/// backward pass runs the branch again.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -33,42 +34,43 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum CheckpointPolicy {
-    /// Keeps the state before each step, from which the step is recomputed.
+    /// Saves the state before each step. The backward pass recomputes the step from it.
     #[default]
     Recompute,
-    /// Keeps the states, and the results of matrix products and convolutions.
+    /// Saves the states, and the results of matrix products and convolutions.
     SaveDots,
-    /// Keeps the states before and after each step. Also keeps those values read by the backward loop that depend on
-    /// convolutions, or on matrix products with 32 terms or more. Values that follow from the states elementwise are
-    /// recomputed: in compiled loops, that is cheaper than writing them to memory and reading them back. The plug-ins
-    /// that compile loops request this policy.
+    /// Saves the states before and after each step, and values that are expensive to recompute. These are the values
+    /// that the backward pass reads and that depend on a convolution, or on a matrix product with 32 terms or more.
+    /// Other values are recomputed, because in compiled loops this is cheaper than writing them to memory and reading
+    /// them back. The plug-ins that compile loops request this policy.
     SaveCostly,
-    /// Keeps the states, and everything that the backward loop reads. This policy needs the least work.
+    /// Saves the states, and all values that the backward pass reads. This policy recomputes the least.
     SaveAll,
-    /// Keeps the state before each segment of this many steps (0 counts as 1). The backward pass goes through the
-    /// segments in reverse. For each one, it runs the steps again and keeps their states. Of `n` steps, about `n / k
-    /// + k` states exist at a time for segments of `k` steps, which is least if `k` is the square root of `n`. The
-    /// remaining steps, fewer than `k`, are kept as in [`Recompute`](CheckpointPolicy::Recompute).
+    /// Saves the state before each segment of this many steps (0 counts as 1). The backward pass goes through the
+    /// segments in reverse order. It runs the steps of each segment again, and saves their states. With segments of `k`
+    /// steps, about `n / k + k` states of `n` steps exist at a time. This is least if `k` is the square root of `n`.
+    /// The remaining steps, fewer than `k`, are treated as in [`Recompute`](CheckpointPolicy::Recompute).
     ///
-    /// The number of steps may be a symbol, or a value of the program. `Recompute` is used instead for a loop that
-    /// ends early (`until`), that is [truncated](crate::ScanOptions::truncate), or whose types do not show that its
-    /// sequences and full buffers have the rows of all steps.
+    /// The number of steps may be a symbol, or a value that the program computes. `Recompute` replaces this policy for
+    /// a loop that has an early exit (`until`), that is [truncated](crate::ScanOptions::truncate), or whose types do
+    /// not prove that its sequences and full buffers have rows for all steps.
     Segments(usize),
-    /// Keeps segments of segments, the longest first. For example, `[256, 32]` keeps the state before every 256
-    /// steps; the backward pass runs 256 steps again and keeps a state every 32 steps. Each level costs one more run
-    /// of the steps. With `l` levels, the states kept for `n` steps can be as few as `(l + 1)` times the `(l + 1)`-th
-    /// root of `n`. With repeated halving, their number is logarithmic in `n`.
+    /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
+    /// the state before every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps.
+    /// Each level runs the steps once more. With `l` levels, the number of saved states for `n` steps can be as low as
+    /// `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, it is logarithmic in `n`.
     Levels(Vec<usize>),
-    /// Chooses the policy with the least work that keeps at most this many bytes for a loop: `SaveAll`, `SaveDots`,
-    /// `Recompute`, or up to four levels of segments. If none fits, chooses the policy with the least memory.
+    /// Chooses the policy that recomputes the least, among those that save at most this many bytes for a loop:
+    /// `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. If none fits, chooses the policy that uses
+    /// the least memory.
     ///
-    /// The bytes are computed from the types. The count includes all states and values that the policy may keep, even
-    /// those that the backward loop turns out not to read. A size that is a symbol counts as 1024.
+    /// The bytes are an upper bound computed from the types: they include all states and values that the policy may
+    /// save, even if the backward pass does not read them. A symbolic size counts as 1024.
     Budget(usize),
 }
 
 impl CheckpointPolicy {
-    /// Returns the lengths of the segments, in steps, from the outermost level to the innermost.
+    /// Returns the segment lengths, in steps, from the outermost level to the innermost.
     pub(crate) fn levels(&self) -> &[usize] {
         match self {
             CheckpointPolicy::Segments(steps) => std::slice::from_ref(steps),
@@ -77,7 +79,7 @@ impl CheckpointPolicy {
         }
     }
 
-    /// Returns the policy with segments of these lengths, from the outermost level to the innermost.
+    /// Returns the policy for these segment lengths, from the outermost level to the innermost.
     pub(crate) fn of_levels(levels: &[usize]) -> CheckpointPolicy {
         match levels {
             [] => CheckpointPolicy::Recompute,

@@ -1,4 +1,4 @@
-//! `map` with options: runs rows one by one, or in chunks of several rows at once with `vmap`.
+//! `map` with options: processes rows one at a time, or in chunks of several rows with `vmap`.
 
 use super::build::{move_axis_to_front, repeat, step_count, try_repeat};
 use super::*;
@@ -6,7 +6,7 @@ use crate::graph::at_site;
 use crate::tree;
 use crate::vmap::{inline, trace_lane};
 
-/// The options of [`map_with`]: the number of rows processed at once, and the axis of the rows.
+/// The options of [`map_with`]: the number of rows in a chunk, and the axis of the rows.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -31,21 +31,22 @@ impl MapOptions {
         MapOptions::default()
     }
 
-    /// Processes this many rows at once: faster than one by one, with less memory than all at once. Results do not
-    /// change.
+    /// Processes chunks of this many rows. This is faster than one row at a time, and needs less memory than all rows
+    /// at once. Results do not change.
     pub fn chunk(mut self, rows: usize) -> Self {
         self.chunk = Some(rows);
         self
     }
 
-    /// Sets the axis of the leaves to map over. A negative axis counts from the end. The results are stacked along
-    /// axis 0.
+    /// Sets the axis of the leaves over which the loop runs. A negative axis counts from the end. The results are
+    /// always stacked along axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 
-    /// Sets the policy for the residuals that the loop keeps for its backward loop: see [`ScanOptions::policy`].
+    /// Sets the policy that selects the residuals which the loop saves for the backward pass: see
+    /// [`ScanOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self
@@ -54,10 +55,9 @@ impl MapOptions {
 
 /// Like [`map`](super::map), with options.
 ///
-/// With chunks, the body is batched with the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks. The
-/// remaining rows form a smaller chunk. If the number of rows is a symbol, the number of chunks is computed when the
-/// program runs, and the last chunk is padded with copies of the last row. The body then runs on that row more than
-/// once.
+/// With chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks. The
+/// remaining rows form a smaller chunk. If the number of rows is symbolic, the number of chunks is computed at run
+/// time, and the last chunk is padded with copies of the last row. The body then runs on that row more than once.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -111,7 +111,7 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
     tree::rebuild_or_failed(&ys, results)
 }
 
-/// Runs a loop over the complete chunks, then processes the remaining rows.
+/// Runs a loop over the complete chunks, and then the remaining rows as a smaller chunk.
 fn known_chunks(
     at: &Place,
     of_loop: ScanOptions,
@@ -144,7 +144,7 @@ fn known_chunks(
     })
 }
 
-/// Runs a loop whose number of chunks is computed at run time. An index past the last row reads the last row.
+/// Runs a loop whose number of chunks is computed at run time. Indices past the last row are clamped to it.
 fn counted_chunks(
     at: &Place,
     of_loop: ScanOptions,
@@ -165,7 +165,7 @@ fn counted_chunks(
     ys.into_iter().map(|y| Ok(join_chunks(y, &Dim::from(chunk))?.slice(0, Dim::from(0)..rows.clone()))).collect()
 }
 
-/// Joins chunks of rows along axis 0.
+/// Merges the axis of the chunks with the axis of the rows.
 pub(super) fn join_chunks(chunks: Value, chunk: &Dim) -> Result<Value, Failed> {
     let shape = chunks.checked()?.shape();
     Ok(chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk)))

@@ -1,4 +1,4 @@
-//! The loop in the reference evaluator: keeps rows in a map and runs the steps one by one.
+//! The reference evaluation of the loop: runs the steps one by one, and keeps the rows of each buffer in a map.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     let steps = scan.check_count(&context.at, context.dim(&scan.steps)?)?;
     scan.check_rows(&context.at, steps, |operand| inputs[operand].shape()[0])?;
 
-    // The rows of each buffer that were given or written so far.
+    // The rows of each buffer that have been given or written so far.
     let mut held = MemoryReservation::empty();
     let mut buffers: Vec<BTreeMap<usize, HostTensor>> = Vec::new();
     let mut lengths = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         buffers.push(rows.collect());
     }
     let results = scan.results();
-    // A loop that may end early counts rows against the budget as its steps run.
+    // Without an early exit, memory for all rows is reserved in advance. Otherwise, each step reserves its rows.
     let new_rows = |index: usize| scan.body.output_type(results.buffers[index].start);
     if scan.until.is_none() {
         for index in (0..buffers.len()).filter(|index| scan.buffers[*index].start != Start::Full) {
@@ -56,7 +56,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         let mut written = written.map_err(|error| error.in_step(&context.at, ran))?;
         let ends = results.until.is_some_and(|until| written[until].get(0).as_bool());
         carries = written.drain(results.carries.clone()).collect();
-        // scan-c1: all reads of this step come before its first write.
+        // scan-c1: the step has done all its reads at this point.
         for (index, buffer) in scan.buffers.iter().enumerate() {
             for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
                 buffers[index].insert(t + k, written[result].clone());
@@ -85,7 +85,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     Ok(outputs)
 }
 
-/// Returns a row, or the error of scan-c5 if it was neither given nor written before.
+/// Returns a row, or the error of scan-c5 if the row was neither given nor written.
 fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: usize, row: usize) -> Result<HostTensor> {
     rows.get(&row).cloned().ok_or_else(|| Scan::missing_row(&context.at, index, row))
 }

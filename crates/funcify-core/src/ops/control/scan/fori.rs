@@ -1,4 +1,4 @@
-//! The counted loop: `fori_loop(lower, upper, init, |i, carry| carry)`, with the semantics of JAX.
+//! The counted loop, `fori_loop(lower, upper, init, |i, carry| carry)`, with the semantics of JAX.
 
 use super::build::repeat;
 use super::*;
@@ -19,9 +19,9 @@ use super::*;
 /// ```
 #[derive(Clone, Debug)]
 pub enum Bound {
-    /// A bound that the sizes of a call determine.
+    /// A bound that the input sizes determine.
     Dim(Dim),
-    /// A bound that the running program computes.
+    /// A bound that the program computes at run time.
     Value(Value),
 }
 
@@ -52,11 +52,11 @@ impl Bound {
     }
 }
 
-/// Carries a state through `body(i, carry)` for `i` from `lower` to `upper - 1`, in ascending order. Returns the
-/// initial value for an empty range.
+/// Runs `body(i, carry)` for each `i` from `lower` to `upper - 1`, in ascending order, and returns the last carry. If
+/// the range is empty, returns `init`.
 ///
-/// The bounds are dimensions or integer scalars of the same type, which is also the type of `i`. If both bounds are
-/// dimensions, `i` is an i64. A range between dimensions must not be negative in a call.
+/// The bounds are dimensions, or integer scalars of the same type. This is also the type of `i`, or i64 if both bounds
+/// are dimensions. In the latter case, it is an error at run time if `upper` is less than `lower`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -106,13 +106,13 @@ pub fn fori_loop<C: Tree>(
     carry
 }
 
-/// Returns the number of integers from `lower` to `upper - 1`, also for unsigned bounds.
+/// Returns the number of integers from `lower` to `upper - 1`. Does not underflow for unsigned bounds.
 #[track_caller]
 fn range_length(lower: Value, upper: Value) -> Value {
     upper.maximum(lower) - lower
 }
 
-/// Returns a dimension as a scalar. The scalar is a constant if the dimension is known.
+/// Converts a dimension to a scalar, which is a constant if the dimension is.
 #[track_caller]
 fn scalar_of(dim: &Dim, dtype: DType) -> Value {
     match dim.constant() {

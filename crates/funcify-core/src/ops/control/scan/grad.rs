@@ -1,4 +1,4 @@
-//! The reverse rule of the loop: builds one loop in the opposite direction, with the same row indices.
+//! The reverse-mode rule of the loop: builds one loop in the opposite direction, with the same row indices.
 //!
 //! ```text
 //! sequences: the inputs of each step, for recomputing it: rows of sequences and buffers, carries before the step;
@@ -8,26 +8,27 @@
 //! ->  G and the sums; a nit-sot for each sequence with one tap; the cotangents of the first carries; the sums
 //! ```
 //!
-//! Its body recomputes a step of the loop from the residuals of the forward pass ([`saves`](super::saves)) and the
-//! values in its traces ([`readable_values`](super::readable_values)), and pulls cotangents back through it. The
-//! cotangent of each part of the loop takes this form:
+//! The body of the backward loop recomputes a step of the forward loop from the residuals ([`saves`](super::saves)) and
+//! from the values in its traces ([`readable_values`](super::readable_values)), and pulls cotangents back through it.
+//! The parts of the forward loop have these cotangents:
 //!
-//! - A buffer becomes a full buffer G with the same rows, which starts as the cotangent of the final buffer. A step
-//!   reads `G[t+k]` for k in `writes`, as the cotangents of the written rows. It then sets `G[t+k] := (k in writes ?
-//!   0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`: an overwritten row does not
-//!   contribute to later results. If only some rows of the buffer were given, only the cotangents of those are used
-//!   at the end, and the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a sit-sot
-//!   has reads (0, 1) and writes (1), as in its `L_op`.
-//! - A buffer that no step reads becomes a sequence, the cotangent of its trace.
+//! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A step
+//!   reads `G[t+k]` for k in `writes`, which are the cotangents of the written rows. It then sets `G[t+k] := (k in
+//!   writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`, because an overwritten row
+//!   does not contribute to later results. If the buffer started from only some rows, just the cotangents of those rows
+//!   are used at the end, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a
+//!   sit-sot has reads (0, 1) and writes (1), as in its `L_op`.
+//! - A buffer that no step reads becomes a sequence: the cotangent of its trace.
 //! - A sequence with one tap becomes a nit-sot, which is padded with zeros. A sequence with several taps becomes a full
 //!   buffer of sums.
-//! - A carry becomes a carry, and an invariant a carried sum. Values that are not floats have no cotangent.
+//! - A carry becomes a carry, and an invariant becomes a carry that sums its cotangents. Values that are not floats
+//!   have no cotangent.
 //!
-//! If the loop ends early, the backward loop covers the steps that ran. If the loop is truncated, the backward loop
-//! covers the last steps: see [`span`](super::span). The backward loop counts its rows from the first row of these
-//! steps.
+//! If the forward loop has an early exit, the backward loop covers only the steps that ran. If the forward loop is
+//! truncated, the backward loop covers only its last steps: see [`span`](super::span). Row 0 of the backward loop is
+//! the first row of the covered steps.
 //!
-//! A buffer or a carry has a cotangent if its final value has one or if a step adds one: see
+//! A buffer or a carry has a cotangent if its final value has one, or if a step adds one: see
 //! [`reach`](crate::ops::reach).
 
 use super::parts::{BufferPart, Parts, SequencePart, StepReads};
@@ -74,49 +75,49 @@ struct Backward<'a> {
     span: Span,
     /// The residuals of the forward pass.
     record: &'a LoopRecord,
-    /// Flags for the parameters of the body that need cotangents.
+    /// Marks the parameters of the body that need cotangents.
     active: Vec<bool>,
     /// The cotangents of the final buffers.
     of_buffers: Vec<Option<Value>>,
     /// The cotangents of the final carries.
     of_carries: Vec<Option<Value>>,
-    /// Flags for the buffers that have cotangents.
+    /// Marks the buffers that have cotangents.
     buffers: Vec<bool>,
-    /// Flags for the carries that have cotangents.
+    /// Marks the carries that have cotangents.
     carries: Vec<bool>,
 }
 
-/// The source of a value that a step of the backward loop reads.
+/// A value that a step of the backward loop reads: a tap of a sequence, or a captured value.
 #[derive(Clone, Copy)]
 enum BackwardRead {
     Sequence(usize, usize),
     Captured(Value),
 }
 
-/// The location of a buffer's cotangent in the backward loop.
+/// The part of the backward loop that holds the cotangent of a buffer.
 #[derive(Clone, Copy)]
 enum BufferCotangent {
-    /// The buffer has no cotangent.
+    /// None: the buffer has no cotangent.
     Nothing,
     /// A sequence, because no step reads the buffer.
     Sequence(usize),
-    /// A full buffer, G.
+    /// The full buffer G.
     Full(usize),
 }
 
-/// Maps the parts of the forward loop to parts of the backward loop.
+/// Maps each part of the forward loop to its part of the backward loop.
 struct BackwardLayout {
-    /// The parameters of the forward body.
+    /// The sources of the parameters of the forward body.
     arguments: Vec<BackwardRead>,
-    /// The saved values of the forward body.
+    /// The sources of the saved values of the forward body.
     residuals: Vec<(ValueId, BackwardRead)>,
-    /// The cotangent of each buffer.
+    /// For each buffer, the part that holds its cotangent.
     buffers: Vec<BufferCotangent>,
     /// For each carry, the carry that holds its cotangent.
     carries: Vec<Option<usize>>,
-    /// For each sequence with several taps, the buffer that holds its sums, and the offsets of that buffer.
+    /// For each sequence with several taps, the buffer that sums its cotangents, and the offsets of that buffer.
     sums: Vec<Option<(usize, Vec<usize>)>>,
-    /// For each invariant, the carry that holds its sum.
+    /// For each invariant, the carry that sums its cotangents.
     invariants: Vec<Option<usize>>,
 }
 
@@ -129,7 +130,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Adds a read of one row per step from a tensor. Consecutive reads of the same tensor become taps of one sequence.
+    /// Adds a tap of a tensor. Consecutive calls with the same tensor add taps of the same sequence.
     fn read(&mut self, value: Value, offset: usize, name: String) -> BackwardRead {
         match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
             Some(last) => last.reads.push((offset, name)),
@@ -150,14 +151,14 @@ impl Draft {
     }
 }
 
-/// The cotangents that a step produces.
+/// Records the cotangents that a backward step computes.
 #[derive(Default)]
 struct Found {
     buffers: Vec<bool>,
     carries: Vec<bool>,
     sums: Vec<bool>,
     invariants: Vec<bool>,
-    /// For each sequence with one tap and a cotangent, the type of a row.
+    /// For each sequence with one tap and a cotangent, the type of a row of the cotangent.
     rows: Vec<Option<TensorType>>,
 }
 
@@ -181,14 +182,15 @@ impl<'a> Backward<'a> {
         Ok(self.cotangents(&plan, &found, &results, first_carry))
     }
 
-    /// Returns whether the cotangent of a buffer is only read, because no step of the loop reads the buffer.
+    /// Returns `true` if the backward loop only reads the cotangent of a buffer, because no forward step reads the
+    /// buffer.
     fn is_read_only(&self, buffer: usize) -> bool {
         let buffer = &self.scan.buffers[buffer];
         buffer.start != Start::Full && buffer.reads.is_empty()
     }
 
-    /// Returns the first row of a buffer that the backward loop covers. A growing buffer has the rows of the steps that
-    /// ran; a full buffer has all rows.
+    /// Returns the first row of a buffer that the backward loop covers. A growing buffer has rows only for the steps
+    /// that ran, and a full buffer has rows for all steps.
     fn first_row(&self, buffer: usize) -> &Dim {
         match self.scan.buffers[buffer].start {
             Start::Full => &self.span.first,
@@ -196,7 +198,7 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// Returns the loop without its body, in the order of the signature.
+    /// Returns the parts of the backward loop, in the order of its operands, and their layout.
     fn parts(&self) -> (Parts, BackwardLayout) {
         let mut draft = Draft::default();
         let mut residuals = Vec::new();
@@ -217,7 +219,7 @@ impl<'a> Backward<'a> {
                 truncate: None,
                 ..self.scan.clone()
             },
-            // If the number of steps is computed, the loop of the forward pass already binds it.
+            // If the program computes the number of steps, the forward loop already binds its symbol.
             count: None,
             sequences,
             buffers,
@@ -226,8 +228,8 @@ impl<'a> Backward<'a> {
         (parts, plan)
     }
 
-    /// Adds reads of the arguments of a step. Where the backward loop may read the values of a carry after each step,
-    /// the value after the current step becomes a residual.
+    /// Adds reads of the arguments of a forward step. If the trace of a carry holds the values after each step, and the
+    /// backward loop may read them, the value after the current step is added to `residuals`.
     fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
@@ -277,7 +279,7 @@ impl<'a> Backward<'a> {
         arguments
     }
 
-    /// Adds reads of the saved values of a step, and returns them after the `known` ones.
+    /// Adds reads of the saved values of a forward step. Returns their sources, followed by `known`.
     fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
@@ -286,7 +288,7 @@ impl<'a> Backward<'a> {
         residuals.map(read).chain(known).collect()
     }
 
-    /// Adds the cotangents of the rows that a step wrote to buffers.
+    /// Adds the parts that hold the cotangents of the buffers.
     fn cotangents_of_buffers(&self, draft: &mut Draft) -> Vec<BufferCotangent> {
         let (scan, body, layout, results) = (self.scan, &self.scan.body, self.scan.params(), self.scan.results());
         let of = |(number, buffer): (usize, &Buffer)| {
@@ -311,7 +313,7 @@ impl<'a> Backward<'a> {
         scan.buffers.iter().enumerate().map(of).collect()
     }
 
-    /// Adds the cotangents of the carries after a step.
+    /// Adds the carries that hold the cotangents of the carries.
     fn cotangents_of_carries(&self, draft: &mut Draft) -> Vec<Option<usize>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, index): (usize, usize)| {
@@ -324,7 +326,7 @@ impl<'a> Backward<'a> {
         layout.carries.enumerate().map(of).collect()
     }
 
-    /// Adds the sums of sequences with several taps.
+    /// Adds the buffers that sum the cotangents of sequences with several taps.
     fn sums_of_sequences(&self, draft: &mut Draft) -> Vec<Option<(usize, Vec<usize>)>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, operand): (usize, usize)| {
@@ -343,7 +345,7 @@ impl<'a> Backward<'a> {
         places.sequences.enumerate().map(of).collect()
     }
 
-    /// Adds the sums of invariants.
+    /// Adds the carries that sum the cotangents of invariants.
     fn sums_of_invariants(&self, draft: &mut Draft) -> Vec<Option<usize>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(operand, index): (usize, usize)| {
@@ -355,13 +357,13 @@ impl<'a> Backward<'a> {
         places.invariants.zip(layout.invariants).map(of).collect()
     }
 
-    /// Returns the rows of a buffer, or of its cotangent, that the backward loop uses.
+    /// Returns the rows of a buffer, or of its cotangent, from the first covered row on.
     fn used_rows(&self, buffer: usize, rows: Value) -> Value {
         rows_from(rows, self.first_row(buffer))
     }
 
-    /// Returns whether a sequence's cotangent is one row per step, padded with zeros. This requires a sequence with a
-    /// single tap, and numbers of rows before and after that are certain not to be negative.
+    /// Returns `true` if the cotangent of a sequence is built from one row per step by padding with zeros. This
+    /// requires a sequence with a single tap, and padding that is certain not to be negative on either side.
     fn is_placed(&self, sequence: usize) -> bool {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
@@ -369,13 +371,13 @@ impl<'a> Backward<'a> {
         *offset == 0 || runs || self.rows_after_tap(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
-    /// Returns the number of rows of a sequence after the rows that one tap reads.
+    /// Returns the number of rows of a sequence after the last row that this tap reads.
     fn rows_after_tap(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
     }
 
-    /// Traces one backward step. Returns the rows written to each buffer, then the next carries.
+    /// Traces a backward step. Returns the rows written to each buffer, followed by the next carries.
     fn step(&self, rows: &StepReads, plan: &BackwardLayout, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, layout) = (self.scan, self.scan.params());
         let at = |row: &BackwardRead| match row {
@@ -405,7 +407,7 @@ impl<'a> Backward<'a> {
                 .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
             let BufferCotangent::Full(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
-            // Each written row is also read.
+            // G reads every row that it writes.
             let reads =
                 |offset: usize| backward.reads.iter().zip(rows.buffer(part)).filter(move |(k, _)| **k == offset);
             for (offset, here) in backward.writes.iter().flat_map(|offset| reads(*offset)) {
@@ -451,7 +453,7 @@ impl<'a> Backward<'a> {
         Ok(outputs)
     }
 
-    /// Returns the cotangents of the operands, taken from the results of the backward loop.
+    /// Returns the cotangents of the forward loop's operands, given the results of the backward loop.
     fn cotangents(&self, plan: &BackwardLayout, found: &Found, results: &[Value], first_carry: usize) -> Cotangents {
         let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
         let mut cotangents = self.context.no_cotangents();
@@ -499,19 +501,18 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Adds a contribution to a sum, if one is given.
+/// Adds a contribution to a sum, if there is one.
 fn add_contribution(sum: Value, contribution: Option<Value>) -> Value {
     contribution.map_or(sum, |contribution| sum + contribution)
 }
 
-/// Returns the name of a cotangent.
 fn cotangent_of(name: &str) -> String {
     format!("ct_{name}")
 }
 
-/// Returns the buffer G with its taps. It reads the rows that the forward step wrote, as cotangents, and then the rows
-/// that the forward step read. It writes the rows that the forward step read, and zeros to the rows that it wrote,
-/// unless nothing reads those.
+/// Returns the buffer G for a forward buffer. G reads the rows that the forward step wrote, followed by the rows that
+/// it read. It writes the rows that the forward step read. If it is the cotangent of a full buffer, it also writes
+/// zeros to the rows that the forward step wrote.
 fn backward_buffer(buffer: &Buffer) -> Buffer {
     let union = |first: &[usize], second: &[usize]| -> Vec<usize> {
         first.iter().chain(second.iter().filter(|offset| !first.contains(offset))).copied().collect()

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The advice for turning a condition into a boolean scalar for `until`.
+/// The fix for an `until` that is not a boolean scalar.
 pub(super) const UNTIL_FIX: &str = "compare, and reduce with `any(..)` or `all(..)`";
 
 pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
@@ -81,7 +81,7 @@ fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Checks the step count of scan-c6.
+/// Checks the number of steps (scan-c6).
 fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<()> {
     if let Some(ty) = operand {
         if !ty.dtype.is_int() || ty.rank() != 0 {
@@ -99,7 +99,7 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
     Ok(())
 }
 
-/// Checks the end condition of scan-c6.
+/// Checks the `until` result and its symbol (scan-c6).
 fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     let (Some(symbol), Some(result)) = (&scan.until, result) else { return Ok(()) };
     let ty = scan.body.output_type(result);
@@ -113,7 +113,7 @@ fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the error for a tap that violates a rule.
+/// Returns the error for a tap that violates `rule`.
 pub(super) fn tap_error(at: &Place, name: &str, tap: i64, rule: &str, fix: &str) -> Error {
     let (component, rule, fix) = (name.to_string(), rule.to_string(), fix.to_string());
     Error::Tap { at: at.boxed(), component, tap, rule, fix }
@@ -155,7 +155,7 @@ fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result
     }
 }
 
-/// Checks scan-c3: `rows >= steps + reach`, unless the loop has zero steps.
+/// Checks scan-c3: `rows >= steps + reach`, unless the loop has no steps.
 pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, rows: &Dim) -> Result<()> {
     if steps.constant() == Some(0) {
         return Ok(());
@@ -177,7 +177,7 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
     Ok(())
 }
 
-/// Checks scan-c7, and returns the number of returned rows.
+/// Checks scan-c7, and returns the number of rows that the loop returns.
 pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
     let Returned::Last(count) = buffer.returned else {
         return Ok(rows);

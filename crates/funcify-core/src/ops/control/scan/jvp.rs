@@ -1,8 +1,8 @@
-//! The forward rule of the loop: one loop that carries values and tangents.
+//! The forward-mode rule of the loop: a single loop carries values and tangents.
 //!
-//! Every sequence, buffer and carry with a tangent is followed by a twin for the tangent, with the same taps. Tangents
-//! of invariants are also invariants. A buffer or a carry has a tangent if its initial value has one or if a step
-//! adds one: see [`reach`](crate::ops::reach).
+//! Each sequence, buffer and carry that has a tangent is followed by a second one for its tangent (its twin), with the
+//! same taps. Tangents of invariants are invariants too. A buffer or a carry has a tangent if its initial value has
+//! one, or if a step adds one: see [`reach`](crate::ops::reach).
 
 use super::parts::{BufferPart, Parts, SequencePart, StepReads};
 use super::*;
@@ -18,9 +18,9 @@ pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
 struct Duals<'a> {
     scan: &'a Scan,
     operands: &'a [Dual],
-    /// Flags for the buffers that have tangents.
+    /// Marks the buffers that have tangents.
     buffers: Vec<bool>,
-    /// Flags for the carries that have tangents.
+    /// Marks the carries that have tangents.
     carries: Vec<bool>,
 }
 
@@ -38,7 +38,7 @@ impl Duals<'_> {
         Ok(Dual::pair(parts.emit(body)?, &flags))
     }
 
-    /// Returns the parts of the loop, each followed by its twin.
+    /// Returns the parts of the loop, each followed by its twin if it has a tangent.
     fn parts(&self) -> Parts {
         let (scan, body, layout, places) = (self.scan, &self.scan.body, self.scan.params(), self.scan.operands());
         let name = |index: usize| body.input_name(index).to_string();

@@ -5,39 +5,39 @@
 //! | sequence | reads rows `t+k` | sequences with taps |
 //! | buffer | reads rows `t+k` for k in `reads`, then writes rows `t+k` for k in `writes` | nit-sot, sit-sot, mit-sot, mit-mot |
 //! | carry | one value that each step replaces, without a trace | untraced sit-sot; JAX's carry |
-//! | invariant | the same value each step | non-sequences |
+//! | invariant | the same value in each step | non-sequences |
 //!
 //! Invariants, cited where they are enforced and tested:
 //!
 //! - **scan-c1** all reads of a step see the state before any write of that step.
-//! - **scan-c2** `t` runs over `0..n`, in ascending order, or in descending order if `reverse`; row indices never
-//!   change, and no data is reversed.
-//! - **scan-c3** every row that the steps can touch is inside its tensor. The type rule proves this if the sizes allow
-//!   it; otherwise it is checked once the sizes are known.
+//! - **scan-c2** `t` runs over `0..n`, in ascending order, or in descending order if `reverse` is set. Row indices are
+//!   the same in both orders, and no data is reversed.
+//! - **scan-c3** every row that the steps read or write is inside its tensor. The type rule proves this if the sizes
+//!   allow it; otherwise it is checked once the sizes are known.
 //! - **scan-c4** the types of carries and of written rows equal those of the initial values exactly.
 //! - **scan-c5** no step reads a row that was neither given nor written before. A buffer that starts empty is never
-//!   read and is written at offset 0. A buffer that starts from `g` given rows is written once per step, next to
-//!   them, and reads only the `g` rows that precede the write in the order of the loop. A full buffer has no
-//!   restrictions.
-//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol for `n`. With `until`, the body
-//!   has an additional result, a boolean scalar, and `n` is the maximum number of steps: the loop ends after the first
-//!   step whose `until` is true. That step counts: the rows that it writes are kept. The loop binds a symbol to the
-//!   number of steps that ran; the symbol can be used only after the loop. Buffers that grow have the rows of the
-//!   steps that ran, in row order. After `s` steps, a loop in ascending order omits the rows after those of the steps
-//!   that ran, and a loop in descending order omits the rows before them. A full buffer keeps all its rows.
+//!   read, and is written at offset 0. A buffer that starts from `g` initial rows is written once per step, next to the
+//!   rows that it already has, and steps read only the `g` rows before the written one, in the order of the loop. A
+//!   full buffer has no restrictions.
+//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol for `n`. With `until`, the loop
+//!   has an early exit. The body has an additional result, a boolean scalar, and `n` is the maximum number of steps:
+//!   the loop ends after the first step whose `until` is true. The rows that this step writes are kept. The loop binds
+//!   a symbol to the number of steps that ran. This symbol can be used only after the loop. Growing buffers have only
+//!   the rows of the steps that ran, in row order: if only `s` steps ran, a loop in ascending order omits the rows
+//!   after these, and a loop in descending order omits the rows before them. A full buffer keeps all its rows.
 //! - **scan-c7** each buffer states which of its rows are returned: all, or the last `k` in the order of the loop.
-//!   Trimming a trace changes this attribute, not the graph around it. It is an error if a loop ends with fewer than
-//!   `k` rows, like a slice past the end of a trace: the type promises `k` rows.
+//!   Trimming a trace changes this attribute, and leaves the rest of the graph unchanged. A loop that ends with fewer
+//!   than `k` rows is an error, like a slice past the end of a trace, because the type promises `k` rows.
 //! - **scan-c8** reverse mode differentiates a loop that is truncated to `k` as if everything before its last `k`
-//!   steps, in the order of the loop, were constant. Neither values nor the tangents of forward mode change.
+//!   steps, in the order of the loop, were constant. Values and forward-mode tangents do not change.
 //!
-//! Offsets are not negative: an entry point subtracts the smallest tap of reads and writes together. The names
-//! sit-sot, mit-sot, ... are derived for printing; one code path handles all of them.
+//! Offsets are not negative, because the smallest tap of all reads and writes is subtracted from them. The names
+//! sit-sot, mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of buffers.
 //!
-//! Operands, in order: the step count if it is an operand, the sequences, the initial rows of the buffers that
-//! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence,
-//! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
-//! buffer, the next carries, the `until` flag. Results of the loop: the buffers, the final carries.
+//! Operands, in order: the number of steps if it is an operand, the sequences, the initial rows of the buffers that
+//! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence, the rows
+//! read from each buffer, the carries, the invariants. Results of the body: the rows written to each buffer, the next
+//! carries, the `until` flag. Results of the loop: the buffers, the final carries.
 
 mod batch;
 mod bodied;
@@ -82,29 +82,29 @@ use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::op_key;
 use crate::value::{concat, iota, or_failed, size};
 
-/// A sequence, which steps read and never write.
+/// A sequence: a tensor whose rows the steps read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sequence {
-    /// The offsets `k` of the rows `t+k` that step `t` reads, in this order.
+    /// The offsets `k` of the rows `t+k` that step `t` reads, in the order of the body's parameters.
     pub reads: Vec<usize>,
 }
 
 impl Sequence {
-    /// Returns the largest offset that a step reads.
+    /// Returns the largest offset in `reads`.
     pub fn reach(&self) -> usize {
         self.reads.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// The rows of a buffer before the first step.
+/// The rows that a buffer has before the first step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// No row is given; the buffer has `n` rows (nit-sot).
+    /// None. The buffer grows to `n` rows (nit-sot).
     Empty,
-    /// This many rows are given, the first ones in the order of the loop: the leading rows, or in a reverse loop the
-    /// trailing rows. The buffer has `n` more rows (sit-sot, mit-sot).
+    /// This many rows, which are the first ones in the order of the loop: the leading rows or, in a reverse loop, the
+    /// trailing rows. The buffer grows by `n` rows (sit-sot, mit-sot).
     Given(usize),
-    /// All rows are given (mit-mot).
+    /// All rows (mit-mot).
     Full,
 }
 
@@ -113,32 +113,32 @@ pub enum Start {
 pub enum Returned {
     /// All rows.
     All,
-    /// This many last rows, in the order of the loop.
+    /// The last rows in the order of the loop, this many of them.
     Last(usize),
 }
 
 impl Returned {
-    /// Returns the number of last rows that are returned, or `None` if all are.
+    /// Returns the number of last rows, or `None` if all rows are returned.
     pub(crate) fn last(self) -> Option<usize> {
         if let Returned::Last(count) = self { Some(count) } else { None }
     }
 }
 
-/// A buffer, which steps read and write row by row.
+/// A buffer: a tensor whose rows the steps write, and may read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Buffer {
     /// The rows before the first step.
     pub start: Start,
-    /// The offsets `k` of the rows `t+k` that step `t` reads first, in this order.
+    /// The offsets `k` of the rows `t+k` that step `t` reads, in the order of the body's parameters.
     pub reads: Vec<usize>,
-    /// The offsets `k` of the rows `t+k` that step `t` then writes, in this order.
+    /// The offsets `k` of the rows `t+k` that step `t` writes after all its reads, in the order of the body's results.
     pub writes: Vec<usize>,
-    /// The rows that are results.
+    /// The rows that the loop returns.
     pub returned: Returned,
 }
 
 impl Buffer {
-    /// Creates a nit-sot: a trace of one result of each step, which the loop returns as a whole.
+    /// Creates a nit-sot: a trace of one result of each step, all rows of which the loop returns.
     pub fn nit_sot() -> Self {
         Buffer { start: Start::Empty, reads: vec![], writes: vec![0], returned: Returned::All }
     }
@@ -153,12 +153,12 @@ impl Buffer {
         }
     }
 
-    /// Returns the largest offset that a step reads or writes.
+    /// Returns the largest offset in `reads` and `writes`.
     pub(crate) fn reach(&self) -> usize {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// Returns the number of rows of the buffer, if its operand has `given` rows.
+    /// Returns the number of rows of the buffer after `steps` steps. `given` is the number of rows of its operand.
     pub(crate) fn rows(&self, steps: &Dim, given: Option<&Dim>) -> Dim {
         match (self.start, given) {
             (Start::Full, Some(rows)) => rows.clone(),
@@ -168,17 +168,18 @@ impl Buffer {
     }
 }
 
-/// A scan: a loop with a known or computed number of steps.
+/// A loop whose number of steps, or maximum number of steps, is known when it starts.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// The graph of one step.
     pub body: Arc<Graph>,
-    /// The number of steps, `n`.
+    /// The number of steps, `n`. With `until`, the maximum number of steps.
     pub steps: Dim,
-    /// `true` if operand 0 is an integer scalar whose value binds `steps`, which is then one symbol (scan-c6).
+    /// `true` if operand 0 is an integer scalar with the number of steps. `steps` is then the symbol that it binds
+    /// (scan-c6).
     pub steps_operand: bool,
-    /// The symbol for the number of steps that ran, if the body's last result decides when the loop ends. In this case,
-    /// `steps` is the maximum number of steps (scan-c6).
+    /// The symbol for the number of steps that ran, if the loop has an early exit. The body's last result then decides
+    /// when the loop ends (scan-c6).
     pub until: Option<Symbol>,
     /// `true` if `t` runs in descending order (scan-c2).
     pub reverse: bool,
@@ -190,25 +191,26 @@ pub struct Scan {
     pub carries: usize,
     /// The number of invariants.
     pub invariants: usize,
-    /// The number of steps that a native loop may unroll. This is a hint that does not change results.
+    /// The unroll factor of a native loop. This is a hint that does not change results.
     pub unroll: usize,
-    /// The policy for the residuals that a forward pass keeps, if the loop has its own. It does not change results.
+    /// The policy that selects the residuals which a forward pass saves, if the loop has its own. It does not change
+    /// values.
     pub policy: Option<CheckpointPolicy>,
-    /// The number of last steps that the backward loop covers, or `None` for all (scan-c8).
+    /// The number of last steps that are differentiated in reverse mode, or `None` for all (scan-c8).
     pub truncate: Option<usize>,
 }
 
 op_text!("scan" => Scan);
 op_key!("scan" => Scan);
 
-/// The roles of a loop's operands, by index.
+/// The indices of a loop's operands, by role.
 #[derive(Clone, Debug)]
 pub struct Operands {
-    /// The step count.
+    /// The number of steps, if it is an operand.
     pub steps: Option<usize>,
     /// The sequences.
     pub sequences: Range<usize>,
-    /// The initial rows of each buffer.
+    /// The initial rows of each buffer, or `None` if it has no initial rows.
     pub buffers: Vec<Option<usize>>,
     /// The initial carries.
     pub carries: Range<usize>,
@@ -218,25 +220,26 @@ pub struct Operands {
     pub count: usize,
 }
 
-/// The roles of the body's parameters or results, by index.
+/// The indices of the body's parameters or results, by role.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The rows of each sequence.
+    /// The rows of each sequence. Empty for results.
     pub sequences: Vec<Range<usize>>,
     /// The rows of each buffer.
     pub buffers: Vec<Range<usize>>,
     /// The carries.
     pub carries: Range<usize>,
-    /// The invariants.
+    /// The invariants. Empty for results.
     pub invariants: Range<usize>,
-    /// The flag that ends the loop.
+    /// The flag that ends the loop. `None` for parameters, or if the loop has no early exit.
     pub until: Option<usize>,
     /// The number of parameters or results.
     pub count: usize,
 }
 
 impl Scan {
-    /// Creates a loop without operands, with `steps` steps in ascending order, as a base for struct update syntax.
+    /// Creates a loop that runs `steps` steps in ascending order and has no operands. Callers set the other fields with
+    /// struct update syntax.
     pub(crate) fn of(body: impl Into<Arc<Graph>>, steps: Dim) -> Self {
         Scan {
             body: body.into(),
@@ -254,7 +257,7 @@ impl Scan {
         }
     }
 
-    /// Returns the roles of the operands.
+    /// Returns the indices of the operands.
     pub fn operands(&self) -> Operands {
         let mut next = Counter(0);
         Operands {
@@ -269,7 +272,7 @@ impl Scan {
         }
     }
 
-    /// Returns the roles of the body's parameters.
+    /// Returns the indices of the body's parameters.
     pub fn params(&self) -> Layout {
         let mut next = Counter(0);
         Layout {
@@ -282,7 +285,7 @@ impl Scan {
         }
     }
 
-    /// Returns the roles of the body's results.
+    /// Returns the indices of the body's results.
     pub fn results(&self) -> Layout {
         let mut next = Counter(0);
         Layout {
@@ -295,29 +298,29 @@ impl Scan {
         }
     }
 
-    /// Returns the step indices in the order of the loop (scan-c2).
+    /// Returns the indices of the steps in the order in which they run (scan-c2).
     pub fn order(&self, steps: usize) -> Box<dyn Iterator<Item = usize> + Send> {
         if self.reverse { Box::new((0..steps).rev()) } else { Box::new(0..steps) }
     }
 
-    /// Returns the index of the first given row, in a buffer that has its given rows and `steps` more rows.
+    /// Returns the index of the first initial row in a growing buffer that has rows for `steps` steps.
     pub fn first_given_row(&self, steps: usize) -> usize {
         if self.reverse { steps } else { 0 }
     }
 
-    /// Returns the number of steps that run: `steps`, or with `until` the symbol that the loop binds when it ends.
+    /// Returns the number of steps that run. With `until`, this is the symbol that the loop binds when it ends.
     pub fn length(&self) -> Dim {
         self.until.as_ref().map_or(self.steps.clone(), Dim::symbol)
     }
 
-    /// Returns the symbols whose sizes the loop binds.
+    /// Returns the size symbols that the loop binds.
     pub fn binds(&self) -> impl Iterator<Item = &Symbol> {
         let sizes = self.sizes();
         sizes.bound_before.into_iter().chain(sizes.bound_after)
     }
 
-    /// Returns the range of a buffer's rows that the loop returns. `rows` is the number of rows if all steps run, and
-    /// the last `left_out` steps did not run (scan-c6, scan-c7).
+    /// Returns the range of a buffer's rows that the loop returns, if its last `left_out` steps did not run (scan-c6,
+    /// scan-c7). `rows` is the number of rows after all steps.
     pub fn returned_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
         let present = match (buffer.start, self.reverse) {
             (Start::Full, _) => 0..rows,
@@ -331,7 +334,7 @@ impl Scan {
         }
     }
 
-    /// Checks that, after `ran` steps, every trace has the rows that the loop returns (scan-c7).
+    /// Checks that every trace has at least the rows that the loop returns, if `ran` steps ran (scan-c7).
     pub fn check_returned(&self, at: &Place, ran: usize) -> Result<()> {
         for (index, buffer) in self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.start != Start::Full) {
             infer::returned_rows(at, &infer::buffer_name(index, buffer), buffer, buffer.rows(&Dim::from(ran), None))?;
@@ -339,8 +342,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Checks that every tensor has enough rows for `steps` steps (scan-c3), and that every trace has the rows that the
-    /// loop returns (scan-c7). `rows` returns the number of rows of an operand.
+    /// Checks that every tensor has enough rows for `steps` steps (scan-c3), and that every trace has at least the rows
+    /// that the loop returns (scan-c7). `rows(operand)` is the number of rows of an operand.
     pub fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
         let operands = self.operands();
         let steps = Dim::from(steps);
@@ -359,7 +362,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Returns which parameters of the body carry derivatives with respect to the operands in `wrt`.
+    /// Returns which parameters of the body depend on the operands in `wrt`.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (layout, results) = (self.params(), self.results());
         let active = self.reached_params(wrt, &self.operands().states(wrt));
@@ -370,12 +373,12 @@ impl Scan {
         active_params(&self.body, active, &feeds)
     }
 
-    /// Converts an operand's value to a number of steps. Returns an error if it is negative.
+    /// Converts the operand with the number of steps to a size, or returns an error if it is negative.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }
 
-    /// Returns the error for a row of a buffer that is read but was neither given nor written.
+    /// Returns the error for a read of a buffer's row that was neither given nor written.
     pub fn missing_row(at: &Place, buffer: usize, row: usize) -> Error {
         Error::Rows {
             at: at.boxed(),
@@ -392,7 +395,7 @@ fn negative_steps(at: &Place, count: impl std::fmt::Display) -> Error {
     at.step_count(reason, "give a number of steps that is 0 or more")
 }
 
-/// Hands out consecutive ranges.
+/// Hands out consecutive index ranges.
 struct Counter(usize);
 
 impl Counter {

@@ -2,24 +2,24 @@
 
 use super::*;
 
-/// The operands of a loop, except the invariants, which the body captures.
+/// The parts of a loop: its operands, except the invariants, which are the values that its body captures.
 pub(super) struct Parts {
-    /// The loop that supplies the name, the steps, the direction, and the options for execution and differentiation.
+    /// The loop that supplies the name, the number of steps, the direction, and the options.
     pub(super) template: Scan,
-    /// The operand that holds the number of steps.
+    /// The number of steps, if it is an operand.
     pub(super) count: Option<Value>,
     pub(super) sequences: Vec<SequencePart>,
     pub(super) buffers: Vec<BufferPart>,
     pub(super) carries: Vec<(String, Value)>,
 }
 
-/// A sequence, with the names of the rows that a step reads.
+/// A sequence, with the offset and the name of each row that a step reads.
 pub(super) struct SequencePart {
     pub(super) value: Value,
     pub(super) reads: Vec<(usize, String)>,
 }
 
-/// A buffer, with the names of the rows that a step reads.
+/// A buffer, with the name of each row that a step reads.
 pub(super) struct BufferPart {
     pub(super) buffer: Buffer,
     /// The initial rows, if the buffer has some.
@@ -28,7 +28,7 @@ pub(super) struct BufferPart {
     pub(super) names: Vec<String>,
 }
 
-/// The values that a step reads.
+/// The values that a step reads, grouped by part.
 pub(super) struct StepReads {
     values: Vec<Value>,
     sequences: Vec<Range<usize>>,
@@ -51,8 +51,8 @@ impl StepReads {
 }
 
 impl Parts {
-    /// Traces a step. `body` returns named values: the rows written to each buffer in order, the next carries, then
-    /// the `until` flag if the loop has one.
+    /// Traces the body of the loop. `body` returns the named results: the rows written to each buffer, the next
+    /// carries, and the `until` flag if the loop has one.
     pub(super) fn trace(
         &self,
         body: impl FnOnce(&StepReads) -> Result<Vec<(String, Value)>, Failed>,
@@ -101,7 +101,7 @@ impl Parts {
     }
 }
 
-/// Binds a symbol to the value of an integer scalar, for the ops that follow, with a loop that has no other purpose.
+/// Binds a symbol to the value of an integer scalar, for the ops that follow, by adding a loop with an empty body.
 pub(super) fn bind(count: Value, symbol: &Symbol) -> Result<(), Failed> {
     let scan = Scan { steps_operand: true, ..Scan::of(Graph::new(""), Dim::symbol(symbol)) };
     emit(scan, &[count]).map(drop)

@@ -1,16 +1,16 @@
-//! Determines the effective checkpoint policy of a loop: its own policy or the default, within a budget.
+//! Determines the checkpoint policy that applies to a loop: its own, the default, or the one that a budget allows.
 
 use super::saves::saved_values;
 use super::*;
 
-/// The assumed value of a size that is a symbol.
+/// The value that a symbolic size is assumed to have.
 const ASSUMED_SIZE: usize = 1024;
 
-/// The largest number of levels of segments that a budget may choose.
+/// The maximum number of segment levels that are tried for a budget.
 const MAX_LEVELS: u32 = 4;
 
 impl Scan {
-    /// Returns the policy in effect, with a budget replaced by the policy that it allows.
+    /// Returns the policy that applies to the loop. It is never a budget.
     pub(super) fn resolved_policy(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
         match self.policy.as_ref().unwrap_or(default) {
             CheckpointPolicy::Budget(bytes) => policy_within_budget(self, *bytes),
@@ -19,7 +19,8 @@ impl Scan {
     }
 }
 
-/// Returns the policy with the least work that keeps at most `bytes` bytes, or else the policy with the least memory.
+/// Returns the policy that recomputes the least among those that save at most `bytes` bytes. If there is none, returns
+/// the policy that uses the least memory.
 fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     let costs = Costs::of(scan);
     let whole = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute];
@@ -36,16 +37,16 @@ fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     fits.or_else(least).map_or(CheckpointPolicy::Recompute, |(_, policy)| policy.clone())
 }
 
-/// Returns segment lengths for `levels` levels, such that each level keeps the same number of states.
+/// Returns the segment lengths for `levels` levels, chosen so that each level saves the same number of states.
 fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    // The search starts just below the root, because the number of steps may be very large.
+    // Starts the search just below the root, because the number of steps may be very large.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
     let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()
 }
 
-/// The sizes of the values that a loop may keep, in bytes.
+/// The number of steps of a loop, and the sizes in bytes of the values that it may save.
 struct Costs {
     steps: usize,
     /// The size of the state before a step.
@@ -77,7 +78,7 @@ impl Costs {
         Costs { steps: scan.truncate.map_or(steps, |last| steps.min(last)), state, between }
     }
 
-    /// Returns the number of bytes kept at a time.
+    /// Returns the maximum number of bytes that a policy keeps at a time.
     fn kept_bytes(&self, scan: &Scan, policy: &CheckpointPolicy) -> usize {
         let values = saved_values(&scan.body, scan.params().carries.end, policy);
         let values: usize =
@@ -95,7 +96,7 @@ fn assumed_bytes(ty: &TensorType) -> usize {
     ty.shape.dims().iter().map(assumed_size).fold(ty.dtype.size(), usize::saturating_mul)
 }
 
-/// Evaluates a dimension, using the assumed size for each symbol.
+/// Returns the value of a dimension if each symbol has the assumed size.
 fn assumed_size(dim: &Dim) -> usize {
     let mut sizes = Sizes::new();
     dim.symbols().into_iter().for_each(|symbol| sizes.set(symbol, ASSUMED_SIZE));

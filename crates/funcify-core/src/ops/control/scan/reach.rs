@@ -1,5 +1,6 @@
-//! Follows the paths through the loop's body to find the states that have lanes, tangents or cotangents. Converts
-//! between flags of operands, of states (buffers, then carries), and of the corresponding values in a step.
+//! Predicts which states of a loop (buffers, then carries) have lanes, tangents or cotangents, by following the paths
+//! through its body. Converts between flags of operands, flags of states, and flags of the body's parameters and
+//! results.
 
 use super::*;
 use crate::fixpoint::or_flags;
@@ -14,8 +15,8 @@ impl Operands {
 }
 
 impl Layout {
-    /// Converts flags of the body's parameters or results to flags of the states. A buffer has the flag if any of its
-    /// rows has it.
+    /// Converts flags of the body's parameters or results to flags of the states. A buffer is flagged if any of its
+    /// rows is.
     pub(super) fn states(&self, flags: &[bool]) -> Vec<bool> {
         let of_buffers = self.buffers.iter().map(|rows| flags[rows.clone()].contains(&true));
         of_buffers.chain(flags[self.carries.clone()].iter().copied()).collect()
@@ -59,7 +60,7 @@ impl Scan {
         operands
     }
 
-    /// Returns which buffers and carries are reached if these operands are, and whether `until` is reached.
+    /// Returns which buffers and carries are reached from the marked operands, and whether lanes reach `until`.
     pub(in crate::ops) fn states_reached(
         &self,
         kind: ReachKind,
@@ -69,7 +70,8 @@ impl Scan {
         let (results, places) = (self.results(), self.operands());
         let by_lane = kind == ReachKind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
         fixpoint((places.states(operands), false), |(states, ends)| {
-            // Values that finished lanes would compute are guarded.
+            // If lanes may finish early, the batching rule gives lanes to all states, and guards float parameters
+            // against values of finished lanes.
             let is_guarded = by_lane || *ends;
             let states: Vec<bool> = states.iter().map(|state| *state || is_guarded).collect();
             let mut params = self.reached_params(operands, &states);
@@ -83,12 +85,12 @@ impl Scan {
         })
     }
 
-    /// Returns an entry for the body, as the start for following cotangents that lead to operands in `wrt`.
+    /// Returns the initial entry for the body, from which cotangents are followed to the operands in `wrt`.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         CotangentReach::of(&self.body, &self.active(wrt))
     }
 
-    /// Returns which operands have cotangents if these results have them, and which buffers and carries have
+    /// Returns which operands have cotangents if the marked results have them, and which buffers and carries have
     /// cotangents in a step.
     pub(in crate::ops) fn states_pulled(
         &self,

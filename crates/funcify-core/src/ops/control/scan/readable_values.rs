@@ -1,19 +1,18 @@
-//! Chooses the values of a step that the backward loop reads from a trace instead of recomputing them.
+//! Selects the values of a step that the backward loop may read from a trace, rather than recompute them.
 //!
-//! A recomputed value may differ in its last bits from the value in the forward loop: a compiled loop rounds a
-//! product and a sum once or twice, depending on the rest of its program. Where values are only summed, this does not
-//! matter. A discontinuous op, however, can tell two values apart that used to be equal. For example, the maximum of
-//! some elements, read from the trace of a carry, would equal none of the recomputed elements, and the gradient would
-//! be lost. A discontinuous op therefore takes either all or none of its operands from traces. An extremum is read from
-//! a trace only together with its elements, because its derivative rule looks for it among them.
+//! A recomputed value may differ from the original in its last bits, because a compiled loop rounds a product and a sum
+//! once or twice, depending on the rest of its program. For most ops, such a difference does not matter. But a
+//! discontinuous op can distinguish two values that were equal in the forward loop. For example, if a maximum is read
+//! from a trace and its elements are recomputed, it may equal none of them, and the gradient is lost. A discontinuous
+//! op therefore reads either all of its operands from traces, or none. An extremum is read from a trace only together
+//! with its elements, because its derivative rule compares them.
 
 use super::*;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
-/// Selects, from `candidates`, the values after a step that the backward loop may read in addition to the `saved`
-/// values.
+/// Selects, from `candidates`, the values that the backward loop may read from traces in addition to the `saved` ones.
 pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
-    // If a candidate is dropped, more values are recomputed, which may rule out other candidates.
+    // Removing a candidate means that more values are recomputed, which may rule out other candidates.
     loop {
         let given = [&candidates, saved].concat();
         let count = candidates.len();
@@ -24,8 +23,8 @@ pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved:
     }
 }
 
-/// Returns whether some discontinuous op would combine operands derived from `value` with operands that are recomputed
-/// from values outside `given`.
+/// Returns `true` if a discontinuous op would combine operands computed from `value` with recomputed operands, if only
+/// the values in `given` are read.
 fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);
@@ -45,7 +44,7 @@ fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> boo
     false
 }
 
-/// Returns whether the op's derivative rule compares its result with its operands.
+/// Returns `true` if the op's derivative rule compares the result with the operands.
 fn is_extremum(op: &Op) -> bool {
     use ReduceKind::{Max, Min};
     match op {
@@ -56,7 +55,7 @@ fn is_extremum(op: &Op) -> bool {
     }
 }
 
-/// Returns whether the result of a node, or its derivative, is discontinuous in the operands.
+/// Returns `true` if the result of a node, or its derivative, is discontinuous in the operands.
 fn is_discontinuous(body: &Graph, node: &Node) -> bool {
     let is_float = |value: &ValueId| body.ty(*value).dtype.is_float();
     match &node.op {
@@ -66,13 +65,14 @@ fn is_discontinuous(body: &Graph, node: &Node) -> bool {
         Op::Binary(op) => matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign | Binary::Pow),
         Op::Reduce(_) | Op::Cumulative(_) | Op::Scatter(_) => is_extremum(&node.op),
         Op::NextAfter(_) | Op::Sort(_) => true,
-        // The bodies of these ops may contain a discontinuous op.
+        // Bodies may contain discontinuous ops.
         Op::Scan(_) | Op::Switch(_) | Op::While(_) | Op::AssociativeScan(_) | Op::Call(_) | Op::Custom(_) => true,
         _ => node.inputs.iter().any(is_float) && !node.outputs.iter().all(is_float),
     }
 }
 
-/// Returns whether an op may round. Moved elements keep their values, and random bits are reproduced exactly.
+/// Returns `true` if recomputing the op may round differently. Moved elements and random bits are always reproduced
+/// exactly.
 fn rounds(op: &Op) -> bool {
     !op.is_movement()
         && !matches!(op, Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) | Op::BindSize(_) | Op::Threefry(_))
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use crate::{Value, select};
 
-    /// Traces a step on a carry and a row of shape `[2,3]`. Returns, for each result, whether it is readable if all
-    /// results are candidates.
+    /// Traces a step on a carry and a row, both of shape `[2,3]`. Returns, for each result, `true` if it is readable
+    /// when all results are candidates.
     fn readable<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
         let body = Graph::build("step", |g| {
             let (next, y) = step(g.input("c", "f32[2,3]"), g.input("x", "f32[2,3]"));
@@ -124,8 +124,8 @@ mod tests {
         assert_eq!(beside(|next, again| next - again), [true]);
     }
 
-    /// Checks that the order of the candidates does not matter: the maximum is recomputed, so the value compared with
-    /// it is recomputed too, although that value is considered first.
+    /// Checks that the order of the candidates does not matter. The maximum must be recomputed, so `twice`, which is
+    /// compared with it, must be recomputed too, although it is the first candidate.
     #[test]
     fn what_is_not_readable_stands_against_others() {
         let step = |c: Value, x: Value| {

@@ -1,8 +1,8 @@
-//! Tests that loops written as text are rejected: taps, rows, and the symbols that loops bind.
+//! Tests that loops in text form are rejected if their taps, rows or bound symbols are invalid.
 
 use crate::{Error, Graph, HostTensor, evaluate};
 
-/// Returns the message of the first error in a graph.
+/// Returns the first error for a graph in text form.
 #[track_caller]
 fn refused(text: &str) -> String {
     let error = match Graph::parse(text) {
@@ -19,7 +19,8 @@ fn says(error: &str, parts: &[&str]) {
     }
 }
 
-/// Returns the text of a loop over a buffer, with this header and these taps.
+/// Returns the text of a function with a loop over a buffer. `header` is the text from the type of `%rows` up to the
+/// `{` of the loop, `reads` is the line that declares the buffer, and `writes` are the written taps.
 fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
     let writes: Vec<String> = writes.iter().map(|write| format!("%m[{write}] = %0")).collect();
     format!(
@@ -55,7 +56,7 @@ fn c5_a_row_is_written_once() {
     says(&refused(&text(&["t", "t"])), &["a tap is listed once"]);
 }
 
-/// A loop that ends early and returns its last two rows.
+/// A loop that has an early exit and returns its last two rows.
 const LAST: &str = "fn @f(%xs: f32[T]) {
   %ys: f32[2] last 2 = scan @s {steps=T, until=$1} {
     seq %x: f32[] = %xs[t]

@@ -1,33 +1,33 @@
 //! The loop of a forward pass, and the residuals that it saves for the backward pass.
 //!
-//! The states are always saved: each carry before each step, and in a full buffer the rows that a step reads and a
-//! later step overwrites. All other rows that steps read are in the sequences and in the final buffers.
-//! [`CheckpointPolicy`] adds values that a step computes. A value that the loop stacks anyway is not saved twice.
-//! This applies to a y that is one of these values or the next value of a carry. In the latter case, the next value is
-//! not recomputed either. Pruning removes residuals that the backward loop does not read.
+//! The states are always saved. These are the carries before each step, and those rows of a full buffer that a step
+//! reads and a later step overwrites. All other rows that steps read are in the sequences and in the final buffers.
+//! [`CheckpointPolicy`] adds values that a step computes. A value that the loop stacks anyway, as one of its ys, is not
+//! saved a second time. If this value is the next value of a carry, it replaces the trace of the carry, and is not
+//! recomputed either. Pruning removes residuals that the backward loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
-/// The number of terms from which on a matrix product is saved as costly. With fewer terms, recomputing the product
-/// costs no more than writing it to memory and reading it back.
+/// The number of terms from which a matrix product counts as expensive. A product with fewer terms is recomputed,
+/// because this costs no more than writing it to memory and reading it back.
 const COSTLY_PRODUCT_TERMS: i64 = 32;
 
-/// The residuals that the loop of a forward pass keeps for the backward loop. `T` is a value, or an index of a result.
+/// The residuals that a loop saves for the backward pass. `T` is a value, or the index of a result of the loop.
 #[derive(Debug)]
 pub(crate) struct LoopRecord<T = Value> {
     /// All rows of each buffer.
     pub(super) buffers: Vec<T>,
-    /// The values of each carry.
+    /// The trace of each carry.
     pub(super) carries: Vec<Trace<T>>,
-    /// For each buffer and each of its reads, the rows that were read, if a later step overwrites them.
+    /// For each read of each buffer, the trace of the rows that were read, if later steps overwrite them.
     pub(super) overwritten: Vec<Vec<Option<T>>>,
-    /// The values that a step computes and the loop saves, with their traces.
+    /// The saved values that a step computes, with their traces.
     pub(super) values: Vec<(ValueId, T)>,
 }
 
-/// The trace that holds the values of a carry.
+/// The trace of a carry.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trace<T> {
     /// The values before each step.
@@ -52,12 +52,13 @@ impl LoopRecord<usize> {
     }
 }
 
-/// The results of a loop, to which traces of values that a step computes are added.
+/// The results of a loop, extended by the traces of saved values.
 struct Stacked<'a> {
     body: &'a Graph,
     buffers: Vec<Buffer>,
     outputs: Vec<Output>,
-    /// The values that are already stacked, with their buffers, which have exactly one row per step.
+    /// The values that are already stacked, with the index of their buffer. Each of these buffers has exactly one row
+    /// per step.
     known: Vec<(ValueId, usize)>,
     returned: Returned,
 }
@@ -67,7 +68,7 @@ impl Stacked<'_> {
         self.known.iter().find(|(known, _)| *known == value).map(|(_, buffer)| *buffer)
     }
 
-    /// Returns the index of the buffer that stacks a value, and adds the buffer if necessary.
+    /// Returns the index of the buffer that stacks a value. Adds the buffer if there is none.
     fn save(&mut self, value: ValueId, name: impl FnOnce() -> String) -> usize {
         self.find(value).unwrap_or_else(|| {
             self.buffers.push(Buffer { returned: self.returned, ..Buffer::nit_sot() });
@@ -77,15 +78,15 @@ impl Stacked<'_> {
         })
     }
 
-    /// Returns the index of the buffer that stacks a parameter of the body.
+    /// Returns the index of the buffer that stacks a parameter of the body. Adds the buffer if there is none.
     fn before(&mut self, param: usize) -> usize {
         let body = self.body;
         self.save(body.inputs()[param].value, || format!("{}_before", body.input_name(param)))
     }
 }
 
-/// Returns the loop of the forward pass, and a record of its residuals. The loop returns all rows of all buffers, and
-/// the residuals as additional results.
+/// Returns the loop of the forward pass and the record of its residuals. This loop returns all rows of all buffers, and
+/// has an additional result for each residual.
 fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
@@ -129,14 +130,14 @@ fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopR
     (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
 }
 
-/// Returns whether a value is computed by an op of the body and read by another one, so that the backward loop may
+/// Returns `true` if an op of the body computes the value and another one reads it, in which case the backward loop may
 /// need it.
 fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }
 
-/// Returns whether the backward loop can use the saved value instead of running the op that computes it. This requires
-/// that the op's reverse rule needs no residuals of its own.
+/// Returns `true` if the backward loop can read the saved value in place of running the op that computes it. This is
+/// not possible if the op's reverse-mode rule needs residuals of its own.
 pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     match body.source(value) {
         Source::Input(_) => false,
@@ -147,22 +148,22 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// Returns the number of rows that the backward loop of a truncated loop reads, if the loop is certain to have them.
+/// Returns the number of last rows that the backward loop of a truncated loop reads, if the loop is certain to have
+/// that many.
 fn last_rows(scan: &Scan) -> Option<usize> {
     let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
     scan.truncate.filter(is_there)
 }
 
-/// Returns the values of a loop's body, or of a branch, that are saved. Values that depend only on invariants are not
-/// saved. Neither are the results of inner loops and of functions with their own derivatives, which run again and keep
-/// their own residuals. `stepwise` is the number of parameters that differ between steps. For a branch, it is the
-/// number of all parameters.
+/// Returns the values of a loop's body, or of a branch, that are saved. Excludes values that depend only on invariants.
+/// Also excludes the results of inner loops and of functions with derivative rules, which run again and save residuals
+/// of their own. The first `stepwise` parameters differ between steps; for a branch, these are all parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
     let mut saved = Vec::new();
     let mut costly = vec![false; differs.len()];
-    // A value with a size that the step binds cannot be saved, because a tensor over all steps cannot have that size.
+    // A value whose size is bound in the step cannot be saved, because its size may differ between steps.
     let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     let is_fixed = |value: ValueId| {
         let mut symbols = body.ty(value).shape.dims().iter().flat_map(Dim::symbols);
@@ -175,7 +176,7 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
         node.outputs.iter().for_each(|output| differs[output.index()] = true);
         let is_costly = is_costly(body, node) || node.inputs.iter().any(|input| costly[input.index()]);
         node.outputs.iter().for_each(|output| costly[output.index()] = is_costly);
-        // Ops that only move the elements of another value are cheap to repeat.
+        // Ops that only move elements are cheap to recompute.
         let is_work = match node.op.class() {
             OpClass::Movement(Movement::Reshape(_) | Movement::Transpose(_) | Movement::Broadcast(_)) => false,
             OpClass::Control(Control::Scan(_) | Control::While(_) | Control::Call(_)) => false,
@@ -194,7 +195,7 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
     saved
 }
 
-/// Returns whether a node is a convolution or a matrix product with many terms per element.
+/// Returns `true` if a node is a convolution, or a matrix product with many terms.
 fn is_costly(body: &Graph, node: &Node) -> bool {
     let OpClass::Product(product) = node.op.class() else { return false };
     match product {
@@ -207,8 +208,8 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
 }
 
 impl Scan {
-    /// Adds the loop to a forward pass for the operands in `wrt`. The loop saves the states that the reverse rule
-    /// needs.
+    /// Adds the loop to a forward pass, together with the residuals that the policy selects. `wrt` marks the operands
+    /// that are differentiated.
     pub(in crate::ops) fn forward_pass(
         &self,
         operands: &[Value],
@@ -225,14 +226,14 @@ impl Scan {
     }
 }
 
-/// Selects the rows that the loop returns from all rows of a buffer.
+/// Selects the rows that the loop returns. `all` are all rows of the buffer.
 pub(super) fn returned(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
     let Returned::Last(count) = buffer.returned else { return all };
     let start = if scan.reverse { Dim::from(0) } else { all.dim(0) - count };
     slice_rows(all, start.clone(), start + count)
 }
 
-/// Slices rows of a tensor.
+/// Returns the rows `start..limit` of a tensor.
 pub(super) fn slice_rows(value: Value, start: Dim, limit: Dim) -> Value {
     value.emit(Slice { axis: 0, start, limit, step: 1 })
 }

@@ -1,32 +1,31 @@
-//! Rewrites a loop as a loop over segments, each of which is a loop over its steps.
+//! Rewrites a loop as an outer loop over segments, whose body is an inner loop over the steps of a segment.
 //!
-//! Reverse mode differentiates the rewritten loop if only the states between segments are kept. The reverse rule for
-//! loops then needs no special case: the backward pass of the outer loop runs its body again, the loop over the steps
-//! of a segment, and pulls cotangents back through it. The remaining steps form a separate loop, the last one in the
-//! order of the loop.
+//! If only the states between segments are saved, reverse mode differentiates the rewritten loop. It needs no special
+//! case for segments: the backward pass of the outer loop runs the body again, which is the inner loop, and pulls
+//! cotangents back through it. The remaining steps form a separate loop, which runs last.
 //!
-//! A segment receives from the previous one: the carries; as many rows of a growing buffer as the buffer started
-//! from; the rows of a full buffer that the segment shares with the previous one. The other rows of a full buffer come
-//! from its operand, like those of a sequence. The rows that a segment completes are stacked.
+//! A segment receives from the previous one: the carries; as many rows of a growing buffer as it has initial rows; and
+//! the rows of a full buffer that both segments may read or write. The other rows of a full buffer come from its
+//! operand, like those of a sequence. The rows that a segment completes are stacked.
 
 use super::chunked::join_chunks;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
 use super::*;
 
-/// The largest number of steps of a segment, which keeps sizes from overflowing.
+/// The maximum number of steps of a segment. The limit prevents overflow in sizes.
 const MAX_SEGMENT_STEPS: usize = i32::MAX as usize;
 
 impl Scan {
-    /// Rewrites the loop, for operands of these types, as a loop over segments if only the states between segments are
-    /// kept. Returns `None` if the loop is to be differentiated unchanged.
+    /// Rewrites the loop as a loop over segments, for operands of these types. Returns `None` if the policy has no
+    /// segments, or if the loop does not support them.
     pub(crate) fn segmented(
         &self,
         operands: &[TensorType],
         policy: &CheckpointPolicy,
     ) -> Result<Option<Graph>, Failed> {
         let policy = self.resolved_policy(policy);
-        // A segment that is as long as the loop is the loop itself.
+        // Skips levels whose segments are at least as long as the loop.
         let covers = |length: &&usize| Dim::from(**length).is_at_least(&self.steps) == Some(true);
         let levels = policy.levels();
         let levels = levels[levels.iter().take_while(covers).count()..].split_first();
@@ -47,8 +46,8 @@ impl Scan {
     }
 }
 
-/// Returns whether the types show that all rows exist that the steps can touch. Otherwise, rows could be sliced before
-/// their existence is checked.
+/// Returns `true` if the types prove that all rows exist that the steps read or write. Segments slice rows before the
+/// loop can check this at run time.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
     let has = |operand: usize, reach: usize| {
@@ -77,19 +76,19 @@ fn shared_rows(buffer: &Buffer) -> usize {
 struct Segments<'a> {
     scan: &'a Scan,
     length: usize,
-    /// The policy of the loop over the steps of a segment.
+    /// The policy of the inner loop over the steps of a segment.
     inner: CheckpointPolicy,
 }
 
-/// The state that a range of steps receives from the steps before it.
+/// The state that a range of steps receives from earlier steps.
 #[derive(Clone)]
 struct State {
-    /// For each buffer, the rows shared with earlier steps, if there are any.
+    /// For each buffer, the rows that it shares with earlier steps, if there are any.
     rows: Vec<Option<Value>>,
     carries: Vec<Value>,
 }
 
-/// A range of steps. It is used to slice the rows that the steps touch from tensors with rows for all steps.
+/// A range of steps, for slicing their rows from tensors that have rows for all steps.
 #[derive(Clone)]
 struct StepRange {
     first: Dim,
@@ -97,7 +96,7 @@ struct StepRange {
 }
 
 impl Segments<'_> {
-    /// Builds the loop and returns its results.
+    /// Adds the loop over segments and the loop over the remaining steps. Returns the results of the original loop.
     fn run(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {
@@ -130,7 +129,7 @@ impl Segments<'_> {
             state = last;
         }
         let ends = |number: usize| match (scan.buffers[number].start, places.buffers[number]) {
-            // The last shared rows are complete too, as are the rows that no step touches.
+            // In a full buffer, the last shared rows and the rows that no step reads or writes are complete too.
             (Start::Full, Some(operand)) => {
                 let touched = scan.steps.clone() + scan.buffers[number].reach();
                 let rows = operands[operand].dim(0);
@@ -174,14 +173,14 @@ impl Segments<'_> {
         }
     }
 
-    /// Slices the rows that a range of steps may touch.
+    /// Slices the rows that a range of steps may read or write. `reach` is their largest offset.
     fn slice_touched_rows(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
         let limit = rows.first.clone() + &rows.steps + reach;
         let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
-    /// Returns the rows of full buffers that no step before this range touches.
+    /// Returns, for each full buffer, the rows of this range of steps that no earlier step reads or writes.
     fn first_touched_rows(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
@@ -196,8 +195,8 @@ impl Segments<'_> {
         scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
     }
 
-    /// Builds the loop over segments. Returns the rows of each buffer that the segments complete, and the state after
-    /// the last segment.
+    /// Adds the loop over segments. Returns the rows of each buffer that the segments complete, and the state after the
+    /// last segment.
     fn run_segments(
         &self,
         count: &Dim,
@@ -208,7 +207,7 @@ impl Segments<'_> {
         let (scan, places, length) = (self.scan, self.scan.operands(), self.length);
         let mut sequences = Vec::new();
         let mut add = |rows: Value, reach: usize| {
-            // A segment reads its own rows, and rows of the following segments up to its largest offset.
+            // A segment reads its own rows and, up to its largest offset, rows of the segments after it.
             let more = reach.div_ceil(length);
             let high = Dim::from(more * length - reach);
             let is_whole = high == Dim::from(0);
@@ -265,12 +264,12 @@ impl Segments<'_> {
         Ok((finished.collect::<Result<_, Failed>>()?, of_carries(carries)))
     }
 
-    /// Slices the rows of a sequence that a segment may read from its blocks.
+    /// Concatenates blocks of a sequence, and slices the rows that a segment may read.
     fn cut_blocks(&self, blocks: &[Value], reach: usize) -> Value {
         self.slice_touched_rows(concat_rows(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
-    /// Builds the loop over a range of steps. Returns the rows of each buffer that the steps complete, and the state
+    /// Adds a loop over a range of steps. Returns the rows of each buffer that these steps complete, and the state
     /// after the last step.
     fn steps(
         &self,
@@ -309,7 +308,8 @@ impl Segments<'_> {
                 next.push(None);
                 continue;
             }
-            // The shared rows are the last ones in the order of the loop. A growing buffer begins with its given rows.
+            // The shared rows are the last ones in the order of the loop. A growing buffer starts with its initial
+            // rows, which the previous steps have already completed.
             let part = |start: Dim, limit: Dim| slice_rows(*rows, start, limit);
             let rest = count.clone() - shared;
             let is_growing = matches!(buffer.start, Start::Given(_));
@@ -326,7 +326,7 @@ impl Segments<'_> {
     }
 }
 
-/// Concatenates rows.
+/// Concatenates tensors along axis 0.
 fn concat_rows(parts: &[Value]) -> Value {
     if let [one] = parts { *one } else { concat(parts, 0) }
 }

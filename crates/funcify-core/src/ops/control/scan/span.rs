@@ -1,27 +1,28 @@
-//! The steps that the backward loop covers: those that ran, or the last ones of a truncated loop (scan-c8).
+//! The steps that the backward loop covers: all steps that ran, or the last ones of a truncated loop (scan-c8).
 //!
-//! Everything that the loop computed before these steps is constant. Rows of sequences that only older steps read
-//! therefore have a gradient of zero. So do rows of a full buffer that older steps have overwritten, and the initial
-//! carry if there are older steps.
+//! Everything that earlier steps computed is constant. Rows of sequences that only earlier steps read therefore have a
+//! gradient of zero. So do rows of a full buffer that earlier steps have overwritten, and the initial carry if there
+//! are earlier steps.
 
 use super::saves::slice_rows;
 use super::*;
 
-/// The steps that the backward loop covers. They have consecutive rows.
+/// The steps that the backward loop covers. Their rows are consecutive.
 pub(super) struct Span {
     /// The number of covered steps.
     pub(super) steps: Dim,
     /// The number of steps that ran.
     pub(super) ran: Dim,
-    /// The first row of the covered steps, in tensors with rows for all steps.
+    /// The first row of the covered steps in a tensor that has rows for all steps, even those that did not run.
     pub(super) first: Dim,
-    /// The first row of the covered steps, in tensors with rows for the steps that ran.
+    /// The first row of the covered steps in a tensor that has rows only for the steps that ran.
     pub(super) first_that_ran: Dim,
     reverse: bool,
 }
 
 impl Span {
-    /// Returns the span of a loop that has run. If its number of steps depends on sizes, may add an op that binds it.
+    /// Returns the steps to differentiate in a loop that has run. Adds an op that binds their number, if it is known
+    /// only at run time.
     pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
         let ran = scan.length();
         let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
@@ -40,13 +41,13 @@ impl Span {
         Ok(Span { steps, ran, first, first_that_ran, reverse: scan.reverse })
     }
 
-    /// Returns the number of steps that ran before the covered steps.
+    /// Returns the number of earlier steps: those that ran but are not covered.
     fn steps_before(&self) -> Dim {
         self.ran.clone() - &self.steps
     }
 
-    /// Returns the rows of the covered steps from a trace with one row for each step that ran, or for each of the last
-    /// steps.
+    /// Slices the rows of the covered steps from a trace that has one row for each step that ran, or for each of the
+    /// last steps.
     pub(super) fn rows_of_steps(&self, stacked: Value) -> Value {
         if self.reverse { stacked } else { rows_from(stacked, &(stacked.dim(0) - &self.steps)) }
     }
@@ -61,7 +62,7 @@ impl Span {
         }
     }
 
-    /// Returns the cotangent of a full buffer, with zeros for the rows that older steps have written.
+    /// Returns the cotangent of a full buffer with zeros in the rows that earlier steps have written.
     pub(super) fn full_buffer_cotangent(&self, buffer: &Buffer, mut rows: Value) -> Value {
         let older = self.steps_before();
         if older == Dim::from(0) {
@@ -77,12 +78,12 @@ impl Span {
     }
 }
 
-/// Returns the rows from `first` on.
+/// Slices the rows from `first` on.
 pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Inverts [`rows_from`] for a cotangent: prepends `head`, or zeros if it is `None`, as the rows before `first`.
+/// Inverts [`rows_from`] for cotangents: puts the rows of `head` that precede `first`, or zeros, before `tail`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {
         return tail;

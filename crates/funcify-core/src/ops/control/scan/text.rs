@@ -1,4 +1,4 @@
-//! The loop in the text form: lines for its sequences, buffers and carries, and the writes of a step.
+//! The text form of the loop: lines for its sequences, buffers and carries, and for the writes of a step.
 
 use std::mem::take;
 
@@ -6,11 +6,11 @@ use super::*;
 use crate::ops::form::{Binder, Line, Reading, Source, Tap, Write, value_at};
 use crate::types::lexer::error_at;
 
-/// The kinds of lines, in the required order.
+/// The kinds of lines, in the order in which they must appear.
 const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];
 
 impl Scan {
-    /// The keywords of a scan in the text form.
+    /// The syntax of a scan.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "scan",
         example: "scan @step {steps=T} with %w {",
@@ -73,8 +73,8 @@ impl Printable for Scan {
     }
 }
 
-/// Returns the number to subtract from a buffer's offsets for printing them as taps. With it, the row that a step
-/// writes next to the given rows is printed as `t`.
+/// Returns the number that is subtracted from a buffer's offsets to print them as taps. It makes the written row of a
+/// growing buffer print as `t`.
 fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
@@ -82,12 +82,12 @@ fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     }
 }
 
-/// Converts an offset to the tap that is printed.
+/// Converts an offset to a printed tap.
 fn printed_tap(offset: usize, shift: usize) -> Option<i64> {
     Some((offset as i64).wrapping_sub(shift as i64))
 }
 
-/// Converts a printed tap back to an offset, by adding `shift`.
+/// Converts a printed tap to an offset, the inverse of [`printed_tap`].
 fn offset(tap: &Tap, shift: usize, source: &str) -> Result<usize> {
     let row =
         tap.row.ok_or_else(|| error_at(tap.site, format!("a row of `{source}`, such as `{source}[t]`"), "none"))?;
@@ -164,7 +164,7 @@ fn policy(attributes: &mut Attributes) -> Result<Option<CheckpointPolicy>, Strin
 }
 
 impl Scan {
-    /// Adds a sequence, and returns its operand.
+    /// Adds a sequence to the loop, and returns its operand.
     fn read_sequence(&mut self, line: &Line) -> Result<ValueId> {
         let (name, site) = &line.named;
         let Source::Operand(source) = line.source else {
@@ -178,7 +178,7 @@ impl Scan {
         Ok(source)
     }
 
-    /// Adds a buffer, and returns the operand that holds its initial rows.
+    /// Adds a buffer to the loop, and returns the operand with its initial rows, if it has any.
     fn read_buffer(&mut self, line: &Line, reading: &Reading<'_>) -> Result<Option<ValueId>> {
         let index = self.buffers.len();
         let binder = described_result(line, index, reading)?;
@@ -191,7 +191,7 @@ impl Scan {
         };
         let buffer = |start| Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
         let possible: Vec<Buffer> = starts.into_iter().map(buffer).collect();
-        // Several kinds of buffers may have a matching number of rows.
+        // Keeps the kinds of buffers whose number of rows matches the type. There may be several.
         let of_length = |buffer: &&Buffer| {
             let length = Some(buffer.rows(&self.length(), rows.as_ref()));
             returned == Returned::All && binder.ty.shape.dims().first() == length.as_ref()
@@ -210,7 +210,7 @@ impl Scan {
         Ok(line.from)
     }
 
-    /// Adds a carry, and returns the operand that holds its initial value.
+    /// Adds a carry to the loop, and returns the operand with its initial value.
     fn read_carry(&mut self, line: &Line, reading: &Reading<'_>) -> Result<ValueId> {
         let index = self.buffers.len() + self.carries;
         let binder = described_result(line, index, reading)?;
@@ -227,7 +227,8 @@ impl Scan {
         Ok(from)
     }
 
-    /// Returns the named results of the body: the rows written to each buffer, the next carries, the `until` flag.
+    /// Returns the body's results with their names: the rows written to each buffer, the next carries, the `until`
+    /// flag.
     fn read_writes(&mut self, body: &FormBody, reading: &Reading<'_>) -> Result<Vec<(String, ValueId)>> {
         let mut outputs = Vec::new();
         for (index, binder) in reading.results.iter().enumerate() {
@@ -270,7 +271,7 @@ impl Scan {
     }
 }
 
-/// Returns the result that a line describes. It must be the result at `index`.
+/// Returns the result that a line describes, or an error if it is not the result at `index`.
 fn described_result<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
     let (name, site) = &line.named;
     let expected = match reading.results.get(index) {

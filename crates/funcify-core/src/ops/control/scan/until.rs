@@ -1,15 +1,15 @@
-//! The loop that ends early: `scan_until(init, xs, |carry, x| (carry, y, stop))`.
+//! The loop with an early exit: `scan_until(init, xs, |carry, x| (carry, y, stop))`.
 
 use super::build::repeat;
 use super::*;
 
-/// Runs a [`scan`](super::scan()) that ends after the first step whose `stop`, a boolean scalar, is true: `(carry, y,
-/// stop) = body(carry, x)`. That step counts: its carry and its `y` are kept. If no step stops, all rows of `xs` are
-/// used.
+/// Runs a [`scan`](super::scan()) with an early exit: `(carry, y, stop) = body(carry, x)`. The loop ends after the
+/// first step whose `stop`, a boolean scalar, is true. The carry and the `y` of this step are kept. If `stop` is never
+/// true, the loop runs over all rows of `xs`.
 ///
-/// The ys have one row for each step that ran. The number of these steps is a dimension of its own, `ys.dim(0)`, which
-/// is known only after the loop; [`size`](crate::size) returns it as a number. A compiled loop ends without the host;
-/// other programs read `stop` on the host after each step.
+/// The ys have one row for each step that ran. The number of these steps is known only after the loop. It is the
+/// dimension `ys.dim(0)`, and [`size`](crate::size) converts it to a value. A compiled loop exits without the host. In
+/// other programs, the host reads `stop` after each step.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -30,8 +30,8 @@ pub fn scan_until<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C
 
 /// Like [`scan_until`], with options. [`length`](ScanOptions::length) is the maximum number of steps.
 ///
-/// With [`reverse`](ScanOptions::reverse), the steps begin at the last row of `xs`. The ys stay in the order of the
-/// rows and are those of the last rows.
+/// With [`reverse`](ScanOptions::reverse), the loop starts at the last row of `xs`. The ys then belong to the last rows
+/// of `xs`, in the order of the rows.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(results, expected);
     }
 
-    /// Computes running sums, starting from zero, until a sum is above 5.
+    /// Builds running sums from zero that end with the first sum above 5.
     fn sums(options: ScanOptions) -> impl FnOnce(&Builder) -> (Value, Value) {
         |g| {
             let xs = g.input("xs", "f32[T]");

@@ -1,7 +1,7 @@
 //! The batching rule of the switch.
 //!
-//! An index that all lanes share selects one branch for all of them; the branches are batched. If the index differs
-//! between lanes, all branches run on all lanes, and the results are selected lane by lane, as in JAX. Gradients are
+//! If all lanes share the index, the switch selects one of the batched branches for all of them. If the index differs
+//! between lanes, all branches run on all lanes, and the results are selected lane by lane, as in JAX. Cotangents are
 //! selected in the same way: a branch receives no cotangents from lanes that did not select it, where its derivative
 //! may be undefined.
 
@@ -15,7 +15,8 @@ pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result
     }
 }
 
-/// Emits a switch between batched branches. A result has lanes if it has lanes in any branch (switch-c2).
+/// Adds a switch between batched branches. A result has lanes if it has lanes in any branch, because the types must be
+/// the same in all branches (switch-c2).
 fn emit_switch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
@@ -34,7 +35,7 @@ fn emit_switch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<
     Ok(results.into_iter().zip(mapped).map(|(value, mapped)| Batched { value, mapped }).collect())
 }
 
-/// Runs all branches and selects the results lane by lane. The comparisons also clamp the index (switch-c1).
+/// Runs all branches, and selects their results lane by lane. The comparisons with the index also clamp it (switch-c1).
 fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let index = operands[0].value;
     let branches = switch.branches.iter().zip(switch.operands()).enumerate().rev();
@@ -42,7 +43,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     for (number, (branch, places)) in branches {
         let mask = is_selected(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
-        // Each branch gets fresh symbols, because ops after the switch may bind the same symbols as a branch.
+        // Each branch gets fresh symbols, because ops after the switch may bind a branch's symbols.
         let results = inline_where(Some(mask), &branch.with_fresh_symbols(), size, &inputs)?;
         chosen = Some(match chosen {
             None => results,
@@ -55,7 +56,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     Ok(chosen.expect("the type rule requires a branch"))
 }
 
-/// Returns whether an index selects exactly branch `number` of `count`.
+/// Returns a mask of the lanes whose index selects branch `number` of `count`.
 fn is_selected(index: Value, number: usize, count: usize) -> Value {
     match index.dtype() {
         DType::Bool if number == 0 => !index,
@@ -67,7 +68,7 @@ fn is_selected(index: Value, number: usize, count: usize) -> Value {
     }
 }
 
-/// Returns whether an index selects branch `number` or one before it.
+/// Returns a mask of the lanes whose index selects branch `number` or an earlier one.
 fn is_at_most(index: Value, number: usize) -> Value {
     match index.dtype() {
         DType::Bool => !index,

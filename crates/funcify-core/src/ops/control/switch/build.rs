@@ -1,18 +1,17 @@
-//! The entry points: `cond(predicate, || then, || otherwise)` and `switch(index, [&|| .., &|| ..])`.
+//! The public functions `cond(predicate, || then, || otherwise)` and `switch(index, [&|| .., &|| ..])`.
 
 use super::*;
 
 use crate::tree;
 
 /// Returns the results of `then` if the predicate, a boolean scalar, is true, and otherwise those of `otherwise`.
-/// Only the selected closure's branch runs.
+/// Only the selected branch runs.
 ///
-/// The results are any [`Tree`], with the same structure and types in both branches. Both closures are traced once,
-/// and may capture values of the enclosing graph.
+/// The results are any [`Tree`], with the same structure and types in both branches. Each closure is traced once, and
+/// may capture values of the enclosing graph.
 ///
-/// To guard against invalid numbers, compute the values that may be invalid inside the branches. If such a value is
-/// computed before the `cond` and is infinite, the branch that does not use it passes it the cotangent 0, and 0 times
-/// an infinite derivative is NaN.
+/// To avoid NaN in gradients, compute a value that may be invalid inside the branch that uses it. If it is computed
+/// before the `cond` and that branch is not selected, its cotangent is 0, and 0 times an infinite derivative is NaN.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -40,8 +39,8 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
     traced.finish(predicate, &structure)
 }
 
-/// Returns the results of the branch selected by the index, an integer scalar that is clamped to the range of
-/// branches. Only that branch runs.
+/// Returns the results of the branch that `index` selects. The index is an integer scalar, and is clamped to the range
+/// of branches. Only the selected branch runs.
 ///
 /// The results are any [`Tree`], with the same structure and types in all branches. Each closure is traced once, and
 /// may capture values of the enclosing graph.
@@ -98,7 +97,7 @@ impl Traced {
         result
     }
 
-    /// Checks switch-c2, naming the offending leaf in errors.
+    /// Checks switch-c2. Errors name the leaf.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;

@@ -1,9 +1,9 @@
-//! The derivatives of the switch: the same switch between the branches' derivatives.
+//! The derivatives of the switch: a switch with the same index between the derivatives of the branches.
 //!
-//! Both modes compute only the selected branch. Reverse mode recomputes it, except for the residuals that the forward
-//! pass saves according to [`CheckpointPolicy`], as for loops. The switch then has an additional result for each saved
-//! value of each branch, which the other branches fill with zeros. Operands that the selected branch does not use get
-//! zeros, so a branch that was not selected does not contribute to a gradient, not even as NaN.
+//! In both modes, only the selected branch runs. Reverse mode recomputes its values, except for the residuals that the
+//! forward pass saves according to [`CheckpointPolicy`], as in loops. For these, the switch has an additional result
+//! for each saved value of each branch. The other branches return zeros for it. Operands that the selected branch does
+//! not use have zero cotangents, so a branch that was not selected never contributes to a gradient, not even a NaN.
 
 use super::*;
 
@@ -23,7 +23,8 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Faile
 }
 
 impl Switch {
-    /// Adds the switch to a forward pass for the operands in `wrt`. It saves the residuals that the policy selects.
+    /// Adds the switch to a forward pass, together with the residuals that the policy selects. `wrt` marks the operands
+    /// that are differentiated.
     pub(crate) fn forward_pass(
         &self,
         operands: &[Value],
@@ -54,7 +55,8 @@ impl Switch {
     }
 }
 
-/// Returns the values to save for each branch. If switches run from the host, recomputation is more expensive.
+/// Returns the values to save for each branch. If the host runs switches, recomputation is more expensive, so more
+/// values are saved.
 fn saved(switch: &Switch, vjp_options: &VjpOptions) -> Vec<Vec<ValueId>> {
     let policy = match &vjp_options.policy {
         CheckpointPolicy::SaveCostly if !vjp_options.stepwise => &CheckpointPolicy::SaveAll,
@@ -75,7 +77,7 @@ pub(super) fn vjp(
 ) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
-    // A switch whose results are already known is not run again, and has no residuals.
+    // If the results of the switch were known beforehand, it has no forward pass, and therefore no residuals.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
     let (connected, (op, values)) = guess.confirm(|connected, found| {

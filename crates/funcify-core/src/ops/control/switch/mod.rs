@@ -8,8 +8,8 @@
 //! Operands, in order: the index, the operands of the first branch, those of the second, and so on. A value that two
 //! branches use is an operand twice. Results: those of the selected branch.
 //!
-//! No backend has a lowering rule for it: programs that are not compiled as a whole read the index on the host and run
-//! the branch's program.
+//! No backend has a lowering rule for the op. Unless the whole program is compiled, the host reads the index and runs
+//! the program of the branch.
 
 mod batch;
 mod bodied;
@@ -21,7 +21,7 @@ use super::*;
 
 pub use build::{cond, switch};
 
-/// A switch between branches.
+/// A choice among branches, by an index.
 #[derive(Clone, Debug)]
 pub struct Switch {
     /// The graphs of the branches.
@@ -42,8 +42,8 @@ impl Switch {
         self.branches.iter().map(take).collect()
     }
 
-    /// Builds a switch between new branches, and returns it with its operands. `f` traces each new branch, given the
-    /// number, the graph and the operands of the old branch.
+    /// Traces new branches with `f`, and returns a switch between them with its operands. `f` receives the index, the
+    /// graph and the operand range of each old branch.
     fn retrace(
         &self,
         index: Value,

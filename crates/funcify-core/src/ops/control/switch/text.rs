@@ -1,9 +1,9 @@
-//! The switch in the text form.
+//! The text form of the switch.
 
 use super::*;
 
 impl Switch {
-    /// The keywords of a switch in the text form.
+    /// The syntax of a switch.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "switch",
         example: "switch %index {",

@@ -1,9 +1,9 @@
 //! The batching rule of the while loop.
 //!
-//! A condition that all lanes share is evaluated once for all of them; the step is batched. If the condition differs
-//! between lanes, the loop runs as long as it holds in any lane, and a lane whose condition does not hold keeps its
-//! carries, as in JAX. An additional carry, one boolean per lane, records whether the condition holds. A lane's steps
-//! are the first ones of the loop, so the bound stays the same (while-c3).
+//! If the condition is the same for all lanes, it is evaluated once, and only the step is batched. If it differs
+//! between lanes, the loop runs until it is false in every lane. A lane keeps its carries once its condition is false,
+//! as in JAX. An additional carry holds the condition of each lane. No lane runs more steps than it would on its own,
+//! so the bound stays the same (while-c3).
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -20,13 +20,13 @@ struct Lanes<'a> {
     op: &'a While,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// Flags for the carries that have lanes.
+    /// Marks the carries that have lanes.
     carries: Vec<bool>,
 }
 
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
-        // A carry that receives lanes in a step has lanes from the start, which may add lanes to other carries.
+        // A carry that a step returns with lanes must have lanes from the start, which may add lanes to other carries.
         let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)
@@ -44,7 +44,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[])
     }
 
-    /// Traces the step, and marks in `found` which of the next carries have lanes.
+    /// Traces the step. Marks in `found` the carries that it returns with lanes.
     fn step(&self, found: &mut [bool]) -> Result<ClosedBody, Failed> {
         self.trace(&self.op.body, &[], |inputs| {
             let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body))?;
@@ -57,7 +57,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// Builds the loop with a condition for each lane.
+    /// Adds a loop that has a condition for each lane.
     fn build_per_lane(&self) -> Result<Vec<Batched>, Failed> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
         let initial = self.evaluate_condition(&self.operands[..self.carries.len()])?.materialized(self.size);
@@ -87,7 +87,7 @@ impl Lanes<'_> {
         Ok(holds[0])
     }
 
-    /// Traces a body that takes the carries and `extra` parameters.
+    /// Traces a graph whose parameters are the carries, followed by `extra`.
     fn trace(
         &self,
         body: &Graph,

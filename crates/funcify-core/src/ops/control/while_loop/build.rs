@@ -1,4 +1,4 @@
-//! The entry point: `while_loop(init, |carry| condition, |carry| carry)`.
+//! The public function `while_loop(init, |carry| condition, |carry| carry)`.
 
 use super::*;
 use crate::ops::scan::check_carry;
@@ -7,10 +7,10 @@ use crate::tree;
 /// Runs `step` as long as `condition`, a boolean scalar, is true for the carry, and returns the last carry. If the
 /// condition is false at the start, this is the initial carry.
 ///
-/// The carry is any [`Tree`]. The next carry must have the same structure and types as `init`. Both closures are
-/// traced once, and may capture values of the enclosing graph. The condition is read on the host before each step. A
-/// program compiled with `LoopStrategy::Unroll` rejects the loop; with any other strategy it runs on every backend.
-/// [`while_loop_bounded`] runs on every backend with any strategy.
+/// The carry is any [`Tree`]. The next carry must have the same structure and types as `init`. Each closure is traced
+/// once, and may capture values of the enclosing graph. The host reads the condition before each step. All backends
+/// support the loop, but compilation with `LoopStrategy::Unroll` rejects it, because its number of steps is unlimited.
+/// [`while_loop_bounded`] supports every strategy.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -29,8 +29,8 @@ pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: im
     trace(Place::new("while", Site::caller()), None, init, condition, step)
 }
 
-/// Like [`while_loop()`], but ends after at most `bound` steps, even if the condition still holds. A program compiled
-/// with `LoopStrategy::Unroll` accepts it if the sizes of a call determine the bound.
+/// Like [`while_loop()`], but stops after at most `bound` steps, even if the condition is still true. A program
+/// compiled with `LoopStrategy::Unroll` accepts the loop if its input sizes determine the bound.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -75,7 +75,7 @@ fn trace<C: Tree>(
     tree::rebuild_or_failed(&init, last)
 }
 
-/// Opens the trace of a body with these carries as parameters.
+/// Opens the trace of a body whose parameters are the carries.
 fn open_body(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let params: Vec<(String, TensorType)> = init.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
     BodyTrace::open(at, "", &params)

@@ -1,11 +1,10 @@
 //! The derivatives of the while loop.
 //!
-//! Forward: one loop that carries values and tangents. The condition reads only the values. A carry has a tangent if
-//! its initial value has one or if a step adds one: see [`reach`](crate::ops::reach).
+//! Forward mode: a single loop carries values and tangents. The condition reads only the values. A carry has a tangent
+//! if its initial value has one, or if a step adds one: see [`reach`](crate::ops::reach).
 //!
-//! Reverse: the loop of the forward pass counts its steps, even if it has a bound. The backward pass runs the same
-//! steps again as a scan with that number of steps. The scan saves the carries, and its reverse rule computes the
-//! cotangents.
+//! Reverse mode: the loop of the forward pass also counts its steps. The backward pass first runs the same steps again,
+//! as a scan with that number of steps. The scan saves the carries, and its reverse-mode rule computes the cotangents.
 
 use super::*;
 use crate::derivative::{forward_body, no_record, primals};
@@ -46,7 +45,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(duals(last, &active, tangents))
 }
 
-/// Pairs values with their tangents. Only the `active` values have a tangent.
+/// Pairs each value with its tangent. Only the `active` values have one.
 fn duals(values: &[Value], active: &[bool], tangents: &[Value]) -> Vec<Dual> {
     let tangents = place_marked(active, tangents.iter().copied());
     values.iter().zip(tangents).map(|(primal, tangent)| Dual { primal: *primal, tangent }).collect()
@@ -62,7 +61,8 @@ pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Val
 }
 
 impl While {
-    /// Adds the loop to a forward pass for the operands in `wrt`. The loop counts its steps for the reverse rule.
+    /// Adds the loop to a forward pass, with a counter of its steps for the reverse-mode rule. `wrt` marks the operands
+    /// that are differentiated.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value], wrt: &[bool]) -> Result<Forward, Failed> {
         let step = forward_body(&self.body, || self.active(wrt))?;
         let extra = [("steps".to_string(), TensorType::scalar(DType::I64))];
@@ -81,7 +81,7 @@ impl While {
         Ok(Forward { results, record: Record::Steps(steps) })
     }
 
-    /// Returns a scan that runs the same step. Its number of steps is an operand.
+    /// Returns a scan with the same body. Its first operand is the number of steps.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
         Scan {
@@ -92,13 +92,13 @@ impl While {
         }
     }
 
-    /// Reorders items, one per operand of this op, to match the operands of [`as_loop`](While::as_loop).
+    /// Converts items for the operands of this op to items for the operands of [`as_loop`](While::as_loop).
     pub(in crate::ops) fn to_loop_operands<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()
     }
 
-    /// Converts items per operand of [`as_loop`](While::as_loop) to items per operand of this op.
+    /// Converts items for the operands of [`as_loop`](While::as_loop) to items for the operands of this op.
     pub(in crate::ops) fn split_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());
@@ -106,7 +106,7 @@ impl While {
     }
 }
 
-/// Traces a body that takes the carries and `extra` parameters.
+/// Traces a graph whose parameters are the carries, followed by `extra`.
 fn trace(
     op: &While,
     body: &Graph,
@@ -119,7 +119,7 @@ fn trace(
     trace_body("while", body.name(), &params, f)
 }
 
-/// Traces the condition, which ignores the `extra` carries.
+/// Traces the condition of a loop that has `extra` carries, which the condition ignores.
 fn condition(op: &While, operands: &[Value], extra: &[(String, TensorType)]) -> Result<ClosedBody, Failed> {
     trace(op, &op.condition, extra, |values| {
         let places = op.operands();

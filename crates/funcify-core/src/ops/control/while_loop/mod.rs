@@ -1,16 +1,15 @@
-//! The while loop: runs a step as long as a condition holds.
+//! The while loop: runs a step as long as a condition is true.
 //!
 //! - **while-c1** the condition is evaluated before each step, and returns one boolean scalar.
 //! - **while-c2** the types of the carries equal those of the initial values exactly.
-//! - **while-c3** with a bound, at most that many steps run, even if the condition still holds.
+//! - **while-c3** if there is a bound, the loop stops after that many steps, even if the condition is still true.
 //!
-//! Operands, in order: the initial carries, the values that the condition captures, the values that the step
-//! captures. Parameters of the condition and of the step: the carries, then the captured values. Results: the final
-//! carries.
+//! Operands, in order: the initial carries, the values that the condition captures, the values that the step captures.
+//! Parameters of the condition and of the step: the carries, then the captured values. Results: the final carries.
 //!
-//! No backend has a lowering rule for it: programs of every backend read the condition on the host and run the step's
-//! program. If loops must be unrolled, the loop needs a bound that the sizes of a call determine. Any other while loop
-//! is rejected, because its number of steps depends on values.
+//! No backend has a lowering rule for the op: on every backend, the host reads the condition and runs the program of
+//! the step. If loops must be unrolled, the loop needs a bound that the input sizes determine. A loop without such a
+//! bound is rejected, because its number of steps depends on values.
 
 mod batch;
 mod bodied;
@@ -24,12 +23,12 @@ pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{ActiveHandles, Progress};
 
-/// A loop that runs while a condition holds.
+/// A loop that runs as long as a condition is true.
 #[derive(Clone, Debug)]
 pub struct While {
-    /// The graph that decides whether another step runs.
+    /// The graph that computes the condition from the carries.
     pub condition: Arc<Graph>,
-    /// The graph of one step.
+    /// The graph that computes the next carries from the carries.
     pub body: Arc<Graph>,
     /// The maximum number of steps, if there is one.
     pub bound: Option<Dim>,
@@ -37,7 +36,7 @@ pub struct While {
 
 op_text!("while" => While);
 
-/// The roles of the operands, by index.
+/// The index ranges of the operands, by role.
 #[derive(Clone, Debug)]
 pub struct WhileOperands {
     /// The initial carries.
@@ -49,7 +48,7 @@ pub struct WhileOperands {
 }
 
 impl While {
-    /// Returns the roles of the operands.
+    /// Returns the index ranges of the operands.
     pub fn operands(&self) -> WhileOperands {
         let carries = self.body.outputs().len();
         let condition = carries + self.condition.inputs().len().saturating_sub(carries);
@@ -57,7 +56,7 @@ impl While {
         WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
     }
 
-    /// Returns which parameters of the step carry derivatives with respect to the operands in `wrt`.
+    /// Returns which parameters of the step depend on the operands in `wrt`.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let places = self.operands();
         let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();
@@ -65,7 +64,7 @@ impl While {
     }
 }
 
-/// Adds a loop with this condition and step, starting from these carries, and returns the last carries.
+/// Adds a loop with a traced condition and step to the open trace, and returns the final carries.
 fn emit_loop(
     bound: Option<Dim>,
     initial: impl IntoIterator<Item = Value>,

@@ -1,9 +1,9 @@
-//! The while loop in the text form.
+//! The text form of the while loop.
 
 use super::*;
 
 impl While {
-    /// The keywords of a while loop in the text form.
+    /// The syntax of a while loop.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "while",
         example: "while %x {bound=20} {",

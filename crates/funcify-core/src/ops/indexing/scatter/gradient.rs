@@ -1,9 +1,9 @@
-//! The derivatives of a scatter that combines updates with the elements: products, maxima and minima.
+//! Derivatives of a scatter in the modes `mul`, `max` and `min`.
 //!
 //! The derivative of a product with respect to an update is the product of the element and all its other updates. It
-//! is computed without a division, so derivatives of every order are correct at zeros. The derivative of a maximum
-//! passes in equal shares to everything that equals the maximum, the element or its updates, as in PyTorch's
-//! `scatter_reduce`. Where the result is NaN, its derivative with respect to each of them is NaN too.
+//! is computed without division, so derivatives of every order are correct at zeros. The derivative of a maximum is
+//! divided equally among the element and the updates that equal the maximum, as in PyTorch's `scatter_reduce`. If the
+//! result is NaN, so are its derivatives with respect to the element and all its updates.
 
 use super::{Scatter, ScatterMode};
 use crate::derivative::{Cotangents, VjpContext, add};
@@ -12,7 +12,7 @@ use crate::ops::indexing::gather::clamped;
 use crate::types::{DType, Dim};
 use crate::value::{self, Value, concat, full, select};
 
-/// A scatter and its operands.
+/// A scatter in a combining mode, with its operands.
 #[derive(Clone, Copy)]
 pub(super) struct Combining {
     op: Scatter,
@@ -36,17 +36,17 @@ impl Combining {
         self.indices.ge(0) & self.indices.cast(DType::I64).lt(size)
     }
 
-    /// Returns, for each update, the entry of `of_elements` for the element that it updates. The value is meaningless
-    /// if the index is out of range.
+    /// Returns, for each update, the value in `of_elements` of the element that it updates. If the update's index is
+    /// out of range, the value is meaningless.
     pub(super) fn of_updates(&self, of_elements: Value) -> Value {
         let axis = self.axis();
-        // The axis may be empty. In this case, every index is out of range.
+        // The axis may be empty. All indices are then out of range, and read the padding.
         let is_filled = self.x.dim(axis).is_at_least(&Dim::from(1)) == Some(true);
         let of_elements = if is_filled { of_elements } else { of_elements.pad(axis, 0, 1, 0.0) };
         of_elements.gather(axis, clamped(self.indices, &of_elements.dim(axis)))
     }
 
-    /// Sums the values of the updates of each element.
+    /// Returns, for each element, the sum of `of_updates` over its updates.
     fn sums(&self, of_updates: Value) -> Value {
         self.x.zeros_like().scatter(self.axis(), self.indices, of_updates, ScatterMode::Add)
     }
@@ -63,19 +63,19 @@ impl Combining {
         context.cotangents([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
     }
 
-    /// Multiplies the value of each element by the product of its updates.
+    /// Multiplies each value in `of_elements` by the product of the element's updates.
     fn times_updates(&self, of_elements: Value) -> Value {
         of_elements.scatter(self.axis(), self.indices, self.updates, ScatterMode::Mul)
     }
 
-    /// Multiplies the value of each update by the element and by all other updates of that element. The result is 0
-    /// if the index is out of range.
+    /// Multiplies each value in `of_updates` by the update's element, read from `elements`, and by all other updates of
+    /// that element. The result is 0 if the update's index is out of range.
     fn times_others(&self, of_updates: Value, elements: Value) -> Value {
         select(self.passes(), of_updates * elements * self.products_of_others(), 0.0)
     }
 
-    /// Computes, for each update, the product of the other updates with the same index. A stable sort groups updates
-    /// with equal indices, and the products are computed from running products at both ends of each group.
+    /// Computes, for each update, the product of the other updates with the same index. A stable sort groups the
+    /// updates by index, and running products yield the product before and after each update in its group.
     fn products_of_others(&self) -> Value {
         let (axis, count) = (self.axis(), self.indices.dim(self.axis()));
         let indices = self.indices.cast(DType::I64);
@@ -85,7 +85,7 @@ impl Combining {
         let row = self.updates.shape().with_dim(self.op.axis, 1);
         let (one, zero) = (full(row.clone(), self.updates.dtype(), 1.0), full(row, DType::I64, 0.0));
         let running = |is_downward: bool| {
-            // Shifts values by one position, to align each update with its neighbour.
+            // Shifts the values by one position, so that each update is aligned with its neighbour.
             let shifted = |end: Value, values: Value| match is_downward {
                 false => concat(&[end, values], axis).slice(axis, Dim::from(0)..count.clone()),
                 true => concat(&[values, end], axis).slice(axis, Dim::from(1)..count.clone() + 1),
@@ -131,8 +131,8 @@ impl Combining {
     }
 }
 
-/// The elements and updates that equal the result, and their number for each element. Where the result is NaN, these
-/// are all of them.
+/// Masks of the elements and updates that equal the result, and their number for each element. If the result is NaN,
+/// the masks include the element and all its updates.
 struct Winners {
     elements: Value,
     updates: Value,
@@ -140,7 +140,7 @@ struct Winners {
 }
 
 impl Winners {
-    /// Divides the value of each element into equal shares. A share is NaN where the result is NaN.
+    /// Divides each value in `of_elements` equally among the winners. The quotient is NaN if the result is.
     fn share(&self, result: Value, of_elements: Value) -> Value {
         select(result.is_nan(), f64::NAN, of_elements / self.count)
     }

@@ -1,6 +1,6 @@
-//! `scatter`: a copy of a tensor in which each update changes one element, along one axis.
+//! `scatter`: copies a tensor, and applies each update to one element along an axis.
 //!
-//! As in StableHLO, an update whose index is out of range is skipped. Updates with equal indices are applied in
+//! As in StableHLO, an update whose index is out of range is skipped. Updates with the same index are applied in
 //! row-major order, so the last `set` wins.
 
 mod gradient;
@@ -37,7 +37,7 @@ impl ScatterMode {
         ("min", ScatterMode::Min, Some(ReduceKind::Min)),
     ];
 
-    /// Every mode.
+    /// All modes.
     pub const ALL: [ScatterMode; 5] =
         [ScatterMode::Set, ScatterMode::Add, ScatterMode::Mul, ScatterMode::Max, ScatterMode::Min];
 
@@ -56,13 +56,13 @@ impl ScatterMode {
     }
 }
 
-/// The op `x[i,indices[i,j,k],k] := updates[i,j,k]`, here for axis 1. `updates` and `indices` have the shape of `x`
-/// except along `axis`.
+/// The op `scatter(x, indices, updates)`: `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1 of three. `indices` and
+/// `updates` have the shape of `x`, except along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scatter {
     /// The axis.
     pub axis: usize,
-    /// The effect of an update.
+    /// The effect of an update on its element.
     pub mode: ScatterMode,
 }
 
@@ -129,8 +129,7 @@ impl OpRules for Scatter {
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
         let of_set = || {
-            // If an element is set several times, a derivative passes only to the last update. `last` holds its
-            // position.
+            // Of several updates that set the same element, only the last one has a derivative. `last` is its position.
             let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
             let none = full(x.shape(), DType::I64, -1.0);
             let last = scatter.of_updates(none.scatter(axis, indices, positions, ScatterMode::Set));

@@ -1,14 +1,14 @@
-//! The transposes of a convolution with respect to its operand and its kernel, which are convolutions too.
+//! The transposes of a convolution with respect to its operand and its kernel. Both are convolutions too.
 //!
-//! A convolution is linear in each of its operands. The transpose with respect to the operand exchanges `strides` and
-//! `input_dilation`. The transpose with respect to the kernel exchanges `strides` and `dilation`, and also the batch
-//! and the channels (like JAX's `_conv_general_dilated_transpose_lhs` and `_rhs`).
+//! A convolution is linear in its operand and in its kernel. The transpose with respect to the operand exchanges
+//! `strides` and `input_dilation`. The transpose with respect to the kernel exchanges `strides` and `dilation`, and
+//! also the batch axis and the channel axis (like JAX's `_conv_general_dilated_transpose_lhs` and `_rhs`).
 
 use super::Conv;
 use crate::ops::rules::*;
 
 impl Conv {
-    /// Computes the cotangent of the operand, whose shape is `x`, from the cotangent of the result.
+    /// Computes the cotangent of the operand from that of the result. `x` is the operand's shape.
     #[doc(hidden)]
     pub fn input_transpose(&self, x: &Shape, kernel: Value, cotangent: Value) -> Value {
         let window = kernel.shape();
@@ -34,7 +34,7 @@ impl Conv {
         op.of(cotangent, flipped)
     }
 
-    /// Computes the cotangent of the kernel, whose shape is `kernel`, from the cotangent of the result.
+    /// Computes the cotangent of the kernel from that of the result. `kernel` is the kernel's shape.
     #[doc(hidden)]
     pub fn kernel_transpose(&self, kernel: &Shape, x: Value, cotangent: Value) -> Value {
         let mut op =
@@ -50,13 +50,13 @@ impl Conv {
     }
 }
 
-/// Returns the size of an axis after dilation by `step`.
+/// Returns the size of an axis after dilation by `step`, which the type rule has checked.
 fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
     dilated_size(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
 
-/// Exchanges axes 0 and 1 within each group. `axis` is 0 or 1, and consists of `groups` runs. One run becomes the other
-/// axis, and the former other axis, repeated for each group, becomes `axis`.
+/// Exchanges axes 0 and 1, separately for each group. The given axis, 0 or 1, consists of `groups` runs. In the result,
+/// it has the length of the other axis times `groups`, and the other axis has the length of a run.
 fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
     let run = shape[axis].divided_by(groups).expect("the type rule checks that the groups divide the channels");
@@ -65,7 +65,7 @@ fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     apart[axis] = run.clone();
     apart.insert(axis, groups.clone());
     let mut dims = shape.dims().to_vec();
-    // The axes are now the groups, the run, the other axis; or the other axis, the groups, the run.
+    // The axes of `apart` are groups, run, other (for axis 0) or other, groups, run (for axis 1).
     let order = match axis {
         0 => [0, 2, 1],
         _ => [2, 1, 0],
@@ -80,7 +80,7 @@ mod tests {
     use crate::ops::ConvOptions;
     use crate::{DType, Graph, HostTensor, Scalar, TensorType};
 
-    /// Returns pseudorandom numbers, small enough for sums of their products to be exact.
+    /// Returns pseudorandom integers that are small enough for exact sums of products.
     fn numbers(ty: &TensorType, seed: usize) -> HostTensor {
         let mut state = seed;
         HostTensor::from_fn(ty.dtype, &ty.shape.constant().unwrap(), |_| {
@@ -103,7 +103,7 @@ mod tests {
             let x = b.input("x", TensorType::new(DType::F64, shape(x, "x")));
             let k = b.input("k", TensorType::new(DType::F64, shape(kernel, "k")));
             let y = op.of(x, k);
-            // The cotangent is an arbitrary function of the result, so that it has the right shape.
+            // Any function of the result serves as the cotangent, because it has the right shape.
             let g = (y * 0.5 + 3.0).square() % 11.0;
             let of_x = op.input_transpose(&x.shape(), k, g);
             let of_k = op.kernel_transpose(&k.shape(), x, g);

@@ -3,15 +3,16 @@
 //! Layouts are PyTorch's: the operand is `[N, C, spatial..]`, the kernel `[O, C/groups, window..]`, the result
 //! `[N, O, spatial..]`. The attributes are StableHLO's, each with one entry per spatial axis.
 //!
-//! Along each axis the operand is first dilated, with `input_dilation - 1` zeros between neighbouring elements. Then
-//! `low` zeros are added before it and `high` after it; a negative number removes elements. The window, whose
-//! elements are `dilation` apart, is applied at every `stride`-th position where it fits. Added zeros are ordinary
-//! elements: they yield NaN when they are multiplied by an infinite element of the kernel. The channels are split into
-//! `groups` runs, and run `i` of the results is computed from run `i` of the operand's channels.
+//! Along each spatial axis, the operand is first dilated: `input_dilation - 1` zeros are inserted between neighbouring
+//! elements. Then `low` zeros are added before the first element and `high` zeros after the last one; negative numbers
+//! remove elements. The window, whose elements are `dilation` apart, is applied at every `stride`-th position where it
+//! fits. The added zeros take part in the products: multiplied by an infinite element of the kernel, they yield NaN.
+//! The channels are split into `groups` runs of equal length. Run `i` of the result channels is computed from run `i`
+//! of the operand's channels.
 //!
-//! Sizes may have symbols. Along a spatial axis, this requires a stride and an input dilation of 1. If the window is
-//! larger than the padded axis by more than one element, the op is rejected. The reference evaluator sums in f64;
-//! backends sum in their own order.
+//! Sizes may be symbolic. A spatial axis of symbolic size requires a stride and an input dilation of 1. If the dilated
+//! window is longer than the padded axis by one element, the result is empty; if it is longer by more, the op is
+//! rejected. The reference evaluator sums in f64; the order of summation depends on the backend.
 
 mod gradient;
 mod sizes;
@@ -24,7 +25,7 @@ use crate::graph::emit_value;
 use crate::host::for_each_index;
 use crate::ops::rules::*;
 
-/// The window options of [`Value::conv`] for `D` spatial axes.
+/// The options of [`Value::conv`] for `D` spatial axes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -35,16 +36,16 @@ use crate::ops::rules::*;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ConvOptions<const D: usize> {
-    /// The step of the window along each axis.
+    /// The stride of the window along each axis.
     pub strides: [usize; D],
-    /// The numbers of zeros before and after each axis; negative numbers remove elements.
+    /// The number of zeros before and after the elements of each axis. A negative number removes elements.
     pub padding: [(i64, i64); D],
-    /// The distance between the elements of the window.
+    /// The distance between neighbouring elements of the window.
     pub dilation: [usize; D],
-    /// The dilation of the operand: the distance between its elements after zeros are inserted.
+    /// The distance between neighbouring elements of the operand after zeros are inserted between them.
     pub input_dilation: [usize; D],
-    /// The number of runs of channels that are convolved separately. For a depthwise convolution, this is the number of
-    /// channels.
+    /// The number of groups of channels that are convolved separately. In a depthwise convolution, each channel is a
+    /// group.
     pub groups: usize,
 }
 
@@ -55,20 +56,20 @@ impl<const D: usize> Default for ConvOptions<D> {
     }
 }
 
-/// A convolution. Each list has one entry per spatial axis.
+/// A convolution. Each list has one entry for each spatial axis.
 #[derive(Clone, Debug)]
 pub struct Conv {
-    /// The step of the window.
+    /// The stride of the window.
     pub strides: Vec<usize>,
-    /// The number of zeros before the axis; a negative number removes elements.
+    /// The number of zeros before the elements. A negative number removes elements.
     pub low: Vec<Dim>,
-    /// The number of zeros after the axis; a negative number removes elements.
+    /// The number of zeros after the elements. A negative number removes elements.
     pub high: Vec<Dim>,
-    /// The distance between the elements of the window.
+    /// The distance between neighbouring elements of the window.
     pub dilation: Vec<usize>,
-    /// The dilation of the operand.
+    /// The distance between neighbouring elements of the operand after zeros are inserted between them.
     pub input_dilation: Vec<usize>,
-    /// The number of runs of channels that are convolved separately.
+    /// The number of groups of channels that are convolved separately.
     pub groups: Dim,
 }
 
@@ -117,7 +118,7 @@ impl Conv {
         Ok(())
     }
 
-    /// Emits the convolution of two values, for a batching rule or a gradient.
+    /// Adds the convolution of two values to the open trace, for a batching rule or a gradient.
     fn of(&self, x: Value, kernel: Value) -> Value {
         emit_value(self.clone(), &[x, kernel], Site::Unknown)
     }
@@ -196,7 +197,7 @@ impl OpRules for Conv {
             dims[axis] = dims[axis].clone() * inner;
             Ok::<_, Failed>(value.reshape(dims))
         };
-        // The shapes of one lane. They cannot be derived from the shape of all lanes if that has no elements.
+        // The shape of one lane. It cannot be computed by dividing merged sizes, which may be 0.
         let of_lane =
             |operand: Batched| Ok::<_, Failed>(operand.value.checked()?.shape()[usize::from(operand.mapped)].clone());
         let (batch, results) = (of_lane(x)?, of_lane(kernel)?);
@@ -207,13 +208,13 @@ impl OpRules for Conv {
             Ok::<_, Failed>(value.reshape(dims))
         };
         let result = match (x.mapped, kernel.mapped) {
-            // The lanes are merged into the batch.
+            // Merges the lanes into the batch.
             (_, false) => split(self.of(merged(x.value, 0)?, kernel.value), 0)?,
-            // The lanes are merged into the result channels.
+            // Merges the lanes into the result channels.
             (false, true) if self.groups.constant() == Some(1) => {
                 split(self.of(x.value, merged(kernel.value, 0)?), 1)?.move_axis(1, 0)
             }
-            // The lanes are merged into the groups.
+            // Merges the lanes into the groups.
             (_, true) => {
                 let op = Conv { groups: self.groups.clone() * size, ..self.clone() };
                 let x = merged(x.materialized(size).move_axis(0, 1), 1)?;
@@ -274,7 +275,7 @@ mod tests {
         let x = HostTensor::from_vec((0..24).map(f64::from).collect(), [1, 2, 3, 4]).unwrap();
         let kernel = HostTensor::from_vec(vec![1f64, 2., 3., 4., 10., 20., 30., 40.], [2, 1, 2, 2]).unwrap();
         let text = "conv {strides=[1,2], low=[0,0], high=[0,0], dilation=[1,1], input_dilation=[1,1], groups=2}";
-        // Channel 0 starts with 0 + 2*1 + 3*4 + 4*5 = 34. A step of two columns adds 20, and the next row adds 40.
+        // Element 0 is 0 + 2*1 + 3*4 + 4*5 = 34. A step of two columns adds 20, and the next row of windows adds 40.
         let expected = vec![34f64, 54., 74., 94., 1540., 1740., 1940., 2140.];
         check_op(text, &[x, kernel], HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
     }

@@ -1,4 +1,4 @@
-//! The sizes of a convolution along its spatial axes, and the padding that backends apply to the operand.
+//! Sizes of convolutions along spatial axes, and the padding that backends apply to the operand.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::error::{Place, Result};
 use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
-/// The part of a spread axis that is kept, and the number of zeros around it.
+/// The part of a dilated axis that is kept, and the number of zeros around it.
 #[doc(hidden)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Padding {
@@ -28,8 +28,8 @@ impl Conv {
         };
         let spread = dilated_size(size, self.input_dilation[axis]).ok_or_else(|| symbolic("an input dilation"))?;
         let padded = spread + &self.low[axis] + &self.high[axis];
-        // The number of positions of the window. An empty window, which occurs in derivatives, may have positions
-        // even on an axis of negative size.
+        // The number of window positions. An empty window, which occurs in derivatives, may have positions even if the
+        // padded size is negative.
         let positions = padded.clone() - (window.clone() - 1) * self.dilation[axis];
         if positions.is_at_least(&Dim::from(0)) == Some(false) {
             let found = format!("{window} elements {} apart on {padded}", self.dilation[axis]);
@@ -44,7 +44,7 @@ impl Conv {
         }
     }
 
-    /// Returns the sizes of the result in a call, or an error if the window does not fit.
+    /// Returns the sizes of the result at run time, or an error if the window does not fit.
     #[doc(hidden)]
     pub fn result_shape(&self, at: &Place, shape: &Shape, sizes: &Sizes) -> Result<Vec<usize>> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
@@ -61,7 +61,7 @@ impl Conv {
     #[doc(hidden)]
     pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
-        // 128 bits are needed, because low and high may be at opposite ends of the 64-bit range.
+        // Needs 128 bits, because `low` and `high` may be at opposite ends of the 64-bit range.
         let (low, high) = (i128::from(value(&self.low[axis])?), i128::from(value(&self.high[axis])?));
         let spread = if size == 0 { 0 } else { (size as i128 - 1) * self.input_dilation[axis] as i128 + 1 };
         let (start, end) = ((-low).clamp(0, spread), (spread + high).clamp(0, spread));
@@ -77,7 +77,7 @@ impl Conv {
         })
     }
 
-    /// Returns the index of the operand's element at a position of the dilated axis, or `None` if there is a zero.
+    /// Returns the operand's index for a position of the dilated axis, or `None` if the position holds a zero.
     pub(super) fn source(&self, axis: usize, position: i64, size: usize) -> Option<usize> {
         let dilation = self.input_dilation[axis] as i64;
         let source = usize::try_from(position / dilation).ok()?;

@@ -1,8 +1,8 @@
-//! The second entry point: recurrences with taps, with the semantics of PyTensor.
+//! A builder for loops with taps, with the semantics of PyTensor.
 //!
 //! Each sequence, state, buffer and carry has a handle. In the body, [`Step::read`] returns the rows of a handle's
-//! taps, in the order in which the taps were given, and [`Step::write`] sets the values that the step writes. The
-//! values that the body returns are traced as outputs without state (nit-sot).
+//! taps, in the order in which the taps were declared, and [`Step::write`] sets the values that the step writes. The
+//! values that the body returns are stacked, as outputs without state (nit-sot).
 
 mod step;
 
@@ -15,7 +15,7 @@ use super::*;
 use crate::graph::{BodyTrace, emit_at, fail_value};
 use crate::tree::{self, Tree};
 
-/// A builder for a recurrence.
+/// A builder for a recurrence: a loop whose steps read values of earlier steps through taps.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -53,7 +53,7 @@ enum Steps {
     Value(Value),
 }
 
-/// A sequence or buffer, with its taps as given by the user.
+/// A sequence or a buffer, with the taps that the user declared.
 #[derive(Clone, Debug)]
 struct Tapped {
     name: String,
@@ -72,7 +72,8 @@ impl Tapped {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// Returns the range of a sequence's taps. The range always includes tap 0, even if no step reads it.
+    /// Returns the range from the smallest to the largest tap of a sequence. It includes tap 0, even if no step reads
+    /// it.
     fn span(&self) -> Range<i64> {
         self.lowest().min(0)..self.highest().max(0)
     }
@@ -86,7 +87,7 @@ impl Default for Recurrence {
 }
 
 impl Recurrence {
-    /// Creates a recurrence without operands.
+    /// Creates a recurrence without sequences, states, buffers and carries.
     #[track_caller]
     pub fn new() -> Self {
         Recurrence {
@@ -101,14 +102,14 @@ impl Recurrence {
         }
     }
 
-    /// Sets the number of steps, or the maximum number if the body calls [`Step::until`]. By default, the full buffers
-    /// determine the number. Without full buffers, the shortest sequence does.
+    /// Sets the number of steps, or the maximum number if the body calls [`Step::until`]. The default is the number of
+    /// steps that the full buffers allow or, without full buffers, the shortest sequence.
     pub fn steps(&mut self, steps: impl Into<Dim>) -> &mut Self {
         self.steps = Some(Steps::Dim(steps.into()));
         self
     }
 
-    /// Sets the number of steps to an integer scalar that the program computes, or that is an input.
+    /// Sets the number of steps to an integer scalar that is computed by the program or is one of its inputs.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -131,7 +132,7 @@ impl Recurrence {
         self
     }
 
-    /// Reads the sequences from the last step to the first. The traces are in the order of the steps.
+    /// Reads the sequences from the last row to the first. Traces remain in the order of the steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -150,7 +151,7 @@ impl Recurrence {
         self
     }
 
-    /// Sets the policy for the residuals that the loop keeps for its backward loop. The default is
+    /// Sets the policy that selects the residuals which the loop saves for the backward pass. The default is
     /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(&mut self, policy: CheckpointPolicy) -> &mut Self {
         self.policy = Some(policy);
@@ -158,15 +159,15 @@ impl Recurrence {
     }
 
     /// Truncates backpropagation through time: see [`ScanOptions::truncate`](crate::ScanOptions::truncate). Rows of a
-    /// full buffer that older steps have written also have a gradient of zero. Initial rows of a state have a
-    /// gradient only if the last steps read them.
+    /// full buffer that earlier steps have written have a gradient of zero too. The initial rows of a state have a
+    /// gradient only if one of the last `steps` steps reads them.
     pub fn truncate(&mut self, steps: usize) -> &mut Self {
         self.truncate = Some(steps);
         self
     }
 
-    /// Adds a sequence. With `low` and `high` the smallest and largest of its taps and 0, tap `k` at step `t` is row
-    /// `t + k - low`, and `n` rows allow `n - (high - low)` steps.
+    /// Adds a sequence. Let `low` and `high` be the smallest and the largest of its taps and 0. At step `t`, tap `k`
+    /// reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -192,7 +193,7 @@ impl Recurrence {
         Sequence(self.sequences.len() - 1)
     }
 
-    /// Adds a state that starts from `init`. Each step reads its previous value.
+    /// Adds a state that starts from `init`. Each step reads the value that the previous step wrote.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -217,8 +218,8 @@ impl Recurrence {
         self.mit_sot(init, [-1])
     }
 
-    /// Adds a state whose past values are read through negative taps. If the smallest tap is `-m`, row `j` of `init` is
-    /// the value of step `j - m`. Rows from `m` on are not read.
+    /// Adds a state whose earlier values are read through negative taps. If the smallest tap is `-m`, row `j` of `init`
+    /// takes the place of the value of step `j - m`. Rows of `init` from row `m` on are ignored.
     #[track_caller]
     pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
         let name = format!("state {}", self.buffers.len());
@@ -247,8 +248,8 @@ impl Recurrence {
         State(self.buffers.len() - 1)
     }
 
-    /// Adds a full buffer whose rows are read and written. With `low` the smallest of all its taps, tap `k` at step
-    /// `t` is row `t + k - low`. All reads of a step come before its writes.
+    /// Adds a full buffer, whose rows the steps read and write. Let `low` be the smallest of all its taps. At step `t`,
+    /// tap `k` is row `t + k - low`. A step does all its reads before its writes.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -282,7 +283,7 @@ impl Recurrence {
         MitMot(self.buffers.len() - 1)
     }
 
-    /// Adds a tree of states without traces; only their last values are kept.
+    /// Adds a tree of states without traces. Only their last values are kept.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -306,8 +307,8 @@ impl Recurrence {
         Carry { index, tree: init }
     }
 
-    /// Traces one step and adds the loop. The values returned by the body are stacked along axis 0, in the order of the
-    /// steps.
+    /// Traces the body once and adds the loop. The values that the body returns are stacked along axis 0, in the order
+    /// of the steps.
     pub fn run<Y: Tree>(&self, body: impl FnOnce(&mut Step<'_>) -> Y) -> Outcome<Y> {
         let steps = self.step_count();
         let (trace, mut step) = self.open();
@@ -323,7 +324,8 @@ impl Recurrence {
         (trace, Step { recurrence: self, values, written, next, until: None })
     }
 
-    /// Adds the loop. `step` holds the writes of the traced step, and `ys` the values that it returns.
+    /// Closes the trace of the body and adds the loop. `step` holds the values that the body wrote, and `ys` are those
+    /// that it returned.
     fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Outcome<Vec<Value>> {
         let at = &self.at;
         let stop = step.until.map(|stop| ("until".to_string(), check_until(at, stop)));
@@ -390,8 +392,8 @@ impl Recurrence {
         fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
-    /// Returns the number of steps that the user set. Otherwise returns the number that the full buffers or the
-    /// shortest sequence allow.
+    /// Returns the number of steps that the user set. By default, returns the number that the full buffers allow or,
+    /// without full buffers, the shortest sequence.
     fn step_count(&self) -> Steps {
         if let Some(steps) = &self.steps {
             return steps.clone();
@@ -432,7 +434,7 @@ impl Recurrence {
         Steps::Dim(smallest)
     }
 
-    /// Returns the body's parameters: the rows of sequences, the rows of buffers, the carries.
+    /// Returns the parameters of the body: the rows of sequences, the rows of buffers, the carries.
     fn params(&self) -> Vec<(String, TensorType)> {
         let tapped = self.sequences.iter().chain(&self.buffers).enumerate();
         let rows = tapped.flat_map(|(index, tapped)| {
@@ -444,7 +446,7 @@ impl Recurrence {
         rows.chain(self.carries.iter().map(|(name, value)| (name.clone(), value.ty()))).collect()
     }
 
-    /// Returns the rows that the sequence's taps read, as offsets from `t`.
+    /// Converts the taps of a sequence to offsets from `t`.
     fn sequence_reads(&self, sequence: &Tapped) -> Reads {
         let span = sequence.span();
         let offset = |tap: &i64| if self.backwards { span.end - tap } else { tap - span.start };
@@ -456,7 +458,7 @@ impl Recurrence {
     }
 }
 
-/// Returns a buffer with its taps as offsets: the smallest tap of all reads and writes becomes 0.
+/// Converts the taps of a buffer to offsets, by subtracting the smallest tap of its reads and writes.
 fn buffer_offsets(buffer: &Tapped) -> Buffer {
     let lowest = buffer.lowest();
     let offsets = |taps: &[i64]| taps.iter().map(|tap| (tap - lowest) as usize).collect();
@@ -468,7 +470,7 @@ fn buffer_offsets(buffer: &Tapped) -> Buffer {
     }
 }
 
-/// Returns a name such as `x0`, `x0_m1` (tap -1) or `x0_p2` (tap 2).
+/// Returns the name of a parameter, such as `x0`, `x0_m1` (tap -1) or `x0_p2` (tap 2).
 fn tap_name(letter: &str, index: usize, tap: i64) -> String {
     match tap {
         0 => format!("{letter}{index}"),

@@ -1,4 +1,4 @@
-//! The body of a recurrence while it is traced: the handles, a step's reads and writes through them, and the outcome.
+//! The body of a recurrence: the handles, the step that reads and writes through them, and the results of the loop.
 
 use super::{Recurrence, Tapped};
 use crate::graph::emit_value;
@@ -9,26 +9,26 @@ use crate::ops::{Slice, fail_mismatch};
 use crate::tree::{self, Tree};
 use crate::value::size;
 
-/// A sequence with `N` taps.
+/// The handle of a sequence with `N` taps.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence<const N: usize>(pub(super) usize);
 
-/// A state with a trace and `N` taps: sit-sot or mit-sot.
+/// The handle of a state with a trace and `N` taps (sit-sot or mit-sot).
 #[derive(Clone, Copy, Debug)]
 pub struct State<const N: usize>(pub(super) usize);
 
-/// A buffer with `R` read taps and `W` write taps: mit-mot.
+/// The handle of a full buffer with `R` read taps and `W` write taps (mit-mot).
 #[derive(Clone, Copy, Debug)]
 pub struct MitMot<const R: usize, const W: usize>(pub(super) usize);
 
-/// A tree of states without traces: only their last values are kept (untraced sit-sot).
+/// The handle of a tree of states without traces, of which only the last values are kept (untraced sit-sot).
 #[derive(Clone, Debug)]
 pub struct Carry<T> {
     pub(super) index: usize,
     pub(super) tree: T,
 }
 
-/// A step of a recurrence that is being traced.
+/// The step of a recurrence, while its body is traced.
 pub struct Step<'a> {
     pub(super) recurrence: &'a Recurrence,
     pub(super) values: Vec<Value>,
@@ -37,42 +37,43 @@ pub struct Step<'a> {
     pub(super) until: Option<Value>,
 }
 
-/// A handle that a step can read through.
+/// A handle that [`Step::read`] accepts.
 pub trait Readable {
-    /// The type that [`Step::read`] returns.
+    /// The values that [`Step::read`] returns.
     type Rows;
     #[doc(hidden)]
     fn read(&self, step: &Step<'_>) -> Self::Rows;
 }
 
-/// A handle that a step can write through.
+/// A handle that [`Step::write`] accepts.
 pub trait Writable {
-    /// The type that [`Step::write`] takes.
+    /// The values that [`Step::write`] takes.
     type Rows;
     #[doc(hidden)]
     fn write(&self, step: &mut Step<'_>, rows: Self::Rows);
 }
 
 impl Step<'_> {
-    /// Returns the rows of a handle's taps, in the order in which the taps were given. For a carry, returns its tree.
+    /// Returns the rows of a handle's taps, in the order in which the taps were declared, or the tree of a carry.
     pub fn read<H: Readable>(&self, handle: &H) -> H::Rows {
         handle.read(self)
     }
 
-    /// Sets the values that the step writes: the new value of a state, the rows of a buffer's write taps in the order
-    /// of the taps, or the next tree of a carry.
+    /// Sets the values that the step writes: the new value of a state, a row for each write tap of a buffer, or the
+    /// next tree of a carry.
     pub fn write<H: Writable>(&mut self, handle: &H, rows: H::Rows) {
         handle.write(self, rows);
     }
 
-    /// Ends the loop after the first step in which `stop`, a boolean scalar, is true. The rows that this step writes
-    /// are kept, and traces have the rows of the steps that ran; full buffers keep all rows. If this method is called
-    /// several times, each of the conditions ends the loop.
+    /// Ends the loop after the first step in which `stop`, a boolean scalar, is true. If the body calls this method
+    /// several times, the loop ends as soon as any of the conditions is true.
     ///
-    /// The number of steps that ran is known only after the loop. It is a dimension of its own, the number of rows of
-    /// the traces, and [`Outcome::steps`] returns its value. A slice of a trace that needs more rows than ran is an
-    /// error, like every slice past the end: `trace.slice(0, -5..)` always has five rows, none of them an initial
-    /// row.
+    /// The rows that the last step writes are kept. Traces have only the rows of the steps that ran, and full buffers
+    /// keep all their rows.
+    ///
+    /// The number of steps that ran is known only after the loop. It is a dimension, the number of rows of the traces,
+    /// and [`Outcome::steps`] returns its value. It is an error to slice more rows from a trace than it has:
+    /// `trace.slice(0, -5..)` returns exactly five rows, and never an initial row.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -107,7 +108,7 @@ impl Step<'_> {
         self.rows(&self.recurrence.buffers, base, index)
     }
 
-    /// Returns all written rows, followed by all next carries. A missing write is an error.
+    /// Returns all written rows, followed by all next carries. Records an error for each missing write.
     pub(super) fn finish(self) -> Vec<(String, Value)> {
         let at = &self.recurrence.at;
         let missing = |name: &str| {
@@ -215,7 +216,7 @@ pub struct Outcome<Y> {
 }
 
 impl<Y> Outcome<Y> {
-    /// Returns the trace of a state, one row per step, without the initial rows.
+    /// Returns the trace of a state, with one row per step. Excludes the initial rows.
     pub fn trace<const N: usize>(&self, state: &State<N>) -> Value {
         let trace = self.buffers[state.0];
         match self.given[state.0] {
@@ -227,7 +228,7 @@ impl<Y> Outcome<Y> {
         }
     }
 
-    /// Returns the trace of a state with its initial rows in front.
+    /// Returns the trace of a state, preceded by its initial rows.
     pub fn trace_with_init<const N: usize>(&self, state: &State<N>) -> Value {
         self.buffers[state.0]
     }
@@ -243,7 +244,7 @@ impl<Y> Outcome<Y> {
         size(&self.length, DType::I64)
     }
 
-    /// Returns the last values of a carry.
+    /// Returns the last value of a carry.
     pub fn last<T: Tree>(&self, carry: &Carry<T>) -> T {
         tree::rebuild(&carry.tree, &self.carries[carry.index..])
     }

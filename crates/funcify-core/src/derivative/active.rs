@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixpoint::fixpoint;
 
-/// Marks the float values that depend on an input in `wrt`. The analysis is structural: a dependence ends at ops that
-/// pass no derivative, such as `stop_gradient`.
+/// Marks the float values that depend on an input in `wrt`. The analysis is structural, and does not follow ops that
+/// block derivatives, such as `stop_gradient`.
 pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();

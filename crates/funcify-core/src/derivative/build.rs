@@ -60,7 +60,7 @@ impl GradOptions {
         GradOptions::default()
     }
 
-    /// Sets the gradient of inputs that the result does not depend on.
+    /// Sets the behaviour for inputs that the result does not depend on: an error, or a gradient of zeros.
     pub fn disconnected(mut self, disconnected: Disconnected) -> Self {
         self.disconnected = disconnected;
         self

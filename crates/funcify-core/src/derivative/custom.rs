@@ -253,9 +253,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call, whose rule captures the values `captures`. Adds a recursive call instead if the call is in a
-    /// rule of the same function and its own rule is recursive. Reports an error if the traces of a recursive rule
-    /// differ.
+    /// Adds the call. `captures` contains the values that its rule captures. If the call is in a rule of the same
+    /// function, and its own rule is recursive, adds a recursive call instead. Reports an error if the traces of a
+    /// recursive rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],

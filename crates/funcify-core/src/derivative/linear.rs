@@ -53,8 +53,8 @@ impl Transpose {
 }
 
 /// Adds the transpose of a graph, with respect to the inputs that are `None`, to the open trace. Returns the
-/// cotangents of these inputs for given cotangents of the outputs. An input that receives no cotangent has `None`.
-/// Returns `None` instead of the list if the graph is not linear in these inputs.
+/// cotangents of these inputs for given cotangents of the outputs. The entry of an input that receives no cotangent is
+/// `None`. Returns `None` instead of the list if the graph is not linear in these inputs.
 pub(crate) fn emit_transpose(
     graph: &Graph,
     inputs: &[Option<Value>],

@@ -42,8 +42,8 @@ pub enum BackwardInput {
 impl Graph {
     /// Returns the forward pass and the backward pass of the vector-Jacobian product, as two graphs.
     ///
-    /// Together they compute the same as [`vjp`](Graph::vjp), for a caller who learns the cotangents only later. The
-    /// errors are those of `vjp`.
+    /// Together they compute the same as [`vjp`](Graph::vjp), but the cotangents need not be known until the backward
+    /// pass. The errors are those of `vjp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -218,8 +218,8 @@ impl<'a> Cut<'a> {
     }
 
     /// Marks further values in `is_backward_input`, until the shapes of the marked values determine all sizes that the
-    /// backward pass uses. Uses inputs of the forward pass, and a vector in `sizes` for a size that no input
-    /// determines.
+    /// backward pass uses. Prefers inputs of the forward pass. For a size that no input determines, uses the vector in
+    /// `sizes`.
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);

@@ -29,7 +29,7 @@ pub(crate) enum Record {
     Choice(Vec<Vec<(ValueId, Value)>>),
     /// The number of steps of a while loop.
     Steps(Value),
-    /// The residuals that `forward` of a custom reverse rule returned.
+    /// The residuals returned by `forward` of a custom reverse rule.
     Residuals(Vec<Value>),
 }
 

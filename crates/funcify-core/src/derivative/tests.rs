@@ -36,7 +36,7 @@ fn elementwise_ops_of_two_operands() {
     Binary::ALL.iter().for_each(|op| check_inside(op, &operands));
 }
 
-/// Checks the derivatives of an elementwise op at those of the operands where its result is finite. Skips ops that do
+/// Checks the derivatives of an elementwise op, using those operands for which its result is finite. Skips ops that do
 /// not accept floats.
 fn check_inside<const N: usize>(op: &impl OpRules, operands: &[[HostTensor; N]]) {
     let name = op.name();

@@ -111,8 +111,8 @@ mod tests {
         graph.unwrap()
     }
 
-    /// Checks that applying a graph to vectors of `N + 1` and `2 * N + 2` elements equals evaluating it on such
-    /// vectors.
+    /// Checks that applying a graph to vectors of `N + 1` and `2 * N + 2` elements computes the same as evaluating the
+    /// graph on such vectors.
     #[test]
     fn a_graph_takes_the_sizes_of_its_values() {
         let one = running();

@@ -5,8 +5,8 @@ use super::*;
 
 /// Binds the symbols in the input types to the sizes of a call's arguments, and checks that all sizes agree.
 ///
-/// A dimension determines a symbol if it is linear in that symbol and its other symbols are known: `T` alone, `T+1`,
-/// `2*T`.
+/// A dimension determines a symbol if it is linear in that symbol and contains no other unknown symbol. Examples are
+/// `T`, `T+1` and `2*T`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -68,7 +68,7 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
 
 /// The result of matching a dimension against its required size.
 pub(super) enum Match {
-    /// They are equal, possibly after a symbol was bound.
+    /// They are equal, or became equal by binding a symbol.
     Equal,
     /// They differ.
     Different,

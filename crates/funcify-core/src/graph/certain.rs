@@ -1,8 +1,8 @@
 //! Determines which ops certainly terminate without a run-time error.
 //!
 //! An op that may fail must not be moved to a position where it would run although it did not before, such as in front
-//! of a loop, which may have no steps. It must also not be removed if it would have run, because the program would
-//! then return a value instead of the error.
+//! of a loop, which may have no steps. Nor must it be removed if it would have run, because the program would then
+//! return a value instead of the error.
 
 use smallvec::SmallVec;
 

@@ -211,7 +211,7 @@ impl Graph {
     /// Traces a closure once. The closure declares inputs with [`Builder::input`], combines them, and returns a tree
     /// of values. The leaves of the tree become the outputs, and their paths become the names of the outputs.
     ///
-    /// If an op fails, `build` returns the first error, with the line of the call that failed.
+    /// If an op fails, `build` returns the first error, which contains the source line of that op.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

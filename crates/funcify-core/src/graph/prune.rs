@@ -18,7 +18,7 @@ impl Graph {
     }
 
     /// Like [`pruned`](Graph::pruned), but keeps a loop or switch unchanged, with all its operands, if it may fail at
-    /// run time. Pruning therefore does not turn its failure into a success. Returns `None` if nothing can be removed.
+    /// run time. Pruning therefore does not hide the failure. Returns `None` if nothing can be removed.
     #[doc(hidden)]
     pub fn pruned_strict(&self) -> Option<Graph> {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };

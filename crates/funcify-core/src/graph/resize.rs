@@ -9,7 +9,7 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with fresh symbols for those that both its loops and the open trace bind.
+    /// Returns the graph with fresh symbols in place of those that both its loops and the open trace bind.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {
@@ -19,8 +19,8 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// Returns the graph with fresh symbols for all those that its loops bind, so that it can be inserted among nodes
-    /// whose own symbols are not known yet.
+    /// Returns the graph with fresh symbols in place of all symbols that its loops bind, so that it can be inserted
+    /// among nodes whose symbols are not known yet.
     #[doc(hidden)]
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())

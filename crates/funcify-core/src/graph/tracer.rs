@@ -103,7 +103,7 @@ pub fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> Res
     OpenGraph::new(name, site).trace(body)
 }
 
-/// Like [`build`], for passes that rebuild `graph`. The new graph has the same name, which may be empty if `graph` is
+/// Like `build`, for passes that rebuild `graph`. The new graph has the same name, which may be empty if `graph` is
 /// the body of an op.
 pub fn rebuild<T: Tree>(graph: &Graph, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
     OpenGraph::named(graph.name(), site, None).trace(body)
@@ -213,8 +213,8 @@ impl BodyTrace {
     }
 }
 
-/// Traces a body. `body` receives the values of the parameters and returns the named results. It captures the outer
-/// values that it uses.
+/// Traces a body. `body` receives the values of the parameters and returns the named results. The body captures the
+/// outer values that it uses.
 pub(crate) fn trace_body(
     op: &str,
     name: &str,
@@ -417,7 +417,7 @@ pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     });
 }
 
-/// Returns the rule of the innermost body that belongs to a custom derivative rule.
+/// Returns the innermost custom derivative rule that an open body belongs to.
 pub(crate) fn open_rule() -> Option<Rc<OpenRule>> {
     with_trace(|trace| trace.bodies.iter().rev().find_map(|body| body.rule.clone())).flatten()
 }

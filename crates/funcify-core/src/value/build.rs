@@ -190,12 +190,12 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// Turns an integer scalar computed by the program into a dimension, such as the number of rows of a slice. It is the
 /// inverse of [`size`].
 ///
-/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol. In the body of a loop or a
-/// branch, each step binds it again, so a value of that size cannot leave the body: reduce it there, or write it into
-/// a buffer of a fixed size. On every backend, the host reads the number. The number has no derivative, but values of
-/// that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), the size may differ between lanes, provided
-/// that values of that size are reduced over that axis. The same holds for loops whose number of steps differs between
-/// lanes.
+/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol, which is bound to that size
+/// from here on. In the body of a loop or a branch, each step binds it again, so a value of that size cannot leave the
+/// body: reduce it there, or write it into a buffer of a fixed size. On every backend, the host reads the number. The
+/// number has no derivative, but values of that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), the
+/// size may differ between lanes, provided that values of that size are reduced over that axis. The same holds for
+/// loops whose number of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

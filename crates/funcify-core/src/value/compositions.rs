@@ -1,4 +1,4 @@
-//! Methods of a value that are composed from ops: softmax and its relatives, statistics, triangles and diagonals.
+//! Methods of a value that are composed from ops: softmax and similar functions, statistics, triangles and diagonals.
 
 use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::{Graph, HostTensor, evaluate};
 
-    /// Checks the result of a function of one value.
+    /// Checks the result of a function with one argument.
     fn check(x: impl Into<HostTensor>, f: impl Fn(Value) -> Value, expected: impl Into<HostTensor>) {
         let (x, expected) = (x.into(), expected.into());
         let graph = Graph::build("f", |b| f(b.input("x", x.ty()))).unwrap_or_else(|error| panic!("{error}"));

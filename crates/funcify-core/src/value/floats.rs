@@ -7,7 +7,7 @@ impl Value {
     /// Reinterprets the bits of each element as an element of a different type with the same width: `f32`, `i32` and
     /// `u32` convert to each other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved,
     /// including the payload of NaN. Returns the value itself if it already has that dtype. Otherwise, no derivative
-    /// passes through. Corresponds to JAX's `lax.bitcast_convert_type`.
+    /// passes through the op. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
     /// Other pairs of types are an [`Error::Type`](crate::Error::Type) that lists the supported types. No integer type
     /// has the width of the 16-bit floats: cast these to `f32` first.
@@ -25,9 +25,8 @@ impl Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Bitcast { dtype }) }
     }
 
-    /// Returns booleans of the same shape that are `true` where the sign bit is set, including -0 and negative NaN.
-    /// Also accepts integers, and returns whether they are negative. No derivative passes through. Corresponds to
-    /// JAX's `jnp.signbit`.
+    /// Returns booleans of the same shape: `true` where the sign bit is set, including -0 and negative NaN. For
+    /// integers, returns whether they are negative. The result has no derivative. Corresponds to JAX's `jnp.signbit`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -105,7 +104,7 @@ impl Value {
     /// Computes `x * 2^exponent` elementwise. A subnormal result is rounded only once, and a result that is too large
     /// is infinite. `x` must be floats. The exponent is a Rust integer, or a value of any integer type whose shape
     /// broadcasts with that of x. The function is linear in x, and no derivative passes through the exponents.
-    /// Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, whose power of 2 may overflow, however.
+    /// Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX the power of 2 itself may overflow.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -207,7 +207,7 @@ impl Operand {
     }
 }
 
-/// Returns whether converting a number to this float type does not overflow.
+/// Returns `true` if converting a number to this float type does not overflow.
 pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
     let cast = HostTensor::scalar(number).cast(dtype).get(0).as_f64();
     cast.is_finite() || !number.is_finite()

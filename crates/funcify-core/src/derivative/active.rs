@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixpoint::fixpoint;
 
-/// Returns which values have a float type and depend on an input in `wrt`. The analysis is structural and stops at
-/// `stop_gradient`.
+/// Marks the float values that depend on an input in `wrt`. The analysis is structural, and does not follow ops that
+/// block derivatives, such as `stop_gradient`.
 pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
@@ -20,8 +20,8 @@ pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     active
 }
 
-/// Like [`active_values`], for the parameters of a body whose results become parameters of the next step. `feeds`
-/// lists these pairs: the index of a result and the index of the parameter that receives it.
+/// Returns which parameters of a loop body are active in some step, given those that are active in the first step.
+/// Each pair in `feeds` holds the index of a result and the index of the parameter that receives it in the next step.
 pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, usize)]) -> Vec<bool> {
     fixpoint(active, |active| {
         let (values, mut active) = (active_values(body, active), active.clone());
@@ -33,9 +33,9 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 }
 
 impl Op {
-    /// Returns the op that the forward pass runs when the operands in `wrt` are differentiated. In the bodies of that
-    /// op, as outside bodies, the nodes of `forward` replace each active call of a function with a custom reverse
-    /// rule. The next derivative thus differentiates these nodes instead of applying the rule again.
+    /// Returns the op that the forward pass runs when the operands in `wrt` are differentiated. In its bodies, each
+    /// active call of a function with a custom reverse rule is replaced by the nodes of the rule's `forward`. A second
+    /// derivative therefore differentiates these nodes instead of applying the rule again.
     pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
         if !bodies.iter().any(|body| has_rules(body)) {
@@ -62,7 +62,8 @@ fn has_rules(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| has_rule(&node.op))
 }
 
-/// Returns the graph to run in a forward pass, in which `forward` replaces functions with custom reverse rules.
+/// Returns a copy of `graph` in which each active call of a function with a custom reverse rule is replaced by the
+/// nodes of the rule's `forward`.
 fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     let input = |index: usize| (graph.input_name(index).to_string(), graph.input_type(index).clone());
     let params: Vec<_> = (0..graph.inputs().len()).map(input).collect();
@@ -72,8 +73,8 @@ fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     Ok(closed.graph)
 }
 
-/// Adds the nodes that the outputs of a graph need to the open trace, in the form that a forward pass runs. Returns
-/// the outputs.
+/// Adds the live nodes of a graph to the open trace, with the nodes of `forward` in place of each active call of a
+/// function with a custom reverse rule. Returns the outputs.
 fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wrt);

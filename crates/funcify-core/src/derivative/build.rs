@@ -1,4 +1,4 @@
-//! Derivatives inside a trace: `grad(xs, |xs| loss)` and its family.
+//! Derivatives of closures inside a trace: `grad(xs, |xs| loss)` and similar functions.
 
 use super::disconnected::disconnected;
 use super::*;
@@ -8,7 +8,7 @@ use crate::tree;
 use crate::value::constant;
 use crate::vmap::vmap;
 
-/// The treatment of inputs that the result does not depend on.
+/// Selects the gradient of an input that the result does not depend on: an error, or zeros.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -25,14 +25,15 @@ use crate::vmap::vmap;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Disconnected {
-    /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because such a request is usually a mistake.
+    /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because differentiating such an input is usually a
+    /// mistake.
     #[default]
     Error,
     /// Returns zeros of the input's type.
     Zeros,
 }
 
-/// Options of gradients.
+/// Options for gradients.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -54,12 +55,12 @@ pub struct GradOptions {
 }
 
 impl GradOptions {
-    /// Creates the default options. A disconnected input is an error.
+    /// Creates the default options, with which a disconnected input is an error.
     pub fn new() -> Self {
         GradOptions::default()
     }
 
-    /// Sets the treatment of inputs that the result does not depend on.
+    /// Sets the behaviour for inputs that the result does not depend on: an error, or a gradient of zeros.
     pub fn disconnected(mut self, disconnected: Disconnected) -> Self {
         self.disconnected = disconnected;
         self
@@ -71,14 +72,14 @@ impl GradOptions {
         self
     }
 
-    /// Sets whether associative scans are differentiated step by step, like loops, even where a derivative of
-    /// logarithmic depth is known. This is less work where loops are compiled, and the plug-ins request it there.
+    /// Sets whether associative scans are differentiated step by step, like loops, even if a derivative of logarithmic
+    /// depth is known. Compiled loops do less work this way, so the plug-ins set this option for them.
     pub fn stepwise(mut self, stepwise: bool) -> Self {
         self.vjp_options.stepwise = stepwise;
         self
     }
 
-    /// Selects the output that is the loss, for a graph with several outputs.
+    /// Selects the output to use as the loss, for a graph with several outputs.
     pub fn of(mut self, output: &str) -> Self {
         self.of = Some(output.to_string());
         self
@@ -88,9 +89,9 @@ impl GradOptions {
 /// Computes the gradient of `loss`, a float scalar, with respect to each leaf of `xs`. Each gradient has the type of
 /// its leaf.
 ///
-/// `xs` is any [`Tree`] of floats. Values of the enclosing graph that the closure captures are constants. The
-/// gradient is part of the program, and can be differentiated, batched, and used in loops. A leaf that the loss does
-/// not depend on is an error; [`grad_with`] can return zeros instead.
+/// `xs` is any [`Tree`] of floats. Values that the closure captures from the enclosing graph are treated as constants.
+/// The gradient is part of the program, and can itself be differentiated, batched, and used in loops. A leaf that the
+/// loss does not depend on is an error; [`grad_with`] can return zeros instead.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -159,11 +160,11 @@ pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
     }
 }
 
-/// Computes the results of `f` and the cotangents of `xs` for given cotangents of the results: the vector-Jacobian
-/// product. `cotangents` receives the results and returns their cotangents.
+/// Computes the results of `f`, and the vector-Jacobian product: the cotangents of `xs` for given cotangents of the
+/// results. `cotangents` receives the results and returns their cotangents.
 ///
 /// `xs` and the results are any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents
-/// of integers are ignored. A leaf of `xs` that is not a float, or that the results do not depend on, is an error.
+/// of integers are ignored. It is an error if a leaf of `xs` is not a float, or if the results do not depend on it.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -225,7 +226,8 @@ fn pull_back<X: Tree, Y: Tree>(
     (tree::rebuild(&ys, &values), tree::rebuild(&xs, &gradients))
 }
 
-/// A function recorded in a trace of its own, which stays open until the cotangents of the results are known.
+/// A reverse sweep in progress. The function is recorded in a separate trace, which stays open until the cotangents of
+/// the results are known.
 struct Sweep<'a> {
     at: &'a Place,
     options: &'a GradOptions,
@@ -250,7 +252,7 @@ impl<'a> Sweep<'a> {
         Ok(Sweep { at, options, leaves, function: &function.graph, trace, results: tape.outputs()?, tape })
     }
 
-    /// Returns the results of the function, and the cotangents of the leaves.
+    /// Closes the trace. Returns the results of the function, and the cotangents of the leaves.
     fn close(self, cotangents: &[(String, Value)]) -> Result<(Vec<Value>, Vec<Value>), Failed> {
         let Sweep { at, leaves, .. } = self;
         let count = self.results.len();
@@ -282,7 +284,7 @@ pub(super) fn check_float(at: &Place, name: &str, value: Value) {
     }
 }
 
-/// Checks that the cotangents have the types of the results.
+/// Checks that the cotangents have the number and the types of the results.
 fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
     if results.len() != given.len() {
         let (expected, found) = (format!("{} leaves", results.len()), format!("{} leaves", given.len()));
@@ -302,7 +304,7 @@ fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value)
     }
 }
 
-/// Computes the results of `f` and their derivatives along `tangents`: the Jacobian-vector product.
+/// Computes the results of `f`, and the Jacobian-vector product: the derivatives of the results along `tangents`.
 ///
 /// `xs` and the results are any [`Tree`]; the tangents have the structure and the types of `xs`. Tangents of integers
 /// are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of zeros.
@@ -336,7 +338,7 @@ pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, 
     (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
 }
 
-/// Checks that the tangents have the types of the leaves.
+/// Checks that the tangents have the number and the types of the leaves.
 pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &[(String, Value)]) {
     if leaves.len() != tangents.len() {
         let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", tangents.len()));
@@ -348,7 +350,7 @@ pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &
     }
 }
 
-/// Computes the results of a function for these leaves, and the tangents of the results.
+/// Applies a traced function to leaves with tangents. Returns its results, and their tangents.
 fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
     let captured = function.captures.iter().map(|value| Dual::constant(*value));
     let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();
@@ -361,8 +363,8 @@ fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result
     Ok((values, tangents))
 }
 
-/// Computes the Hessian-vector product: the derivative of the gradient of `loss` along `vs`. The Hessian is not
-/// formed.
+/// Computes the Hessian-vector product: the derivative of the gradient of `loss` along `vs`. Does not build the
+/// Hessian.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -381,8 +383,8 @@ pub fn hvp<X: Tree>(xs: X, vs: X, loss: impl FnOnce(X) -> Value) -> X {
     jvp(xs, vs, |xs| grad_with(zeros, xs, loss)).1
 }
 
-/// Computes the Jacobian of `f`, whose shape is that of the result followed by that of `x`. Uses forward mode along
-/// all axes at once.
+/// Computes the Jacobian of `f`. Its shape is the shape of the result followed by the shape of `x`. Runs forward mode
+/// for all basis vectors in one batch.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -413,7 +415,7 @@ pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
     rows.reshape(Shape::from(dims))
 }
 
-/// Computes the Hessian of `loss`, a float scalar: the second derivatives with respect to each pair of elements of
+/// Computes the Hessian of `loss`, a float scalar: its second derivatives with respect to each pair of elements of
 /// `x`.
 ///
 /// ```
@@ -433,7 +435,7 @@ pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
 /// Returns the results of `f`. Reverse mode recomputes `f` in the backward pass instead of saving its intermediate
 /// values.
 ///
-/// The results are any [`Tree`]; the closure captures its inputs.
+/// `f` may return any [`Tree`]. Its inputs are the values that it captures.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -445,12 +447,12 @@ pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
 /// ```
 #[track_caller]
 pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
-    // A switch with a single branch: its reverse rule recomputes the branch.
+    // The reverse rule of a switch recomputes the branch, so a switch with a single branch is a checkpoint.
     switch(constant(HostTensor::scalar(0i64)), [&f])
 }
 
-/// Traces `f` on these leaves. Returns its graph, whose inputs are the leaves and the captured values, and the result
-/// of `f`.
+/// Traces `f` with these leaves as parameters. Returns its graph and its result. The inputs of the graph are the
+/// leaves, followed by the captured values.
 pub(super) fn trace_function<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[(String, Value)],
@@ -468,8 +470,8 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
     BodyTrace::open(at, "", &params)
 }
 
-/// Traces a derivative in a trace of its own, prunes it, and adds the remaining nodes to the open trace. `f` may
-/// return a second result, which this function returns unchanged.
+/// Traces a derivative in a separate trace, removes its dead nodes, and adds the others to the open trace. Returns the
+/// values, and the second result of `f` unchanged.
 pub(super) fn derive_separately<T>(
     at: &Place,
     f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
@@ -479,7 +481,8 @@ pub(super) fn derive_separately<T>(
     Ok((add_pruned(trace, &values)?, beside))
 }
 
-/// Closes a trace with these results, prunes it, and adds the remaining nodes to the enclosing trace.
+/// Closes a trace with these results, removes its dead nodes, and adds the others to the enclosing trace. Returns the
+/// results in the enclosing trace.
 fn add_pruned(trace: BodyTrace, results: &[Value]) -> Result<Vec<Value>, Failed> {
     let named = results.iter().enumerate().map(|(index, value)| (format!("r{index}"), *value));
     let closed = trace.close(&named.collect::<Vec<_>>())?;

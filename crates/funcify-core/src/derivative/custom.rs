@@ -13,35 +13,36 @@ use crate::ops::leaves::{check_names, check_type, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
-/// The maximum number of open bodies while a rule is traced. Exceeding it means that a rule calls its own function
-/// endlessly.
+/// The maximum number of open bodies while a rule is traced. A rule that exceeds it calls its own function without
+/// end.
 const MAX_DEPTH: usize = 64;
 
-/// The number of nested rules of the same function to trace before a call becomes `itself`. The traced rules are
-/// compared with each other.
+/// The number of times to trace a rule that calls its own function. In the last trace, such a call becomes
+/// `Rule::Itself`. The traces must be equal.
 const COMPARED_RULES: usize = 2;
 
 /// Applies `function` to `xs`, with a custom reverse rule instead of its derivative, like JAX's `custom_vjp`.
 ///
-/// When the call is differentiated, `forward` runs instead of `function`: it returns the same results, and residuals.
-/// `backward` receives the residuals and the cotangents of the results, and returns those of `xs`. All three closures
-/// are traced immediately.
+/// When the call is differentiated, `forward` runs instead of `function`. It returns the same results, and also
+/// residuals. `backward` receives the residuals and the cotangents of the results, and returns the cotangents of `xs`.
+/// All three closures are traced immediately.
 ///
 /// A rule may call its own function, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`. The inner
-/// call has the same rule, in derivatives of every order. It is recognised by its line and by the graph of the
-/// function; the rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
+/// call has the same rule, in derivatives of every order. It is recognised by its source line and by the graph of the
+/// function. The rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
 /// not capture values of the enclosing graph.
 ///
-/// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` have exactly the
-///   structure and the types of those of `function`. None of them may have a size that only a loop inside determines.
-/// - `backward` returns a cotangent for each float leaf of `xs`, at the same path and of exactly its type. At other
+/// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` must have the same
+///   structure and types as those of `function`. No result may have a size that only a loop inside the closure
+///   determines.
+/// - `backward` returns a cotangent for each float leaf of `xs`, with the path and the type of the leaf. For other
 ///   leaves it may return anything, such as `()`. It receives zeros as the cotangents of results that are not floats.
-/// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied: forward mode is its
-///   transpose. A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
+/// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied, because forward mode
+///   transposes it. A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
-/// - Values of the enclosing graph that `function` and `forward` capture are constants: differentiating one is an
-///   error, never a derivative of zero. Pass it in `xs`.
-/// - Higher derivatives differentiate the nodes of `forward` and `backward`, inside and outside the bodies of loops.
+/// - Values that `function` and `forward` capture from the enclosing graph are constants. Differentiating with respect
+///   to one is an error, and does not return zero. Pass such a value in `xs` instead.
+/// - Higher derivatives differentiate the nodes of `forward` and `backward`, also in the bodies of loops.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -76,20 +77,20 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// Applies `function` to `xs`, with a custom forward rule instead of its derivative, like JAX's `custom_jvp` with
 /// `defjvps`.
 ///
-/// `tangent` receives `xs`, the results and the tangents of `xs`, and returns the tangents of the results. It is traced
-/// immediately. Because it receives the results, it need not call its own function; it may, as described at
-/// [`custom_vjp`].
+/// `tangent` receives `xs`, the results and the tangents of `xs`, and returns the tangents of the results. It is
+/// traced immediately. Because it receives the results, it need not call its own function. It may do so, as described
+/// at [`custom_vjp`].
 ///
-/// - `xs` and the results are any [`Tree`]s, of any dtypes. None of them may have a size that only a loop inside
-///   determines.
-/// - `tangent` returns a tangent for each float result, at the same path and of exactly its type. At other results it
+/// - `xs` and the results are any [`Tree`]s, of any dtypes. No result may have a size that only a loop inside the
+///   closure determines.
+/// - `tangent` returns a tangent for each float result, with the path and the type of the result. For other results it
 ///   may return anything, such as `()`. It receives zeros as the tangents of leaves that are not floats.
-/// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied:
-///   reverse mode is its transpose. For a nonlinear rule, reverse mode reports
+/// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied,
+///   because reverse mode transposes it. For a nonlinear rule, reverse mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
-/// - Values of the enclosing graph that `function` and `tangent` capture are constants: differentiating one is an
-///   error, never a derivative of zero. Pass it in `xs`.
-/// - Higher derivatives differentiate the nodes of `tangent`; the results that it receives have this rule.
+/// - Values that `function` and `tangent` capture from the enclosing graph are constants. Differentiating with respect
+///   to one is an error, and does not return zero. Pass such a value in `xs` instead.
+/// - Higher derivatives differentiate the nodes of `tangent`. The results that `tangent` receives have the same rule.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -116,15 +117,15 @@ pub fn custom_jvp<X: Tree, Y: Tree, T: Tree>(
     tree::rebuild_or_failed(&tracing.ys, tracing.with_jvp(tangent))
 }
 
-/// Removes the parts of a rule's graph that its outputs do not need.
+/// Removes the dead nodes of a rule's graph.
 fn prune_rule(graph: Graph) -> Arc<Graph> {
     Arc::new(graph.pruned())
 }
 
-/// Names with their types.
+/// A list of names with their types.
 type NamedTypes = Vec<(String, TensorType)>;
 
-/// A call of a function with a custom rule, while the graphs of the rule are traced.
+/// A call of a function with a custom rule, while the rule is being traced.
 struct Tracing<X, Y> {
     at: Place,
     xs: X,
@@ -134,13 +135,13 @@ struct Tracing<X, Y> {
     arguments: NamedTypes,
     results: NamedTypes,
     function: ClosedBody,
-    /// The record that calls inside the rule use to recognise the function.
+    /// Lets calls inside the rule recognise the function.
     rule: Rc<OpenRule>,
 }
 
 impl<X: Tree, Y: Tree> Tracing<X, Y> {
-    /// Traces the function. Returns its results as the error if no rule is to be traced: after a failure, or if the
-    /// call is nested so deeply in rules of its own function that it becomes `itself`.
+    /// Traces the function. Returns `Err` with its results if there is no rule to trace: either the function failed,
+    /// or the call is recursive and has become `Rule::Itself`.
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
@@ -174,7 +175,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call with a reverse rule.
+    /// Traces a reverse rule, and adds the call with it.
     fn with_vjp<R: Tree, C: Tree>(
         &self,
         forward: impl FnOnce(X) -> (Y, R),
@@ -186,19 +187,19 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         self.finish(Rule::Vjp { forward: prune_rule(forward.graph), backward: prune_rule(backward.graph) }, captures)
     }
 
-    /// Adds the call with a forward rule.
+    /// Traces a forward rule, and adds the call with it.
     fn with_jvp<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<Vec<Value>, Failed> {
         let tangent = self.tangent(tangent)?;
         self.finish(Rule::Jvp { tangent: prune_rule(tangent.graph) }, tangent.captures)
     }
 
-    /// Adds a call of the function inside its own rule.
+    /// Adds a recursive call, from a rule to its own function.
     fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         around.uses_itself.set(true);
         self.call(Rule::Itself, captures)
     }
 
-    /// Traces `forward`, and returns its graph and the structure of its residuals.
+    /// Traces `forward`. Returns its graph, and its residuals, whose structure `backward` receives.
     fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Result<(ClosedBody, R), Failed> {
         let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
@@ -252,8 +253,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call with the values that its rule captures. Inside a rule of the same function, a call whose rule
-    /// uses `itself` becomes `itself`.
+    /// Adds the call. `captures` contains the values that its rule captures. If the call is in a rule of the same
+    /// function, and its own rule is recursive, adds a recursive call instead. Reports an error if the traces of a
+    /// recursive rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],
@@ -288,7 +290,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         emit_at(call, &operands, self.at.site)
     }
 
-    /// Builds a tree like `of` that contains the given derivatives at float leaves, and zeros at the other leaves.
+    /// Builds a tree with the structure of `of`: the given derivatives at float leaves, and zeros at the other leaves.
     fn derivatives<T: Tree>(&self, of: &T, types: &NamedTypes, given: &[Value]) -> T {
         let mut given = given.iter().copied();
         at_site(self.at.site, || {
@@ -313,7 +315,8 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         check_type(&self.at, component, expected, value, fixes);
     }
 
-    /// Returns the derivatives of the float leaves, found by their paths. Derivatives of other leaves are ignored.
+    /// Finds the derivative of each float leaf by its path, and checks its type. Ignores derivatives of other leaves.
+    /// Reports missing derivatives and unknown paths.
     fn check_derivatives(&self, component: &str, of: &NamedTypes, found: &[(String, Value)]) -> Vec<(String, Value)> {
         let mut derivatives = Vec::new();
         for (name, expected) in of.iter().filter(|(_, ty)| ty.dtype.is_float()) {
@@ -337,7 +340,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     }
 }
 
-/// Returns the entries of float types, with a prefix added to their names.
+/// Returns the entries with float types, with a prefix added to their names.
 fn with_prefix(prefix: &str, typed: &NamedTypes) -> NamedTypes {
     let floats = typed.iter().filter(|(_, ty)| ty.dtype.is_float());
     floats.map(|(name, ty)| (format!("{prefix}_{name}"), ty.clone())).collect()

@@ -1,5 +1,5 @@
-//! Derivatives from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`, `Graph::jacobian`,
-//! `Graph::hessian`.
+//! Derivatives that turn a graph into another graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`,
+//! `Graph::jacobian`, `Graph::hessian`.
 
 use std::ops::RangeFull;
 
@@ -54,8 +54,8 @@ impl From<&[&str]> for Wrt {
 }
 
 impl Graph {
-    /// Returns the gradient graph: it has the same inputs, and an output `grad_x` for each input `x` in `wrt`. The
-    /// loss is the only output, or the one selected by the options; it must be a float scalar.
+    /// Returns the gradient graph. It has the same inputs, and an output `grad_x` for each input `x` in `wrt`. The
+    /// loss is the graph's only output, or the output selected by [`GradOptions::of`]. It must be a float scalar.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -71,7 +71,7 @@ impl Graph {
         self.gradient(&Place::new("grad", Site::caller()), &wrt.into(), &options, false)
     }
 
-    /// Like [`grad`](Graph::grad), with the graph's outputs before the gradients.
+    /// Like [`grad`](Graph::grad), but returns the graph's own outputs before the gradients.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -111,11 +111,11 @@ impl Graph {
         })
     }
 
-    /// Returns the graph of the vector-Jacobian product: it has an additional input `ct_y` for each output `y` of a
+    /// Returns the graph of the vector-Jacobian product. It has an additional input `ct_y` for each output `y` of a
     /// float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
-    /// If the number of rows of `y` is known only after a loop has run, the axis of `ct_y` has its own symbol and
-    /// must have at least as many rows; the rows beyond are ignored.
+    /// If the number of rows of `y` is known only after a loop has run, that axis of `ct_y` has a symbol of its own.
+    /// Then `ct_y` must have at least as many rows as `y`; the excess rows are ignored.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -147,7 +147,7 @@ impl Graph {
         })
     }
 
-    /// Returns the graph of the Jacobian-vector product: it has an additional input `tan_x` for each input `x` in
+    /// Returns the graph of the Jacobian-vector product. It has an additional input `tan_x` for each input `x` in
     /// `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output that does not depend on
     /// these inputs has a tangent of zeros.
     ///
@@ -186,9 +186,9 @@ impl Graph {
     }
 
     /// Returns the graph of the Hessian-vector product: the derivative of the gradient of the graph's loss along a
-    /// vector. The Hessian is not formed. The graph has an additional input `tan_x` and an output `hvp_x` for each
-    /// input `x` in `wrt`. The loss is selected as in [`grad`](Graph::grad). The products for inputs that it does not
-    /// depend on are zero.
+    /// vector. Does not build the Hessian. The graph has an additional input `tan_x` and an output `hvp_x` for each
+    /// input `x` in `wrt`. The loss is selected as in [`grad`](Graph::grad). The product is zero for an input that the
+    /// loss does not depend on.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -219,9 +219,9 @@ impl Graph {
         Ok(product.with_outputs(outputs).pruned())
     }
 
-    /// Returns the graph of the Jacobians: it has the same inputs, and an output `jac_y_x` for each output `y` of a
-    /// float type and each input `x` in `wrt`, whose shape is that of `y` followed by that of `x`. The Jacobian is
-    /// zero if `y` does not depend on `x`.
+    /// Returns the graph of the Jacobians. It has the same inputs, and an output `jac_y_x` for each output `y` of a
+    /// float type and each input `x` in `wrt`. The shape of `jac_y_x` is the shape of `y` followed by the shape of
+    /// `x`. The Jacobian is zero if `y` does not depend on `x`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -259,9 +259,9 @@ impl Graph {
         })
     }
 
-    /// Returns the graph of the Hessian of the loss: it has an output `hess_x_w` for each pair of inputs `x` and `w`
-    /// in `wrt`, whose shape is that of `x` followed by that of `w`. The loss is as in [`grad`](Graph::grad); inputs
-    /// that it does not depend on have zeros.
+    /// Returns the graph of the Hessian of the loss. It has an output `hess_x_w` for each pair of inputs `x` and `w`
+    /// in `wrt`, whose shape is the shape of `x` followed by the shape of `w`. The loss is selected as in
+    /// [`grad`](Graph::grad). The Hessian is zero for an input that the loss does not depend on.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -283,7 +283,7 @@ impl Graph {
         Ok(second.with_outputs(second.outputs().iter().map(named).collect()))
     }
 
-    /// Returns the graph reduced to the outputs with these names and the nodes they need. It has the same inputs.
+    /// Returns the graph with only the outputs of these names, and the nodes that they need. All inputs remain.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -312,7 +312,8 @@ impl Graph {
         Ok(self.with_outputs(outputs).pruned())
     }
 
-    /// Traces a derivative: `f` receives the inputs, and flags for those in `wrt`.
+    /// Builds the graph of a derivative. `f` receives the inputs, and for each of them a flag that is `true` if it is
+    /// in `wrt`. It returns the named outputs.
     pub(super) fn derive(
         &self,
         at: &Place,
@@ -381,8 +382,9 @@ impl Graph {
         named
     }
 
-    /// Returns the type of a cotangent for a result of type `ty`. Dimensions that no input determines are replaced by
-    /// new symbols. `rows` holds the replacements made so far.
+    /// Returns the type of the cotangent input for an output of type `ty`. Replaces each dimension that the inputs do
+    /// not determine with a new symbol. `rows` holds the replacements so far, so that equal dimensions get the same
+    /// symbol.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {
             (0..self.inputs().len()).any(|index| {
@@ -403,12 +405,12 @@ impl Graph {
     }
 }
 
-/// Adds an input that the derivative has in addition to those of the graph.
+/// Adds an input for a tangent or a cotangent, with a unique name.
 fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
     tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }
 
-/// Cuts a cotangent to the rows that the loop has produced.
+/// Truncates a cotangent to the rows that the loop produced, so that it has type `ty`.
 fn fitted(value: Value, ty: &TensorType) -> Value {
     let differ = |axis: &usize| value.shape()[*axis] != ty.shape[*axis];
     let axes: Vec<usize> = (0..ty.rank()).filter(differ).collect();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Adds the nodes that the outputs of `graph` need to the open trace with their tangents, and returns the outputs.
+/// Adds the live nodes of `graph`, and their tangents, to the open trace. Returns the outputs.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {
@@ -13,7 +13,8 @@ pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(replayed.outputs()?)
 }
 
-/// Applies the rule of one op, if any operand has a tangent. Checks that no operand and no result has failed.
+/// Applies the forward rule of an op, or only adds the op if no operand has a tangent. Fails if an operand or a result
+/// has failed.
 fn jvp_node(op: &Op, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     check(op.name(), Site::Unknown, values(operands))?;
     if operands.iter().all(|operand| operand.tangent.is_none()) {
@@ -24,7 +25,7 @@ fn jvp_node(op: &Op, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(results)
 }
 
-/// Returns the values, and their tangents where they have one.
+/// Returns each value, followed by its tangent if it has one.
 fn values(duals: &[Dual]) -> impl Iterator<Item = Value> {
     duals.iter().flat_map(|dual| [Some(dual.primal), dual.tangent]).flatten()
 }

@@ -1,15 +1,14 @@
 //! Transposes programs that are linear in some of their inputs.
 //!
-//! Reverse mode of a linear program, with respect to its linear inputs, is its transpose and does not depend on the
-//! point of linearisation. No point is needed: the linear inputs are parameters of a body, and no node of the
-//! finished transpose uses their values. If a node uses one, the derivative depends on the point, and the program is
-//! not linear.
+//! Reverse mode of a linear program is its transpose, and does not depend on the point of linearisation. The linear
+//! inputs therefore need no values: they are parameters of a body, and no node of the finished transpose uses them. If
+//! a node does use one, the derivative depends on the point, and the program is not linear.
 
 use super::*;
 
 /// The transpose of a graph.
 pub(super) struct Transpose {
-    /// The transpose. Its inputs are the parameters, followed by the captured values of the open trace.
+    /// The transposed graph. Its inputs are the parameters, followed by the captured values of the open trace.
     pub(super) graph: Graph,
     pub(super) captures: Vec<Value>,
     /// For each linear input, `true` if it receives a cotangent. The outputs of `graph` are these cotangents.
@@ -17,9 +16,9 @@ pub(super) struct Transpose {
 }
 
 impl Transpose {
-    /// Transposes `graph` with respect to the inputs without a value. `cotangents` receives the values of the
-    /// parameters and returns the cotangents of the outputs. Returns `None` if the derivative shows that the graph is
-    /// not linear in these inputs; steps such as those of `sign` go unnoticed.
+    /// Transposes `graph` with respect to the inputs that are `None` in `inputs`. `cotangents` receives the values of
+    /// the parameters and returns the cotangents of the outputs. Returns `None` if the derivative shows that the graph
+    /// is not linear in these inputs. Does not detect jumps, such as that of `sign`.
     pub(super) fn of(
         graph: &Graph,
         inputs: &[Option<Value>],
@@ -53,9 +52,9 @@ impl Transpose {
     }
 }
 
-/// Adds the transpose of a graph, with respect to the inputs without a value, to the open trace. Maps cotangents of
-/// the outputs to those of the inputs, `None` for an input that receives none. Returns `None` if the graph is not
-/// linear in these inputs.
+/// Adds the transpose of a graph, with respect to the inputs that are `None`, to the open trace. Returns the
+/// cotangents of these inputs for given cotangents of the outputs. The entry of an input that receives no cotangent is
+/// `None`. Returns `None` instead of the list if the graph is not linear in these inputs.
 pub(crate) fn emit_transpose(
     graph: &Graph,
     inputs: &[Option<Value>],

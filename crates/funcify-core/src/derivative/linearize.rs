@@ -1,10 +1,10 @@
-//! Linearisation: computes a function once, and its derivative at that point as a linear function that can be applied
+//! Linearisation: computes a function at a point, and its derivative there as a linear function that can be applied
 //! many times.
 //!
 //! Reverse mode saves the residuals of its backward pass, and that pass is linear in the cotangents. The transpose of
-//! the backward pass maps tangents to tangents using only the residuals, without the function. Its nodes that do not
-//! depend on the tangents are also computed once. (JAX partially evaluates forward mode instead; that would require
-//! splitting loops.)
+//! the backward pass therefore maps tangents to tangents. It needs only the residuals, and does not run the function
+//! again. Nodes of the transpose that do not depend on the tangents are computed only once. (JAX partially evaluates
+//! forward mode instead; that would require splitting loops.)
 
 use std::collections::BTreeSet;
 
@@ -22,13 +22,14 @@ pub(super) struct Split {
     saved: Vec<ValueId>,
     /// The nodes that are computed for each tangent.
     per_tangent: Vec<bool>,
-    /// For each float output, `true` if it depends on the inputs. Only these outputs are outputs of the graph.
+    /// For each float output of the function, `true` if it depends on an input in `wrt`. `graph` returns the tangents
+    /// of these outputs only.
     depends_on_inputs: Vec<bool>,
 }
 
-/// The result of [`Split::record`].
+/// The results of [`Split::record`].
 pub(super) struct RecordedSplit {
-    /// The outputs of the graph.
+    /// The outputs of the recorded graph.
     pub(super) outputs: Vec<Value>,
     /// The residuals of the derivative.
     pub(super) saved: Vec<Value>,
@@ -36,8 +37,8 @@ pub(super) struct RecordedSplit {
 }
 
 impl Split {
-    /// Adds a graph to the open trace, and splits its derivative with respect to the inputs in `wrt`. The derivative
-    /// is to be applied in the same trace, or in a different one if `is_apart` is `true`.
+    /// Adds a graph to the open trace, and splits its derivative with respect to the inputs in `wrt`. `is_apart` is
+    /// `true` if the derivative will be applied in a different trace.
     pub(super) fn record(
         at: &Place,
         graph: &Graph,
@@ -51,7 +52,7 @@ impl Split {
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
         let directions: Vec<usize> = (0..inputs.len()).filter(|index| wrt[*index]).collect();
-        // The float inputs that receive a cotangent.
+        // The indices, in `directions`, of the inputs that receive a cotangent.
         let mut reached: Vec<usize> = Vec::new();
         let pull = trace_body(&at.op, "", &floats, |cotangents| {
             let has_cotangent: Vec<bool> = graph.outputs().iter().map(|output| is_float(&output)).collect();
@@ -74,8 +75,8 @@ impl Split {
         Ok(RecordedSplit { outputs: tape.outputs()?, saved, split })
     }
 
-    /// Splits a transpose whose first inputs are the tangents. Adds the nodes that do not depend on the tangents to
-    /// the open trace, and returns the saved values.
+    /// Splits a transpose whose first `tangents` inputs are the tangents. Adds the nodes that do not depend on the
+    /// tangents to the open trace, and returns the saved values.
     fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> Result<(Split, Vec<Value>), Failed> {
         let Transpose { graph, captures, passes: depends_on_inputs } = transpose;
         let count = graph.values().count();
@@ -92,7 +93,7 @@ impl Split {
             node.outputs.iter().for_each(|output| linear[output.index()] = per_tangent[index]);
             node.outputs.iter().for_each(|output| fixed[output.index()] = once[index]);
         }
-        // A value that depends on no input is a constant. It is recomputed wherever it is used, and not saved.
+        // A value that depends on no input is a constant. It is not saved, but recomputed wherever it is used.
         let (mut used_once, mut used_per_tangent) = (vec![false; count], vec![false; count]);
         graph.outputs().iter().for_each(|output| used_per_tangent[output.value.index()] = true);
         for (index, node) in graph.nodes().iter().enumerate().rev().filter(|(index, _)| live[*index]) {
@@ -111,15 +112,16 @@ impl Split {
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
         let values = emit_marked_nodes(values, &graph, &once)?;
         let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
-        // A vector of that size keeps the loop that binds it alive, and carries the size to a separate graph.
+        // For each size that a loop binds and the derivative uses, saves a vector of that length. The vector keeps the
+        // loop alive, and passes the size to a separate graph.
         let sizes = sizes(&graph, tangents, &per_tangent);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
         results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
         Ok((Split { graph, saved, per_tangent, depends_on_inputs }, results))
     }
 
-    /// Adds the tangents of the float outputs to the open trace. An output that does not depend on the inputs has
-    /// `None`.
+    /// Adds the tangents of the float outputs to the open trace. Returns `None` for an output that does not depend on
+    /// the inputs.
     pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Result<Vec<Option<Value>>, Failed> {
         let graph = &self.graph;
         let mut values = Replay::new(graph, tangents.iter().copied());
@@ -129,8 +131,7 @@ impl Split {
     }
 }
 
-/// Returns the symbols that the nodes marked in `which` use, except those in the types of the tangents, which are the
-/// first inputs.
+/// Returns the symbols that the nodes marked in `which` use, except those in the types of the first `tangents` inputs.
 fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     let mut symbols = BTreeSet::new();
     graph.visit_symbols(&mut |symbol| _ = symbols.insert(symbol.clone()));
@@ -141,7 +142,7 @@ fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     symbols
 }
 
-/// Adds the nodes of a graph that are marked in `which` to the open trace.
+/// Adds the nodes marked in `which` to the open trace.
 fn emit_marked_nodes<'g>(
     values: Replay<'g, Value>,
     graph: &Graph,
@@ -156,7 +157,7 @@ fn emit_marked_nodes<'g>(
 
 /// The derivative of a function at a point, returned by [`linearize`].
 ///
-/// It is valid in the trace that created it, including the bodies of loops in that trace.
+/// It is valid only in the trace that created it, including the bodies of loops in that trace.
 pub struct LinearMap<X, Y> {
     /// The leaves of `xs`.
     leaves: Vec<(String, Value)>,
@@ -194,10 +195,11 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
 
 /// Computes the results of `f`, and its derivative at `xs` as a function of tangents, like JAX's `linearize`.
 ///
-/// This call computes `f` once; each [`LinearMap::apply`] costs only as much as the derivative. Loops save all values
-/// that their derivatives read; [`linearize_with`] can save less. Every op in `f` needs a rule for reverse mode.
+/// This call computes `f` once. Each [`LinearMap::apply`] then costs only as much as the derivative. Loops save all
+/// values that their derivatives read; [`linearize_with`] can save fewer. Every op in `f` needs a rule for reverse
+/// mode.
 ///
-/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the closure captures are constants.
+/// `xs` and the results are any [`Tree`]. Values that the closure captures from the enclosing graph are constants.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -219,7 +221,7 @@ pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearM
     linearize_at(Place::new("linearize", Site::caller()), &vjp_options, xs, f)
 }
 
-/// Like [`linearize`], with options. Only the checkpoint policy and the choice of reverse rules have an effect.
+/// Like [`linearize`], with options. Only [`GradOptions::policy`] and [`GradOptions::stepwise`] have an effect.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -266,12 +268,13 @@ fn linearize_at<X: Tree, Y: Tree>(
 }
 
 impl Graph {
-    /// Returns the graph with the residuals of its derivative, and its derivative as a linear graph.
+    /// Returns two graphs: this graph with the residuals of its derivative as additional outputs, and the derivative
+    /// as a linear graph.
     ///
-    /// The first graph has the inputs and outputs of this graph, and additional outputs `residual_0`, `residual_1`
-    /// and so on. The second has an input `tan_x` for each input `x` in `wrt`, followed by the residuals, and an
-    /// output `tan_y` for each output `y` of a float type. It is linear in the `tan_x`; an output that does not
-    /// depend on these inputs is zero.
+    /// The first graph has the inputs and outputs of this graph, and additional outputs `residual_0`, `residual_1` and
+    /// so on. The second has an input `tan_x` for each input `x` in `wrt`, followed by the residuals, and an output
+    /// `tan_y` for each output `y` of a float type. It is linear in the `tan_x`. An output that does not depend on the
+    /// inputs in `wrt` has a tangent of zeros.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -1,12 +1,12 @@
 //! Derivatives: forward and reverse mode, of any order, through every loop.
 //!
 //! Each op has two rules in addition to its type rule: [`OpRules::jvp`] adds the op and its tangents to the open
-//! trace, [`OpRules::vjp`] adds the cotangents of its operands. The sweeps are in `jvp` and `vjp`; they map a closed
-//! graph to a closed graph, so derivatives are differentiated, batched and printed like any other program.
+//! trace, and [`OpRules::vjp`] adds the cotangents of its operands. The modules `jvp` and `vjp` apply these rules to
+//! all nodes of a graph. The result is again a graph, which can be differentiated, batched and printed like any other.
 //!
 //! Three cases are distinguished. *Disconnected*: no path leads from one value to the other; the rules return `None`.
-//! *Zero*: a path exists, but the derivative along it is zero, as for `sign`. *Undefined*: no rule has been written;
-//! this is reported as [`Error::NoDerivative`], never as zeros.
+//! *Zero*: a path exists, but the derivative along it is zero, as for `floor`. *Undefined*: the op has no rule. This
+//! is reported as [`Error::NoDerivative`], never as zeros.
 
 mod active;
 mod build;
@@ -50,7 +50,7 @@ use crate::tree::Tree;
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, full, iota, or_failed};
 
-/// A value with its tangent, if it depends on an input that has one.
+/// A value and its tangent. The tangent is `None` if the value does not depend on an input that has a tangent.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -65,8 +65,7 @@ use crate::value::{Value, full, iota, or_failed};
 pub struct Dual {
     /// The value.
     pub primal: Value,
-    /// The derivative along the direction of the inputs' tangents. It has the type of the value, which is a float
-    /// type.
+    /// The derivative of the value along the inputs' tangents. It has the type of the value, which is a float type.
     pub tangent: Option<Value>,
 }
 
@@ -76,7 +75,8 @@ impl Dual {
         Dual { primal, tangent: None }
     }
 
-    /// Pairs values with their tangents: in `values`, each value that has a tangent is followed by it.
+    /// Pairs values with their tangents. In `values`, the tangent of each value marked in `has_tangent` follows that
+    /// value.
     pub(crate) fn pair(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
         let mut values = values.into_iter();
         let mut next = |has_tangent: &bool| {
@@ -85,8 +85,8 @@ impl Dual {
         has_tangent.iter().filter_map(&mut next).collect()
     }
 
-    /// Pairs values with the names of a graph's outputs. Each value marked in `has_tangent` is followed by its tangent.
-    /// Sets `found` for the values that do have a tangent.
+    /// Pairs values with the names of a graph's outputs. Each value marked in `has_tangent` is followed by its
+    /// tangent, or by zeros if it has none. Sets `found` for each value that has a tangent.
     pub(crate) fn name_outputs(
         duals: &[Dual],
         graph: &Graph,
@@ -159,27 +159,29 @@ pub struct VjpContext<'a> {
     pub operands: &'a [Value],
     /// The results.
     pub results: &'a [Value],
-    /// The record that the forward pass kept for the rule; only control flow keeps one.
+    /// The data that the forward pass saved for this rule. Only control flow saves any.
     pub(crate) record: &'a Record,
-    /// For each operand, `true` if its cotangent is requested. A rule may return further cotangents.
+    /// For each operand, `true` if its cotangent is requested. A rule may also return cotangents that are not
+    /// requested.
     pub wrt: &'a [bool],
     /// The options that select reverse rules.
     pub(crate) vjp_options: &'a VjpOptions,
 }
 
 impl VjpContext<'_> {
-    /// Computes the cotangents of the operands in `wrt`; the others are `None`.
+    /// Computes the cotangents of the operands in `wrt`, each with the function at its index in `of`. The other
+    /// cotangents are `None`.
     pub fn cotangents<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
-    /// Returns no cotangents, for an op that passes none to its operands.
+    /// Returns `None` for each operand, for an op that passes no cotangents.
     pub fn no_cotangents(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }
 }
 
-/// Applies the forward rule of an op that passes no derivative.
+/// Applies the forward rule of an op that passes no derivative: the results have no tangents.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -198,7 +200,7 @@ pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Faile
     jvp_with(op, operands, |_, results| vec![None; results.len()])
 }
 
-/// Applies the forward rule of an op that is jointly linear in its float operands: the op itself, on their tangents.
+/// Applies the forward rule of an op that is jointly linear in its float operands: applies the op to the tangents too.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -227,8 +229,8 @@ pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Fai
     Ok(results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect())
 }
 
-/// Applies a forward rule: adds the op, and the tangents that `tangents` computes from the operands' values and the
-/// results.
+/// Applies a forward rule: adds the op and the tangents of its results. `tangents` computes these tangents from the
+/// values of the operands and the results.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -282,13 +284,13 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
     })
 }
 
-/// Distributes values, in order, to the positions marked in `has`. The other positions are `None`.
+/// Puts the values, in order, at the positions marked in `has`. The other positions are `None`.
 pub(crate) fn place_marked(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
     let mut values = values.into_iter();
     has.iter().map(|has| if *has { values.next() } else { None }).collect()
 }
 
-/// Adds two contributions to a cotangent.
+/// Returns the sum of two contributions to a cotangent. A missing contribution counts as zero.
 pub(crate) fn add(left: Option<Value>, right: Option<Value>) -> Option<Value> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left + right),

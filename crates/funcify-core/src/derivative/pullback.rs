@@ -1,8 +1,9 @@
-//! Reverse mode as two programs: one that runs before the cotangents are known, and one after.
+//! Reverse mode as two programs: one that runs before the cotangents are known, and one that runs after.
 //!
-//! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`] is
-//! a single graph of both; this module cuts it where the cotangents enter. Values of the first part that the second
-//! part needs are saved, except for the results of layout ops (a broadcast, a reshape), which are recomputed.
+//! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`]
+//! returns both passes as a single graph; this module splits it where the cotangents enter. Values of the forward part
+//! that the backward part needs are saved. Results of layout ops, such as a broadcast or a reshape, are recomputed
+//! instead.
 
 use std::collections::BTreeSet;
 
@@ -23,26 +24,26 @@ pub struct Pullback {
     /// The backward pass. Its inputs are listed in [`backward_inputs`](Pullback::backward_inputs); its outputs are
     /// `grad_x` for each input `x` in `wrt`, in order.
     pub backward: Graph,
-    /// The origin of each input of the backward pass.
+    /// The source of each input of the backward pass.
     pub backward_inputs: Vec<BackwardInput>,
 }
 
-/// The origin of an input of a backward pass.
+/// The source of an input of a backward pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BackwardInput {
     /// The input of the forward pass with this index.
     Input(usize),
     /// The output of the forward pass with this index: an output of the graph, or a residual.
     Output(usize),
-    /// The cotangent of the graph's output with this index; zeros of its type if it has none.
+    /// The cotangent of the graph's output with this index. Pass zeros of the output's type if it has no cotangent.
     Cotangent(usize),
 }
 
 impl Graph {
     /// Returns the forward pass and the backward pass of the vector-Jacobian product, as two graphs.
     ///
-    /// Together they are equivalent to [`vjp`](Graph::vjp), for a caller who knows the cotangents only later. The
-    /// errors are those of `vjp`.
+    /// Together they compute the same as [`vjp`](Graph::vjp), but the cotangents need not be known until the backward
+    /// pass. The errors are those of `vjp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -72,9 +73,9 @@ impl Graph {
 }
 
 impl Pullback {
-    /// Returns the same two programs with other layouts for the residuals: `innermost` names, for each output of the
-    /// forward pass, the axis that becomes its last one, if any. The graph's own outputs, the first `outputs`, keep
-    /// their layout.
+    /// Returns the same two graphs with other layouts for the residuals. For each output of the forward pass,
+    /// `innermost` holds the axis that becomes the last one, if any. The first `outputs` outputs are the graph's own,
+    /// and keep their layout.
     #[doc(hidden)]
     pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
@@ -100,7 +101,7 @@ impl Pullback {
     }
 }
 
-/// Returns a graph that takes some of its inputs with their axes in a different order.
+/// Returns a copy of `graph` that expects some of its inputs with their axes in a different order.
 fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<Graph> {
     let mut transposed = Graph::new(graph.name());
     let mut values = Replay::new(graph, []);
@@ -129,8 +130,8 @@ fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<
     Ok(transposed)
 }
 
-/// Adds a tensor for each size that a loop of the graph binds. The tensor has that many rows, so its shape tells a
-/// program that receives it the size.
+/// Adds a vector for each size that a loop of the graph binds. The length of the vector is that size, so a program
+/// that receives the vector knows the size.
 fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
     let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
     let mut sizes = Vec::with_capacity(symbols.len());
@@ -143,7 +144,7 @@ fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
     Ok(sizes)
 }
 
-/// A joint graph of a forward pass and its backward pass, and the place where it is cut.
+/// The joint graph of a forward and a backward pass, and the boundary between the two.
 struct Cut<'a> {
     joint: &'a Graph,
     /// The number of inputs of the forward pass; the other inputs are cotangents.
@@ -216,8 +217,9 @@ impl<'a> Cut<'a> {
         Ok(Pullback { forward, backward: backward.pruned(), backward_inputs })
     }
 
-    /// Adds values to `is_backward_input` until their shapes determine all sizes that the backward pass uses. Each is
-    /// an input of the forward pass or, if none has the size, one of `sizes`.
+    /// Marks further values in `is_backward_input`, until the shapes of the marked values determine all sizes that the
+    /// backward pass uses. Prefers inputs of the forward pass. For a size that no input determines, uses the vector in
+    /// `sizes`.
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
@@ -249,7 +251,7 @@ impl<'a> Cut<'a> {
     }
 
     /// Returns the sizes that the shapes of the values in `is_backward_input` determine. A dimension determines a size
-    /// if it has only one unknown symbol.
+    /// if that size is its only unknown symbol.
     fn known_sizes(&self) -> BTreeSet<Symbol> {
         let taken = self.joint.values().filter(|value| self.is_backward_input[value.index()]);
         let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();
@@ -266,7 +268,8 @@ impl<'a> Cut<'a> {
         })
     }
 
-    /// Returns the output that a cotangent input belongs to. Outputs of float types have one cotangent each, in order.
+    /// Returns the index of the output that a cotangent input belongs to. Each float output has one cotangent, in
+    /// order.
     fn output_of(&self, input: usize) -> usize {
         let is_float = |output: &usize| self.joint.output_type(*output).dtype.is_float();
         (0..self.outputs)
@@ -276,8 +279,8 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Returns which nodes depend on an input after the first `inputs`, through an operand or through a size that only
-/// such a node binds.
+/// Marks the nodes that depend on a cotangent, which is an input after the first `inputs`. A node may depend on it
+/// through an operand, or through a size that only cotangents have or that another marked node binds.
 fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     let mut late = vec![false; joint.values().count()];
     let (before, after) = joint.inputs().split_at(inputs);
@@ -315,8 +318,9 @@ fn is_layout(op: &Op) -> bool {
     }
 }
 
-/// Returns whether a node concatenates only inputs and the results of a loop, such as its states. The concatenation
-/// need not be saved: a backward loop finds each row in the parts, which may be results of the forward pass anyway.
+/// Returns whether a node concatenates, along axis 0, only inputs, results of loops and results of layout ops. An
+/// example is an initial state followed by a loop's states. The concatenation need not be saved, because a backward
+/// loop can read each row from the parts, which may be outputs of the forward pass anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,
@@ -337,7 +341,7 @@ mod tests {
             .collect()
     }
 
-    /// Runs the two programs with cotangents of ones, and returns the gradients.
+    /// Runs the two programs with cotangents of one, and returns the gradients.
     fn pull(graph: &Graph, pullback: &Pullback, inputs: &[HostTensor]) -> Vec<HostTensor> {
         pullback.forward.check().unwrap();
         pullback.backward.check().unwrap();

@@ -1,39 +1,39 @@
-//! The data that forward passes keep for reverse rules.
+//! The data that forward passes save for reverse rules.
 
 use super::*;
 use crate::ops::scan::LoopRecord;
 
-/// An op added by a forward pass.
+/// The results of an op in a forward pass, with the data saved for its reverse rule.
 pub(crate) struct Forward {
-    /// Its results.
+    /// The results of the op.
     pub(crate) results: Vec<Value>,
-    /// The data for its reverse rule, in addition to operands and results.
+    /// The data that the reverse rule needs in addition to operands and results.
     pub(crate) record: Record,
 }
 
 impl Forward {
-    /// Creates an op that keeps no record.
+    /// Creates the result of an op that saves nothing for its reverse rule.
     pub(crate) fn of(results: Vec<Value>) -> Self {
         Forward { results, record: Record::Nothing }
     }
 }
 
-/// The data that an op keeps for its reverse rule.
+/// The data that an op saves for its reverse rule.
 #[derive(Debug)]
 pub(crate) enum Record {
-    /// No data: operands and results suffice.
+    /// No data: the operands and results suffice.
     Nothing,
-    /// The record of a scan.
+    /// The data of a scan.
     Loop(LoopRecord),
-    /// The record of a switch: the residuals of each branch.
+    /// The residuals of each branch of a switch.
     Choice(Vec<Vec<(ValueId, Value)>>),
-    /// The record of a while loop: its number of steps.
+    /// The number of steps of a while loop.
     Steps(Value),
-    /// The record of a function with a custom reverse rule: the residuals that its `forward` returned.
+    /// The residuals returned by `forward` of a custom reverse rule.
     Residuals(Vec<Value>),
 }
 
-/// Records the error that a reverse rule did not receive the record it needs.
+/// Records the error that a reverse rule did not receive the data it needs.
 pub(crate) fn no_record(op: &str) -> Failed {
     let fix = "differentiate a program that `Graph::check` accepts";
     no_derivative(op, &[], "the op", "its forward pass has not saved the data that its reverse rule needs", fix)

@@ -1,4 +1,5 @@
-//! Tests every rule against central differences, both modes against each other, and the rejected programs.
+//! Tests every rule against central differences and both modes against each other, and checks that invalid programs
+//! are rejected.
 
 use crate::error::{Place, Site};
 use crate::ops::scan::Scan;
@@ -21,7 +22,7 @@ fn matrix() -> HostTensor {
 #[test]
 fn elementwise_ops_of_one_operand() {
     let operands = [[matrix()], [tensor(&[3], [1.3, 2.2, 5.1])], [tensor(&[3], [0.3, -0.6, 0.8])]];
-    // `stop_gradient` blocks cotangents, which finite differences cannot show.
+    // `stop_gradient` blocks cotangents, so its derivative differs from finite differences.
     let ops = Unary::ALL.iter().filter(|op| **op != Unary::StopGradient);
     ops.for_each(|op| check_inside(op, &operands));
 }
@@ -35,7 +36,8 @@ fn elementwise_ops_of_two_operands() {
     Binary::ALL.iter().for_each(|op| check_inside(op, &operands));
 }
 
-/// Checks the derivatives of an elementwise op that accepts floats, at each of these operands where it is finite.
+/// Checks the derivatives of an elementwise op, using those operands for which its result is finite. Skips ops that do
+/// not accept floats.
 fn check_inside<const N: usize>(op: &impl OpRules, operands: &[[HostTensor; N]]) {
     let name = op.name();
     if op.infer(&Place::new(name, Site::Unknown), &operands[0].each_ref().map(HostTensor::ty)).is_err() {
@@ -96,7 +98,8 @@ fn indexing() {
         let text = format!("scatter {{axis=1, mode={mode}}}");
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
-    // Products with zero elements: one zero, two zeros, and an updated zero; along the other axis; without updates.
+    // Products with one zero, with two zeros, and with an update of a zero element; then the other axis; then no
+    // updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
@@ -159,7 +162,7 @@ fn disconnected_is_reported() {
     refused(program, "Disconnected", "leaf `x_1` is disconnected");
     let graph = Graph::build("graph", |g| g.input("x", "f32[2]").sum(0) + g.input("w", "f32[]").floor());
     let graph = graph.unwrap();
-    // The derivative of `floor` is zero, which is not the same as disconnected.
+    // The derivative of `floor` is zero, but the input is not disconnected.
     assert!(graph.grad(["x", "w"], GradOptions::new()).is_ok());
     let constant = Graph::build("constant", |g| g.input("x", "f32[2]").gt(0.0).cast(crate::DType::F32).sum(0)).unwrap();
     is_refused(constant.grad("x", GradOptions::new()), "Disconnected", "input `x`");
@@ -175,7 +178,7 @@ fn cotangents_have_the_types_of_the_results() {
     refused(program, "Type", "the tangent of leaf `x`");
 }
 
-/// Returns the only loop of a graph that runs in reverse.
+/// Returns the only reverse scan of a graph.
 fn backward(graph: &Graph) -> Scan {
     let scans = graph.nodes().iter().filter_map(|node| match &node.op {
         Op::Scan(scan) if scan.reverse => Some(scan.clone()),
@@ -186,8 +189,8 @@ fn backward(graph: &Graph) -> Scan {
     scans.into_iter().next().unwrap()
 }
 
-/// Checks the taps of the backward loop of a recurrence, in PyTensor's coordinates: rows are counted from the last
-/// one, and taps from the first row of the buffer, whose offset is `origin`.
+/// Checks the taps of the backward loop of a recurrence. PyTensor counts them in the opposite direction: its tap for
+/// an offset in the buffer is `origin - offset`.
 #[track_caller]
 fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64], writes: &[i64]) {
     let forward = Graph::build("forward", program).unwrap();
@@ -198,7 +201,7 @@ fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64
     assert!(found.contains(&(reads.to_vec(), writes.to_vec())), "{found:?}");
 }
 
-/// Checks the table in the documentation of PyTensor's `Scan.L_op`.
+/// Checks the taps against the table in the documentation of PyTensor's `Scan.L_op`.
 #[test]
 fn taps_of_the_backward_loop_are_those_of_pytensor() {
     let sit_sot = |g: &Builder| {
@@ -316,7 +319,8 @@ fn policies_change_no_value() {
     }
 }
 
-/// Checks that a recomputed region has the same gradient, and that the backward pass contains its body.
+/// Checks that a checkpoint does not change the gradient, and that the backward pass contains the body of the
+/// checkpoint.
 #[test]
 fn a_checkpoint_is_computed_again() {
     let program = |is_region: bool| {
@@ -335,7 +339,7 @@ fn a_checkpoint_is_computed_again() {
     assert_eq!(regions, 2, "forward and backward");
 }
 
-/// An op defined by a different crate, without derivative rules.
+/// An op from a different crate, without derivative rules.
 #[derive(Debug)]
 struct Opaque;
 
@@ -370,7 +374,7 @@ fn an_op_from_outside_without_a_rule_is_an_error() {
     refused(|g| grad(g.input("x", "f32[]"), opaque), "NoDerivative", "implement `CustomOp::vjp`");
     let pushed = |g: &Builder| jvp(g.input("x", "f32[]"), g.input("v", "f32[]"), opaque).1;
     refused(pushed, "NoDerivative", "implement `CustomOp::jvp`");
-    // An op outside the requested derivative needs no rule.
+    // An op that the requested derivative does not pass through needs no rule.
     let beside = |g: &Builder| {
         let (x, y) = (g.input("x", "f32[]"), g.input("y", "f32[]"));
         grad(x, |x| x * opaque(y))
@@ -396,7 +400,7 @@ fn a_hessian_is_multiplied_without_being_made() {
     is_refused(graph.hvp("y", GradOptions::new()), "Type", "hvp: `wrt` does not fit");
 }
 
-/// Differentiates x0^2 x1 w, and the state of a loop.
+/// Checks the derivatives of x0^2 x1 w, and of the final state of a loop.
 #[test]
 fn jacobians_and_hessians_from_graph_to_graph() {
     let graph = Graph::build("pair", |g| {

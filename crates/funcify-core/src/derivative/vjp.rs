@@ -6,22 +6,21 @@ use super::active::active_values;
 use super::*;
 use crate::graph::tracer::keep_name;
 
-/// A graph whose nodes are in the open trace, in the form that the backward pass needs.
+/// A graph recorded in the open trace, with the data that the backward pass needs.
 pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
     vjp_options: &'a VjpOptions,
     values: Vec<Option<Value>>,
-    /// The values that depend on an input in `wrt`.
+    /// For each value of the graph, `true` if it is active; see [`active_values`].
     active: Vec<bool>,
-    /// The record of each node.
+    /// The data that each node saved for its reverse rule.
     records: Vec<Record>,
-    /// The programs that replace nodes, if any.
+    /// For each node, the tape of the program that replaces it, if any.
     replacements: Vec<Option<Tape<'a>>>,
 }
 
 impl<'a> Tape<'a> {
-    /// Adds the nodes that the outputs of `graph` need to the open trace. The tape can then compute cotangents of the
-    /// inputs in `wrt`.
+    /// Adds the live nodes of `graph` to the open trace. The tape can then compute cotangents of the inputs in `wrt`.
     pub(crate) fn record(
         graph: &'a Graph,
         inputs: &[Value],
@@ -31,7 +30,7 @@ impl<'a> Tape<'a> {
         Tape::record_with(graph, inputs, wrt, vjp_options, &[])
     }
 
-    /// Like [`record`](Tape::record), but uses residuals for some values of the graph instead of computing them.
+    /// Like [`record`](Tape::record), but takes some values of the graph from `residuals` instead of computing them.
     pub(crate) fn record_with(
         graph: &'a Graph,
         inputs: &[Value],
@@ -47,7 +46,7 @@ impl<'a> Tape<'a> {
         Ok(tape)
     }
 
-    /// Creates a tape to which no nodes have been added.
+    /// Creates a tape without values.
     fn of(graph: Cow<'a, Graph>, wrt: &[bool], vjp_options: &'a VjpOptions) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
@@ -60,7 +59,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Adds the nodes to the open trace.
+    /// Adds the live nodes to the open trace, except those whose results are all known.
     fn run(&mut self, inputs: &[Value]) -> Result<(), Failed> {
         let graph = self.graph.clone();
         for (input, value) in graph.inputs().iter().zip(inputs) {
@@ -120,18 +119,18 @@ impl<'a> Tape<'a> {
         self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
 
-    /// Adds the cotangents of the inputs to the open trace, computed from those of the outputs. Returns `None` for an
-    /// input that receives none.
+    /// Adds the cotangents of the inputs to the open trace, computed from those of the outputs. The entry of an input
+    /// that receives no cotangent is `None`.
     pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// Like [`pull`](Tape::pull), for only some of the inputs that the tape was recorded for.
+    /// Like [`pull`](Tape::pull), for a subset of the inputs that the tape was recorded for.
     pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)
     }
 
-    /// Propagates cotangents back through the active values.
+    /// Propagates cotangents backward through the active values.
     fn pull_through(&self, active: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let graph = &self.graph;
         let mut sums: Vec<Option<Value>> = vec![None; self.values.len()];
@@ -175,7 +174,7 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// Returns which operands of a node need a cotangent.
+/// Returns which operands of a node are active, and therefore need a cotangent.
 fn wrt(node: &Node, active: &[bool]) -> Vec<bool> {
     node.inputs.iter().map(|input| active[input.index()]).collect()
 }

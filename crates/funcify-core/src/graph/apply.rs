@@ -1,4 +1,4 @@
-//! Inserts a graph into a program.
+//! Inserts a graph into the program being traced.
 
 use super::bind::{Match, SizeMismatch, size_fix, solve};
 use super::tracer::check;
@@ -8,9 +8,9 @@ impl Graph {
     /// Inserts this graph into the program being traced and returns its outputs. `inputs` are the values of its inputs,
     /// in order.
     ///
-    /// The graph's symbols are bound to the sizes of the values, which may contain symbols of the program: an input of
-    /// type `f32[N]` accepts an `f32[2*T]`. Nodes that no output needs are left out. The call is allowed wherever an op
-    /// is: in the body of a loop, under `vmap`, in a gradient.
+    /// The graph's symbols are bound to the sizes of the values. These sizes may contain symbols of the program: an
+    /// input of type `f32[N]` accepts an `f32[2*T]`. Dead nodes of the graph are left out. A graph can be applied
+    /// wherever an op can be added: in the body of a loop, under `vmap`, in a gradient.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -26,7 +26,7 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Building the program fails if the number, a dtype or a rank of the values differs from the inputs, or if their
+    /// Building the program fails if the values differ from the inputs in their number, a dtype or a rank, or if their
     /// sizes disagree.
     #[track_caller]
     pub fn apply(&self, inputs: &[Value]) -> Vec<Value> {
@@ -41,7 +41,7 @@ impl Graph {
         inline(&self.with_fresh_symbols().resized(&sizes), inputs)
     }
 
-    /// Returns the sizes that the symbols of the inputs have for these values.
+    /// Determines the sizes of the symbols in the input types from the shapes of these values.
     fn sizes_of(&self, at: &Place, inputs: &[Value]) -> Result<BTreeMap<Symbol, Dim>> {
         self.checked()?;
         if inputs.len() != self.inputs().len() {
@@ -82,13 +82,13 @@ impl Graph {
     }
 }
 
-/// Solves `expected == found` for the only symbol of `expected` without a size.
+/// Solves `expected == found` for the only symbol of `expected` whose size is unknown.
 fn solve_symbol(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
     let is_new = |symbol: &Symbol| !sizes.contains_key(symbol);
     if let Some(symbol) = expected.as_symbol() {
         return is_new(symbol).then(|| (symbol.clone(), found.clone()));
     }
-    // If all other sizes are constants, the equation can be solved: `2*T == 6` yields `T = 3`.
+    // The equation can be solved only if all other sizes are constants: `2*T == 6` yields `T = 3`.
     if !expected.symbols().into_iter().all(|symbol| sizes.get(symbol).is_none_or(|size| size.constant().is_some())) {
         return None;
     }
@@ -101,7 +101,7 @@ mod tests {
     use crate::error::Site;
     use crate::{DType, Dim, Error, GradOptions, Graph, HostTensor, Value, VmapOptions, evaluate, iota, scan};
 
-    /// Builds a loop over `N` rows, with sizes in attributes and types.
+    /// Builds a loop over `N` rows, in which `N` also occurs in attributes and types.
     fn running() -> Graph {
         let graph = Graph::build("running", |g| {
             let (xs, a) = (g.input("xs", "f64[N]"), g.input("a", "f64[2*N]"));
@@ -111,7 +111,8 @@ mod tests {
         graph.unwrap()
     }
 
-    /// Applies a graph to vectors of `N + 1` and `2 * N + 2` elements, and compares with evaluating it on such vectors.
+    /// Checks that applying a graph to vectors of `N + 1` and `2 * N + 2` elements computes the same as evaluating the
+    /// graph on such vectors.
     #[test]
     fn a_graph_takes_the_sizes_of_its_values() {
         let one = running();
@@ -139,8 +140,8 @@ mod tests {
         let rows = HostTensor::from([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]);
         let of_row =
             evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
-        // Each element is in the next sum with weight 1, and in each later sum with half the weight of the one before.
-        // The sums occur twice.
+        // Each element contributes to the next sum with weight 1, and to each later sum with half the weight of the
+        // one before. The result contains each sum twice.
         assert_eq!(of_row, [3.0, 2.0, 0.0]);
         assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
     }

@@ -1,10 +1,12 @@
-//! Binds the symbols of a graph's inputs to sizes: to numbers in a call, to dimensions in a program.
+//! Binds the symbols of a graph's inputs: to integers when a program is called, and to dimensions when a graph is
+//! applied in another program.
 
 use super::*;
 
-/// Binds each symbol in the input types to a size of the call's arguments, and checks that all sizes agree.
+/// Binds the symbols in the input types to the sizes of a call's arguments, and checks that all sizes agree.
 ///
-/// A symbol is determined by a dimension that is linear in it once the others are known: `T` alone, `T+1`, `2*T`.
+/// A dimension determines a symbol if it is linear in that symbol and contains no other unknown symbol. Examples are
+/// `T`, `T+1` and `2*T`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -66,7 +68,7 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
 
 /// The result of matching a dimension against its required size.
 pub(super) enum Match {
-    /// They are equal, as far as the symbols of the dimension are known.
+    /// They are equal, or became equal by binding a symbol.
     Equal,
     /// They differ.
     Different,
@@ -80,8 +82,8 @@ pub(super) struct SizeMismatch {
     pub(super) undetermined: Option<Dim>,
 }
 
-/// Matches the dimensions of inputs against their required sizes until all agree. `step` records the symbols that a
-/// dimension determines.
+/// Matches the dimensions of inputs against their required sizes. `step` matches one dimension, and binds the symbol
+/// that it determines. Undetermined dimensions are matched again, as long as others make progress.
 pub(super) fn solve<S>(
     mut pending: Vec<(usize, Dim, S)>,
     mut step: impl FnMut(&Dim, &S) -> Match,
@@ -106,7 +108,7 @@ pub(super) fn solve<S>(
     }
 }
 
-/// Formats the fix for a size that differs, such as `pass a tensor whose shape agrees with T = 3`.
+/// Formats the fix for a size mismatch, such as `pass a tensor whose shape agrees with T = 3`.
 pub(super) fn size_fix<'a, S: fmt::Display>(what: &str, bound: impl Iterator<Item = (&'a Symbol, S)>) -> String {
     let bound: Vec<String> = bound.map(|(symbol, size)| format!("{symbol} = {size}")).collect();
     match bound.is_empty() {

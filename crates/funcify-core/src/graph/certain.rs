@@ -1,7 +1,8 @@
 //! Determines which ops certainly terminate without a run-time error.
 //!
-//! An op that may fail must not be moved to a position where it would not have run (such as before a loop, which may
-//! have no steps), and must not be removed where it would have run: that would turn the error into a value.
+//! An op that may fail must not be moved to a position where it would run although it did not before, such as in front
+//! of a loop, which may have no steps. Nor must it be removed if it would have run, because the program would then
+//! return a value instead of the error.
 
 use smallvec::SmallVec;
 
@@ -9,9 +10,9 @@ use super::live::uses_any;
 use super::*;
 use crate::ops::{Movement, OpClass};
 
-/// Returns whether an op cannot fail at run time, for any elements of its operands: no size that it computes can be
-/// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` contains the
-/// known sizes.
+/// Returns whether an op cannot fail at run time, whatever the elements of its operands are. That is, no size that it
+/// computes can be negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates.
+/// `sizes` contains the known sizes.
 pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let (known, op) = (KnownSizes(sizes), &node.op);
     let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
@@ -23,11 +24,11 @@ pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
         && op.bodies().iter().all(|body| body.nodes().iter().all(|node| cannot_fail(body, node, sizes)))
 }
 
-/// Answers questions about dimensions, given the known sizes.
+/// Compares dimensions, given the known sizes.
 pub struct KnownSizes<'a>(pub(crate) &'a Sizes);
 
 impl KnownSizes<'_> {
-    /// Returns whether `large` is certainly at least `small`.
+    /// Returns whether `large` is provably at least `small`.
     pub(crate) fn is_at_least(&self, large: &Dim, small: &Dim) -> bool {
         if let (Some(large), Some(small)) = (large.constant(), small.constant()) {
             return large >= small;
@@ -35,7 +36,7 @@ impl KnownSizes<'_> {
         large.substitute(self.0).is_at_least(&small.substitute(self.0)) == Some(true)
     }
 
-    /// Returns whether a size is certainly not negative.
+    /// Returns whether a size is provably non-negative.
     pub(crate) fn is_nonnegative(&self, dim: &Dim) -> bool {
         match dim.constant() {
             Some(number) => number >= 0,
@@ -52,7 +53,7 @@ fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
     let are_nonnegative =
         || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_nonnegative(dim)));
     match op.class() {
-        // The sizes of these ops are those of their results, which the caller checks.
+        // The only sizes in these ops are those of their results, which the caller checks.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_nonnegative(),
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_nonnegative(),
@@ -60,7 +61,7 @@ fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
     }
 }
 
-/// Returns, by index, which values are certainly computed: none of the ops that they depend on, through operands or
+/// Returns, for each value, whether it is certain to be computed: no op that it depends on, through operands or
 /// through sizes, can fail.
 pub(super) fn certain_values(graph: &Graph) -> Vec<bool> {
     let mut certain = vec![true; graph.values.len()];

@@ -1,18 +1,18 @@
 //! The checker. It verifies these invariants of a graph and of its bodies, and reports all violations:
 //!
-//! - **graph-c1** every value that a node, an input or an output names is in the graph, and so is every node that a
-//!   value names.
-//! - **graph-c2** a value has one definition: the input or the node result that its source names.
+//! - **graph-c1** each value that a node, an input or an output refers to is in the graph, and so is each node that a
+//!   value refers to.
+//! - **graph-c2** a value has one definition: the input or the node result that its source refers to.
 //! - **graph-c3** a node uses values that are inputs or results of earlier nodes; outputs are defined.
 //! - **graph-c4** the type rule of each op accepts its operands and returns the types of its results.
-//! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. Inputs have distinct names, and
-//!   so have outputs; in a body, which is called by position, names may repeat.
-//! - **graph-c6** static inputs are integer scalars, and inputs of the whole program, not of a body.
+//! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. No two inputs have the same
+//!   name, and no two outputs. In a body, names may repeat, because its arguments and results are positional.
+//! - **graph-c6** static inputs are integer scalars, and are inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value is in the type of an input, or is bound by an earlier
-//!   `bind_size`, or is the number of steps of an earlier loop, which is either an operand or known after the loop
-//!   has run. The same holds for each symbol in a loop's number of steps. A symbol that an op binds was unbound
-//!   before.
-//! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these.
+//!   `bind_size`, or is the number of steps of an earlier loop. That number is an operand of the loop, or is known
+//!   after the loop has run. The same holds for each symbol in a loop's number of steps. An op never binds a symbol
+//!   that is already bound.
+//! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these invariants.
 
 use super::tracer::is_identifier;
 use super::*;
@@ -29,7 +29,7 @@ fn symbols_of(ty: &TensorType) -> Vec<&Symbol> {
     ty.shape.dims().iter().flat_map(|dim| dim.symbols()).collect()
 }
 
-/// Returns the first symbol that is used without a size (graph-c7). All values must exist.
+/// Returns the first symbol that violates graph-c7, because it is used without a size. All values must exist.
 pub(super) fn unbound_symbol(graph: &Graph) -> Option<Symbol> {
     let symbols = graph.inputs.iter().flat_map(|input| symbols_of(graph.ty(input.value)));
     unbound_in(graph, symbols.cloned().collect())
@@ -60,7 +60,7 @@ struct Checker<'a> {
     graph: &'a Graph,
     /// The location of the body, for errors: ` in the body of node 3 (scan)`, or empty for the whole program.
     context: String,
-    /// The symbols that have a size.
+    /// The symbols that have a size so far.
     symbols: BTreeSet<Symbol>,
     errors: Vec<Error>,
 }
@@ -175,7 +175,7 @@ impl Checker<'_> {
         for (operand, value) in node.inputs.iter().enumerate() {
             is_usable &= self.usage(defined, &at, &format!("operand {operand} of node {index}"), *value);
         }
-        // graph-c7: the value of an operand becomes the size of the symbol.
+        // graph-c7: an op must not bind a symbol that already has a size.
         for symbol in node.op.binds() {
             if self.symbols.contains(symbol) {
                 let found = format!("the symbol `{symbol}`, which already has a size");
@@ -217,7 +217,8 @@ impl Checker<'_> {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
         if !node.op.bodies().into_iter().all(|body| has_typed_ends(body)) {
-            // The type rule reads the types of the body's inputs and outputs; a missing one is reported as graph-c1.
+            // The type rule reads the types of the body's inputs and outputs. A missing one is reported as graph-c1
+            // instead.
             return;
         }
         let inferred = match node.op.infer(at, &operands) {
@@ -245,7 +246,7 @@ impl Checker<'_> {
     }
 }
 
-/// Returns whether every input and output of a body is one of its values.
+/// Returns whether all inputs and outputs of a body exist, so that they have types.
 fn has_typed_ends(body: &Graph) -> bool {
     let inputs = body.inputs.iter().map(|input| input.value);
     let outputs = body.outputs.iter().map(|output| output.value);

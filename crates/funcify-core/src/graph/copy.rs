@@ -32,14 +32,14 @@ impl<'a> ValueMap<'a> {
         }
     }
 
-    /// Adds an input to the other graph as the copy of a value. It has the value's name, or `name` if there is none.
+    /// Adds an input to `to` as the copy of a value. The input gets the value's name, or `name` if the value has none.
     pub fn input(&mut self, to: &mut Graph, value: ValueId, name: &str) {
         let name = self.from.value_name(value).unwrap_or(name);
         self.ids[value.index()] = Some(to.push_input(name, self.from.ty(value).clone(), false));
     }
 
-    /// Copies a node, with `op` as its op. Results that already have a copy keep it. Returns `None` if an operand has
-    /// no copy or if the op rejects the operands.
+    /// Copies a node, replacing its op with `op`. Results that already have a copy keep it. Returns `None` if an
+    /// operand has no copy or if `op` rejects the operands.
     pub fn node(&mut self, to: &mut Graph, node: &Node, op: Op) -> Option<()> {
         let operands: Vec<ValueId> = node.inputs.iter().map(|input| self.get(*input)).collect::<Option<_>>()?;
         let results = to.push_node(op, &operands, node.site).ok()?;
@@ -51,7 +51,7 @@ impl<'a> ValueMap<'a> {
         Some(())
     }
 
-    /// Copies the outputs. Returns `None` if one of them has no copy.
+    /// Copies the outputs. Returns `None` if an output has no copy.
     pub fn outputs(&self, to: &mut Graph) -> Option<()> {
         self.from.outputs().iter().try_for_each(|output| {
             to.push_output(&output.name, self.get(output.value)?);
@@ -89,12 +89,13 @@ impl<'a> GraphCopy<'a> {
         self.copied.set_named(&mut self.graph, value, id);
     }
 
-    /// Copies a node, with `op` as its op.
+    /// Copies a node, replacing its op with `op`. Returns `None` if an operand has no copy or if `op` rejects the
+    /// operands.
     pub fn node(&mut self, node: &Node, op: Op) -> Option<()> {
         self.copied.node(&mut self.graph, node, op)
     }
 
-    /// Adds the outputs and returns the graph. Returns `None` if one of them has no copy.
+    /// Adds the outputs and returns the graph. Returns `None` if an output has no copy.
     pub fn finish(mut self) -> Option<Graph> {
         self.copied.outputs(&mut self.graph)?;
         Some(self.graph)

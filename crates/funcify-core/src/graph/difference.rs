@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 
-/// `Ok`, or a description of the first difference.
+/// The result of a comparison: `Ok`, or a description of the first difference.
 type Comparison = Result<(), String>;
 
 impl Graph {
@@ -64,7 +64,7 @@ fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Compari
     same_op(&a.op, &b.op)
 }
 
-/// Compares all fields of two ops by their debug format, and then their bodies.
+/// Compares all fields of two ops, using their debug format, and then their bodies.
 fn same_op(left: &Op, right: &Op) -> Comparison {
     let (of_left, of_right) = (left.bodies(), right.bodies());
     let nothing = Arc::new(Graph::default());
@@ -89,7 +89,7 @@ mod tests {
         graph.nodes()[0].op.clone()
     }
 
-    /// Changes one field at a time, for ops whose text form contains more than attributes.
+    /// Checks that a change of any single field is found, for ops whose text form contains more than attributes.
     #[test]
     fn every_field_makes_a_difference() {
         let graph = Graph::build("f", |g| {

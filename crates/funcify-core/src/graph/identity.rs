@@ -1,10 +1,10 @@
-//! Identifies graphs by a unique number rather than by address, because addresses are reused.
+//! Identifies graphs by unique numbers instead of addresses, because addresses are reused.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Identifies a graph uniquely within the process; copies of a graph have different ids. Caches of facts about graphs
-/// use it as their key.
+/// Identifies a graph uniquely within the process. Copies of a graph have different ids. Caches of facts about graphs
+/// use this id as their key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct GraphId(NonZeroU64);
 

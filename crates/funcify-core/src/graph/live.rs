@@ -1,17 +1,16 @@
-//! Computes the values and nodes that the outputs of a graph depend on: through operands, and through sizes bound by
-//! loops.
+//! Finds the values and nodes that the outputs of a graph depend on, through operands or through sizes bound by loops.
 
 use super::*;
 
-/// The values and nodes that the outputs of a graph depend on, by index.
+/// Flags for the values and nodes of a graph: `true` if an output depends on it.
 pub(super) struct Live {
     pub(super) values: Vec<bool>,
     pub(super) nodes: Vec<bool>,
 }
 
 impl Node {
-    /// Returns the operands needed to run the node. Running a call needs only the operands of its function, because
-    /// only derivatives use its rule.
+    /// Returns the operands needed to run the node. A call needs only the operands of its function, because only
+    /// derivatives use those of its rule.
     pub(crate) fn run_operands(&self) -> &[ValueId] {
         match &self.op {
             Op::Call(call) => &self.inputs[..call.function.inputs().len()],
@@ -19,10 +18,10 @@ impl Node {
         }
     }
 
-    /// Returns whether running the node uses the size of one of these symbols.
+    /// Returns whether running the node needs the size of one of these symbols.
     fn runs_with(&self, graph: &Graph, symbols: &[&Symbol]) -> bool {
         match &self.op {
-            // call-c6: no result has a size that only a loop determines.
+            // call-c6: no result has a size that only a loop determines, so it suffices to check the nodes.
             Op::Call(call) => {
                 let function = &call.function;
                 function.nodes().iter().any(|node| node.runs_with(function, symbols))
@@ -37,7 +36,7 @@ impl Live {
         Live::with(graph, |node| &node.inputs, |node, symbol| uses_any(graph, node, &[symbol]))
     }
 
-    /// Like `of`, without values and nodes that only derivative rules use.
+    /// Like `of`, but excludes values and nodes that only derivative rules use.
     pub(super) fn of_run(graph: &Graph) -> Live {
         Live::with(graph, Node::run_operands, |node, symbol| node.runs_with(graph, &[symbol]))
     }
@@ -64,7 +63,8 @@ impl Live {
     }
 }
 
-/// Returns whether a node uses the size of one of these symbols: in its attributes, its results, or its bodies.
+/// Returns whether a node uses the size of one of these symbols: in its attributes, its number of steps, its results,
+/// or its bodies.
 pub fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
     let uses = |dim: &Dim| dim.symbols().iter().any(|symbol| symbols.contains(symbol));
     if symbols.is_empty() {

@@ -55,7 +55,7 @@ use crate::tree::Tree;
 use crate::types::{Dim, Sizes, Symbol, TensorType};
 use crate::value::{Builder, Value, or_failed};
 
-/// Identifies a node of one graph.
+/// Identifies a node within its graph.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -71,13 +71,13 @@ use crate::value::{Builder, Value, or_failed};
 pub struct NodeId(u32);
 
 impl NodeId {
-    /// Returns its index in the arena.
+    /// Returns the index of the node in its graph.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The definition of a value.
+/// The definition of a value: an input, or a result of a node.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -119,18 +119,18 @@ struct ValueInfo {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The op with its attributes.
+    /// The op, with its attributes.
     pub op: Op,
-    /// Its operands.
+    /// The operands.
     pub inputs: Vec<ValueId>,
-    /// Its results.
+    /// The results.
     pub outputs: Vec<ValueId>,
-    /// The user's line that created it.
+    /// The line of user code that created the node.
     pub site: Site,
 }
 
 impl Node {
-    /// Returns the node's op and site, as used in errors.
+    /// Returns the node's op and site, for use in errors.
     pub fn place(&self) -> Place {
         Place::new(self.op.name(), self.site)
     }
@@ -148,9 +148,10 @@ impl Node {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Its value.
+    /// The value of the input inside the graph.
     pub value: ValueId,
-    /// `true` if its value may be compiled into a program (an integer scalar, such as a step count).
+    /// `true` if the value passed for it may be compiled into a program. Such an input is an integer scalar, for
+    /// example a number of steps.
     pub is_static: bool,
 }
 
@@ -167,16 +168,16 @@ pub struct Input {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Its name: the path of the leaf in the tree that the closure returned.
+    /// The name: the path of the leaf in the tree that the closure returned.
     pub name: String,
-    /// Its value.
+    /// The value that the graph returns.
     pub value: ValueId,
 }
 
-/// A tensor program or the body of an op: inputs, nodes, outputs.
+/// A tensor program, or the body of an op. Consists of inputs, nodes and outputs.
 ///
-/// A graph is closed: its nodes use only its own values. A value that a loop's body captures is an operand of the
-/// loop and an input of the body.
+/// A graph is closed: its nodes use only its own values. A value that a loop's body captures is an operand of the loop
+/// and an input of the body.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -198,18 +199,19 @@ pub struct Graph {
     nodes: Vec<Node>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// The nesting depth of the bodies of its ops.
+    /// The maximum nesting depth of the bodies in the graph's ops.
     depth: usize,
 }
 
-/// The maximum nesting depth of bodies, in a graph and in its text form. Passes over bodies are recursive.
+/// The maximum nesting depth of bodies, in a graph and in its text form. It is limited because passes recurse into
+/// bodies.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Graph {
     /// Traces a closure once. The closure declares inputs with [`Builder::input`], combines them, and returns a tree
-    /// of values, whose leaves become the outputs, named by their paths.
+    /// of values. The leaves of the tree become the outputs, and their paths become the names of the outputs.
     ///
-    /// If an op fails, the first such error is returned here, with the caller's line.
+    /// If an op fails, `build` returns the first error, which contains the source line of that op.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -234,7 +236,8 @@ impl Graph {
         Graph { name: name.into(), ..Graph::default() }
     }
 
-    /// Returns the unique id of the graph. A clone has another one; graphs are not modified after they are built.
+    /// Returns the unique id of the graph. A clone has a different id. A graph does not change after it is built, so
+    /// the id also identifies its contents.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -248,7 +251,7 @@ impl Graph {
         self.id.0
     }
 
-    /// Returns its name.
+    /// Returns the name of the graph.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -268,7 +271,7 @@ impl Graph {
         &self.nodes
     }
 
-    /// Returns the id of the node that was added last.
+    /// Returns the id of the node that was added last, or `None` if the graph has no nodes.
     #[doc(hidden)]
     pub fn last_node(&self) -> Option<NodeId> {
         self.nodes.len().checked_sub(1).map(|index| NodeId(index as u32))
@@ -334,21 +337,21 @@ impl Graph {
         values.iter().map(|value| self.ty(*value).clone()).collect()
     }
 
-    /// Returns, by index, which values the outputs depend on.
+    /// Returns, for each value, whether an output depends on it.
     #[doc(hidden)]
     pub fn live_values(&self) -> Vec<bool> {
         live::Live::of(self).values
     }
 
-    /// Returns, by index, which nodes the outputs depend on: through their results, or through a size that a loop
+    /// Returns, for each node, whether an output depends on it, either through its results or through a size that it
     /// binds.
     #[doc(hidden)]
     pub fn live_nodes(&self) -> Vec<bool> {
         live::Live::of(self).nodes
     }
 
-    /// Returns, by index, which nodes a run needs: [`live_nodes`](Graph::live_nodes) without those that only
-    /// derivative rules use.
+    /// Like [`live_nodes`](Graph::live_nodes), but excludes nodes that only derivative rules use, because a run does
+    /// not need them.
     pub(crate) fn run_nodes(&self) -> Vec<bool> {
         live::Live::of_run(self).nodes
     }
@@ -371,7 +374,7 @@ impl Graph {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
-    /// Calls `visit` with every symbol in the types of values, in numbers of steps, and in the bodies of ops.
+    /// Calls `visit` with each symbol in the types of values, in numbers of steps, and in the bodies of ops.
     #[doc(hidden)]
     pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
         for info in &self.values {
@@ -384,14 +387,14 @@ impl Graph {
         }
     }
 
-    /// Returns the graph with `op` applied to each of its ops. The results must keep their types.
+    /// Returns a copy of the graph with `op` applied to each of its ops. `op` must not change the types of results.
     pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
         let mut graph = self.clone();
         graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
         graph
     }
 
-    /// Verifies every invariant of the graph and of its bodies, and returns all violations.
+    /// Checks all invariants of the graph and of its bodies. Returns all violations as errors.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -406,7 +409,7 @@ impl Graph {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Returns the first symbol that is used without a size. All values must exist.
+    /// Returns the first symbol that is used without having a size. All values must exist.
     pub(crate) fn unbound_symbol(&self) -> Option<Symbol> {
         check::unbound_symbol(self)
     }
@@ -424,8 +427,8 @@ impl Graph {
         check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Returns the lines of the graph around the op at a place, which is found by its name and site. Returns no lines
-    /// if the site is unknown or if no op has this site.
+    /// Returns an excerpt of the graph that ends with the op at a place. The op is found by its name and site. Returns
+    /// no lines if the site is unknown or if no op has this site.
     pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
         if place.site == Site::Unknown {
             return Vec::new();
@@ -442,26 +445,26 @@ impl Graph {
         Vec::new()
     }
 
-    /// Adds the lines of the graph around the failed op to a compile-time or run-time error.
+    /// Adds an excerpt of the graph, ending with the failed op, to a compile-time or run-time error.
     #[doc(hidden)]
     pub fn explain(&self, error: Error) -> Error {
         let place = error.place().clone();
         error.with_excerpt(|| self.excerpt_of(&place))
     }
 
-    /// Returns the lines of the graph before the node with this index, followed by its op.
+    /// Returns an excerpt of the graph that ends with the node with this index.
     pub(crate) fn excerpt_before(&self, index: usize) -> Vec<String> {
         let node = &self.nodes[index];
         let before = Graph { nodes: self.nodes[..index].to_vec(), ..self.clone() };
         print::excerpt(&before, node.op.name(), &node.inputs)
     }
 
-    /// Returns the type of a value, if the value exists in the graph.
+    /// Returns the type of a value, or `None` if the value is not in the graph.
     pub(crate) fn try_ty(&self, value: ValueId) -> Option<&TensorType> {
         self.values.get(value.index()).map(|info| &info.ty)
     }
 
-    /// Returns the name of a value, if the value exists in the graph and has a name.
+    /// Returns the name of a value, or `None` if the value has no name or is not in the graph.
     pub(crate) fn try_value_name(&self, value: ValueId) -> Option<&str> {
         self.values.get(value.index())?.name.as_deref()
     }
@@ -475,7 +478,7 @@ impl Graph {
         value
     }
 
-    /// Adds a node. Fails if its type rule rejects the operands.
+    /// Adds a node. Fails if the type rule of its op rejects the operands.
     #[doc(hidden)]
     pub fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
         let place = Place::new(op.name(), site);
@@ -485,8 +488,8 @@ impl Graph {
         self.push_typed(op, inputs, types, site)
     }
 
-    /// Adds a node whose result types are already known, for example from another graph with operands of the same
-    /// types.
+    /// Adds a node whose result types are known already, for example a copy of a node with operands of the same types.
+    /// Does not apply the type rule.
     #[doc(hidden)]
     pub fn push_typed(
         &mut self,
@@ -515,14 +518,14 @@ impl Graph {
         self.outputs.push(Output { name: name.to_string(), value });
     }
 
-    /// Builds a graph that consists of one op. Its inputs have the types of `operands`.
+    /// Builds a graph that consists of a single op. Its inputs have the types of `operands`.
     pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
         let types = operands.iter().map(|operand| operand.ty()).collect();
         Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)
     }
 
-    /// Builds the graph of one op on inputs of these types. `names` are the name of the graph, and the prefixes of
-    /// the names of its inputs and outputs, which are followed by an index.
+    /// Builds a graph that consists of a single op with inputs of these types. `names` contains the name of the graph,
+    /// the prefix of its input names, and the prefix of its output names. An index follows each prefix.
     #[doc(hidden)]
     pub fn of_typed_op(names: [&str; 3], op: Op, types: Vec<TensorType>, site: Site) -> Result<Graph> {
         let [name, input, output] = names;
@@ -534,18 +537,19 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Returns the same graph with other outputs.
+    /// Returns a copy of the graph with these outputs instead of its own.
     #[doc(hidden)]
     pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }
     }
 
-    /// Names a value, for the text form.
+    /// Sets the name of a value, which the text form shows.
     pub(crate) fn set_value_name(&mut self, value: ValueId, name: &str) {
         self.values[value.index()].name = Some(name.to_string());
     }
 
-    /// Names values like the results of a node in another graph, unless they already have names.
+    /// Copies the names of the results of `node`, in the graph `from`, to `values`. Values that already have a name
+    /// keep it.
     #[doc(hidden)]
     pub fn keep_names(&mut self, from: &Graph, node: &Node, values: &[ValueId]) {
         for (output, value) in node.outputs.iter().zip(values) {
@@ -562,7 +566,7 @@ impl Graph {
     }
 }
 
-/// Creates the error for bodies that are nested too deeply.
+/// Creates the error for bodies that are nested too deep.
 fn too_deep(at: &Place, depth: usize) -> Error {
     let fix = "carry more values through fewer loops, or build a part of the program as a separate graph";
     at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} levels"), depth, fix)

@@ -1,7 +1,7 @@
 //! Prints a graph in the text form.
 //!
 //! All names in one printed function are unique, including those in the bodies of loops. A value keeps its name unless
-//! an earlier value has the same one; otherwise a number is appended (`x_1`). Values without a name are numbered.
+//! an earlier value has the same name; in that case, a number is appended (`x_1`). Values without a name are numbered.
 //! Printing a broken graph does not panic: missing parts print as `%?`. An op with bodies defines its own text
 //! (`ops/form.rs`).
 
@@ -30,14 +30,14 @@ pub(crate) fn print_as(graph: &Graph, spelling: &'static Spelling) -> String {
     printer.lines.join("\n") + "\n"
 }
 
-/// The number of equations that an excerpt shows.
+/// The maximum number of equations in an excerpt.
 const EXCERPT_EQUATIONS: usize = 3;
 
-/// The number of characters of a line that an excerpt shows.
+/// The maximum number of characters in a line of an excerpt.
 const EXCERPT_WIDTH: usize = 160;
 
-/// Prints the last equations of a graph, followed by an op with its operands. The op is not in the graph, which may be
-/// incomplete.
+/// Prints the last equations of a graph, followed by an op with its operands. The op is not in the graph, and the
+/// graph may be incomplete.
 pub(crate) fn excerpt(graph: &Graph, op: &str, operands: &[ValueId]) -> Vec<String> {
     let mut printer = Printer::default();
     let names = printer.function(graph);
@@ -60,12 +60,12 @@ fn shorten(line: String) -> String {
     }
 }
 
-/// The printed names of the values of one body.
+/// The names under which the values of one body are printed.
 #[derive(Default)]
 pub(crate) struct Names(HashMap<ValueId, String>);
 
 impl Names {
-    /// Returns the name with its sigil: `%x`.
+    /// Returns the name of a value with its sigil: `%x`.
     pub(crate) fn get(&self, value: ValueId) -> String {
         format!("%{}", self.0.get(&value).map_or("?", String::as_str))
     }
@@ -80,7 +80,7 @@ fn type_text(graph: &Graph, value: ValueId) -> String {
     graph.try_ty(value).map_or("?".to_string(), ToString::to_string)
 }
 
-/// Formats attributes as ` {axis=0, limit=T+1}`, or as nothing.
+/// Formats attributes as ` {axis=0, limit=T+1}`. Returns an empty string if there are none.
 pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     let attribute = |(key, value): (&str, &Attribute)| match value {
         Attribute::Dim(dim) => format!("{key}={dim}"),
@@ -93,18 +93,18 @@ pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     if texts.is_empty() { String::new() } else { format!(" {{{}}}", texts.join(", ")) }
 }
 
-/// Collects the lines of a text.
+/// Collects the lines of a text form, and the names that are taken.
 #[derive(Default)]
 pub(crate) struct Printer {
     lines: Vec<String>,
-    /// The indices of the lines on which the equations of the outermost body begin.
+    /// The indices of the first lines of the equations in the outermost body.
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,
-    /// For each name, the first number that may still be free as a suffix.
+    /// For each name, the next number to try as a suffix.
     numbered: HashMap<String, usize>,
     next_number: usize,
-    /// The spelling that replaces the one of each op with bodies.
+    /// If set, replaces the spelling of all ops with bodies.
     #[cfg(test)]
     spelling: Option<&'static Spelling>,
 }
@@ -114,7 +114,8 @@ impl Printer {
         self.lines.push(format!("{}{}", "  ".repeat(self.depth), text.as_ref()));
     }
 
-    /// Returns a unique name, and marks it as used.
+    /// Returns a unique name that is based on `name`, and marks it as taken. Returns a number if there is no valid
+    /// name.
     fn claim(&mut self, name: Option<&str>) -> String {
         let Some(name) = name.filter(|name| is_identifier(name)) else {
             self.next_number += 1;
@@ -133,7 +134,8 @@ impl Printer {
         }
     }
 
-    /// Formats the binder of a value, `%x: f32[3]`. The value gets `name` unless an earlier value has it.
+    /// Formats the binder of a value, `%x: f32[3]`. The value is printed as `name` unless an earlier value has that
+    /// name.
     fn binder(&mut self, graph: &Graph, names: &mut Names, value: ValueId, name: Option<&str>) -> String {
         names.0.insert(value, self.claim(name));
         format!("{}: {}", names.get(value), type_text(graph, value))
@@ -213,7 +215,7 @@ impl Printer {
         self.line("}");
     }
 
-    /// Returns the outer values that a body captures. Each keeps its name inside the body. If a value is captured
+    /// Formats the outer values that a body captures. Each keeps its name inside the body. If a value is captured
     /// twice, the second capture gets a different name: `%w as %w_1`.
     fn captured(
         &mut self,
@@ -243,7 +245,7 @@ impl Printer {
         texts
     }
 
-    /// Prints a body: its parameters, captures, lines and equations, and its writes and results.
+    /// Prints a body: its parameters and captures, its lines and equations, and its writes and results.
     fn body(&mut self, mut head: String, names: &Names, form: &Form, body: &FormBody, results: &[ValueId]) {
         let (graph, mut inner, mut next) = (&body.graph, Names::default(), 0);
         let mut binders = |printer: &mut Self, inner: &mut Names, count: usize| {
@@ -286,12 +288,12 @@ impl Printer {
     }
 }
 
-/// Formats the name of a graph as ` @step`, or as nothing.
+/// Formats the name of a graph as ` @step`. Returns an empty string if the graph has no name.
 pub(crate) fn name_text(graph: &Graph) -> String {
     if graph.name().is_empty() { String::new() } else { format!(" @{}", graph.name()) }
 }
 
-/// Formats a tap as `[t]`, `[t+1]`, `[t-2]`, or as nothing.
+/// Formats a tap as `[t]`, `[t+1]` or `[t-2]`. Returns an empty string if the tap has no row.
 fn tap_text(tap: &Tap) -> String {
     match tap.row {
         None => String::new(),

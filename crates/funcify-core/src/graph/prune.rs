@@ -1,5 +1,5 @@
-//! Removes dead code: nodes that no output needs, and the unused results of loops and switches, together with states
-//! and operands that only contribute to those results.
+//! Removes dead code: nodes that no output needs, and unused results of loops and switches, with the states and
+//! operands that contribute only to those results.
 //!
 //! The forward loop of a derivative saves all its states; pruning keeps only those that the backward loop reads.
 //! Pruning never changes a value that an output needs, and never removes a row that is read.
@@ -11,15 +11,14 @@ use super::live::uses_any;
 use super::*;
 
 impl Graph {
-    /// Returns the graph with the same inputs and outputs, without dead code.
+    /// Returns a copy of the graph without dead code. The inputs and outputs stay the same.
     #[doc(hidden)]
     pub fn pruned(&self) -> Graph {
         self.pruned_without(0..0).unwrap_or_else(|| self.clone())
     }
 
-    /// Like [`pruned`](Graph::pruned), but keeps loops and switches that may fail at run time unchanged, together
-    /// with their operands. A program that fails therefore also fails after pruning. Returns `None` if nothing can be
-    /// removed.
+    /// Like [`pruned`](Graph::pruned), but keeps a loop or switch unchanged, with all its operands, if it may fail at
+    /// run time. Pruning therefore does not hide the failure. Returns `None` if nothing can be removed.
     #[doc(hidden)]
     pub fn pruned_strict(&self) -> Option<Graph> {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
@@ -28,7 +27,8 @@ impl Graph {
         if need.is_all(self) { None } else { self.restricted_to(&keep, &need) }
     }
 
-    /// Returns the total number of nodes, operands and results, including those in bodies. Pruning reduces it.
+    /// Returns the total number of nodes, operands and results, including those in bodies. Removing dead code reduces
+    /// it.
     fn total_size(&self) -> usize {
         let of_node = |node: &Node| {
             let bodies = node.op.bodies().into_iter().map(|body| body.total_size());
@@ -46,13 +46,13 @@ impl Graph {
         self.restricted_to(&keep, &need)
     }
 
-    /// Returns which inputs these outputs need.
+    /// Returns, for each input, whether these outputs need it.
     pub(crate) fn needed_inputs(&self, outputs: &[bool]) -> Vec<bool> {
         Need::of(self, false).add(self, outputs)
     }
 
-    /// Returns the graph reduced to these inputs and outputs and the nodes they need. Returns `None` if an output
-    /// needs a removed input.
+    /// Returns a copy of the graph with the inputs and outputs in `keep`, and the nodes in `need`. Returns `None` if
+    /// an output needs a removed input.
     pub(crate) fn restricted_to(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let (mut graph, mut copied) = (Graph::new(self.name()), ValueMap::new(self));
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
@@ -85,30 +85,30 @@ impl Graph {
     }
 }
 
-/// The inputs and outputs of a graph that are kept.
+/// The inputs and outputs of a graph to keep.
 pub(crate) struct Keep {
     pub(crate) inputs: Vec<bool>,
     pub(crate) outputs: Vec<bool>,
 }
 
-/// A pruned op, with the indices of the operands and results that it keeps.
+/// A pruned op, with the indices of the remaining operands and results.
 pub(crate) struct PrunedOp {
     pub(crate) op: Op,
     pub(crate) operands: Vec<usize>,
     pub(crate) results: Vec<usize>,
 }
 
-/// The parts of a graph that some outputs need. A body is visited again only if more of its outputs are needed, so
-/// the work does not multiply at each level of nesting.
+/// The parts of a graph that a set of outputs needs. A body is visited again only if more of its outputs are needed.
+/// Otherwise, the work would multiply at each level of nesting.
 pub(crate) struct Need {
     values: Vec<bool>,
     nodes: Vec<bool>,
-    /// The needed parts of the bodies of each node.
+    /// For each node, the needed parts of its bodies.
     bodies: Vec<Vec<Need>>,
     is_visited: bool,
-    /// `true` if ops that may fail are kept unchanged.
+    /// `true` if ops with bodies that may fail are kept unchanged.
     is_strict: bool,
-    /// The nodes that are kept unchanged.
+    /// For each node, `true` if it is kept unchanged.
     whole: Vec<bool>,
 }
 
@@ -124,7 +124,7 @@ impl Need {
         }
     }
 
-    /// Adds everything that these outputs need, and returns which inputs are needed.
+    /// Adds everything that these outputs need. Returns, for each input, whether it is needed.
     pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = !self.is_visited;
         for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
@@ -147,7 +147,7 @@ impl Need {
     }
 
     fn propagate(&mut self, graph: &Graph) {
-        // A loop is also needed if a needed value or node uses the size of a symbol that it binds.
+        // A loop is also needed if a needed node uses a size that the loop binds.
         let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
         let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };
@@ -187,13 +187,13 @@ impl Need {
         self.values[graph.inputs[input].value.index()]
     }
 
-    /// Returns which inputs are needed.
+    /// Returns, for each input, whether it is needed.
     pub(crate) fn inputs(&self, graph: &Graph) -> Vec<bool> {
         (0..graph.inputs.len()).map(|input| self.has(graph, input)).collect()
     }
 }
 
-/// Returns whether pruning an op changes nothing if these results and these parts of its bodies are needed.
+/// Returns whether pruning would leave an op unchanged, given the needed results and the needed parts of its bodies.
 fn is_op_fully_needed(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
     let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::{HostTensor, evaluate};
 
-    /// Prunes a scan whose second leaf reads the first one, and whose third leaf is unused.
+    /// Prunes an associative scan whose second leaf reads the first one, and whose third leaf is unused.
     #[test]
     fn an_associative_scan_keeps_the_leaves_that_are_read() {
         let text = "fn @f(%a: f64[3], %b: f64[3], %c: f64[3]) {

@@ -1,16 +1,16 @@
-//! Walks the nodes of a graph in order and maps each value to something else: a value of another trace, a tangent, a
-//! batched value, a tensor.
+//! Walks the nodes of a graph in order and maps each value to a counterpart, such as a value of another trace, a value
+//! with its tangent, a batched value, or a tensor.
 
 use super::*;
 
-/// A map from the values of a graph to their counterparts, filled by walking the nodes.
+/// A map from the values of a graph to their counterparts. Walking the nodes fills it.
 pub struct Replay<'g, V> {
     graph: &'g Graph,
     values: Vec<Option<V>>,
 }
 
 impl<'g, V: Clone> Replay<'g, V> {
-    /// Creates the map from the counterparts of the inputs, in order.
+    /// Creates a map that contains only the inputs. `inputs` contains their counterparts, in order.
     pub fn new(graph: &'g Graph, inputs: impl IntoIterator<Item = V>) -> Self {
         let mut replay = Replay { graph, values: vec![None; graph.values().count()] };
         graph.inputs().iter().zip(inputs).for_each(|(input, value)| replay.set(input.value, value));
@@ -22,20 +22,20 @@ impl<'g, V: Clone> Replay<'g, V> {
         self.values[id.index()] = Some(value);
     }
 
-    /// Returns the counterpart of a value, if it is known.
+    /// Returns the counterpart of a value, or `None` if it is unknown.
     pub fn get(&self, id: ValueId) -> Option<V> {
         self.values[id.index()].clone()
     }
 
-    /// Walks the nodes that the outputs need, up to the first node whose rule fails. `rule` receives the index of a
-    /// node, the node, and the counterparts of its operands, and returns those of its results. A node with an unknown
-    /// operand is skipped.
+    /// Walks the live nodes, up to the first node for which `rule` fails. `rule` receives the index of a node, the
+    /// node, and the counterparts of its operands. It returns the counterparts of the node's results. A node with an
+    /// unknown operand is skipped.
     pub fn walk_live<E>(self, rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>) -> Result<Self, E> {
         let live = self.graph.live_nodes();
         self.walk_marked(&live, rule)
     }
 
-    /// Like [`walk_live`](Replay::walk_live), but walks the marked nodes.
+    /// Like [`walk_live`](Replay::walk_live), but walks the nodes marked in `marked`.
     pub fn walk_marked<E>(
         self,
         marked: &[bool],

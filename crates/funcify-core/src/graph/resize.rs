@@ -1,4 +1,4 @@
-//! Replaces the symbols of a graph with sizes, and renames the symbols that its loops bind. The nodes can then be
+//! Replaces the symbols of a graph with sizes, and renames the symbols that its loops bind, so that the nodes can be
 //! inserted where those symbols are already bound (graph-c7).
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with new names for those symbols of its loops that the open trace already binds.
+    /// Returns the graph with fresh symbols in place of those that both its loops and the open trace bind.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {
@@ -19,8 +19,8 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// Returns the graph with every symbol that a loop binds replaced by a fresh one, so that it can be inserted
-    /// among nodes whose own symbols are not known yet.
+    /// Returns the graph with fresh symbols in place of all symbols that its loops bind, so that it can be inserted
+    /// among nodes whose symbols are not known yet.
     #[doc(hidden)]
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())
@@ -34,7 +34,7 @@ impl Graph {
         Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
-    /// Returns whether a loop binds a symbol, including loops in bodies.
+    /// Returns whether any loop binds a symbol, including loops in bodies.
     #[doc(hidden)]
     pub fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
@@ -53,8 +53,7 @@ impl Graph {
         bound
     }
 
-    /// Returns the same nodes and values with symbols replaced. A symbol that a loop binds may only be replaced by
-    /// another symbol.
+    /// Returns a copy of the graph with symbols replaced. A symbol that a loop binds must be replaced with a symbol.
     #[doc(hidden)]
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();
@@ -67,8 +66,8 @@ impl Graph {
 }
 
 impl Op {
-    /// Returns the op with these symbols replaced by their sizes, and with fresh symbols for those that loops in its
-    /// bodies bind.
+    /// Returns the op with these symbols replaced by their sizes. Loops in its bodies bind fresh symbols instead of
+    /// their own.
     #[doc(hidden)]
     pub fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();
@@ -96,7 +95,7 @@ fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
         return None;
     }
     attributes.map_dims(|dim| dim.replaced(sizes));
-    // The text form guarantees that each op can parse its own attributes.
+    // Parsing succeeds, because each op can parse the attributes that it prints.
     parse_op(op.name(), &mut attributes)?.ok()
 }
 
@@ -106,7 +105,7 @@ mod tests {
         DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions, cond, evaluate, fori_loop, size,
     };
 
-    /// Sums the rows of a loop that ends early, and adds their number as a float.
+    /// Returns the sum of the rows of a loop with early exit, plus the number of rows.
     fn counted(x: Value, limit: f64) -> Value {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(x);
@@ -120,8 +119,8 @@ mod tests {
         rows.broadcast_to(rows.shape()).sum(0) + size(rows.dim(0), DType::F64)
     }
 
-    /// Batches and differentiates a switch in which each branch has a loop that binds a symbol. In a batch, all
-    /// branches run side by side; in the gradient, they occur twice.
+    /// Batches the gradient of a switch in which each branch has a loop that binds a symbol. The gradient contains
+    /// each branch twice, and the batched program runs all branches.
     #[test]
     fn branches_on_lanes_bind_symbols_of_their_own() {
         let one = Graph::build("one", |g| {
@@ -141,7 +140,7 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// Inserts a program twice into a larger one. The number of rows of its loop occurs in types, attributes and
+    /// Inlines a program several times in a larger one. The number of rows of its loop occurs in types, attributes and
     /// sizes.
     #[test]
     fn a_program_is_put_into_another_twice() {
@@ -157,8 +156,8 @@ mod tests {
         assert_eq!(evaluate(&twice, &[HostTensor::scalar(2.0)]).unwrap(), [of(2.0), of(0.2), of(2.0)]);
     }
 
-    /// Binds a size of a graph to the number of rows of a loop that ends early. The graph contains such a loop as well,
-    /// and both loops bind a symbol of the same name.
+    /// Applies a graph to the rows of a loop with early exit. The graph contains such a loop as well, and both loops
+    /// bind a symbol of the same name.
     #[test]
     fn a_size_that_a_loop_binds_is_not_that_of_the_graph_that_takes_it() {
         let one = Graph::build("one", |g| {

@@ -5,20 +5,20 @@ use super::*;
 /// A custom derivative rule that is being traced.
 #[derive(Debug)]
 pub(crate) struct OpenRule {
-    /// The site of the call.
+    /// The site of the call to the function with this rule.
     pub(crate) site: Site,
-    /// The text of the function, used to compare functions.
+    /// The text form of the function, used to recognise it.
     pub(crate) function: String,
     /// The number of enclosing rules of the same function.
     pub(crate) level: usize,
-    /// `true` if the rule uses `itself`.
+    /// `true` if the rule contains a recursive call, `Rule::Itself`.
     pub(crate) uses_itself: Cell<bool>,
-    /// The texts of the rules of the same function that were traced inside this one.
+    /// The text forms of the same function's rules that were traced inside this one.
     pub(crate) inner: RefCell<Vec<String>>,
 }
 
 impl Graph {
-    /// Returns a text that is the same for all graphs traced from the same closure: fresh symbols are renumbered in
+    /// Returns a text that is the same for all graphs traced from the same closure. Fresh symbols are renumbered in
     /// the order of their first use.
     pub(crate) fn text_to_compare(&self) -> String {
         let text = self.to_string();

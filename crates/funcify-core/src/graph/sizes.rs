@@ -1,8 +1,8 @@
-//! Rejects nodes with dimensions that cannot be sizes when they are added, so that no later pass encounters one.
+//! Rejects nodes with invalid dimensions when they are added, so that no later pass encounters one.
 
 use super::*;
 
-/// The fix for a dimension beyond 64 bits.
+/// The suggested fix for a dimension that does not fit in 64 bits.
 const FIX: &str = "use smaller numbers: sizes are 64-bit integers";
 
 impl Attribute {
@@ -15,7 +15,7 @@ impl Attribute {
     }
 }
 
-/// Rejects attributes that exceed 64 bits. Negative attributes are allowed.
+/// Rejects attributes that do not fit in 64 bits. Negative attributes are allowed.
 pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     let beyond = |component: &str| {
         Err(at.mismatch(component, "a dimension that fits in 64 bits", "a sum or product that overflows", FIX))
@@ -31,12 +31,12 @@ pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Rejects types with a dimension that is negative for all sizes, or beyond range.
+/// Rejects types with a dimension that is always negative or does not fit in 64 bits.
 pub(super) fn check_types(types: &[TensorType], at: &Place) -> Result<()> {
     types.iter().try_for_each(|ty| check_type("a result", ty, at))
 }
 
-/// Rejects a type with a dimension that is negative for all sizes, or beyond range.
+/// Rejects a type with a dimension that is always negative or does not fit in 64 bits.
 pub(super) fn check_type(component: &str, ty: &TensorType, at: &Place) -> Result<(), Error> {
     match ty.shape.first_unusable_dim() {
         None => Ok(()),

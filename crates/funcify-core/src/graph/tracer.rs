@@ -1,8 +1,8 @@
 //! Records graphs: a thread-local stack of open traces and their open bodies.
 //!
-//! A [`Value`] is a small copyable handle to a value in one of the bodies. With such handles, formulas need neither
-//! references nor clones; the price is a thread-local trace. Each handle contains its home, the number of its body, so
-//! a value that outlives its body is recognised and rejected.
+//! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
+//! references nor clones; in return, the trace must be thread-local. Each handle contains its home, the number of its
+//! body, so a value that outlives its body is detected and rejected.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,29 +31,29 @@ impl From<Error> for Failed {
 /// A graph that is being traced, with its open bodies.
 struct Trace {
     bodies: Vec<OpenBody>,
-    /// The first error; nothing is added after it.
+    /// The first error, if any. Nothing is added after an error.
     error: Option<Error>,
     /// The number of fresh symbols created so far.
     fresh: usize,
-    /// The sizes that differ between the lanes of a batched program: step counts of loops.
+    /// The sizes that differ between the lanes of a batched program, such as numbers of steps.
     by_lane: Vec<SizeByLane>,
     /// Masks of type `bool[lanes]`: only lanes where all of them are `true` run the ops being added.
     lane_masks: Vec<Value>,
-    /// The site of the ops being added, if it is not the caller's: the ops that a rule adds have the site of the op
-    /// that the rule is for.
+    /// The site of the ops being added, if it is not the caller's. For example, the ops that a derivative rule adds
+    /// have the site of the differentiated op.
     site: Option<Site>,
 }
 
 /// A size that differs between lanes.
 #[derive(Clone)]
 pub(crate) struct SizeByLane {
-    /// The symbol that stands for the size in one lane.
+    /// The symbol that represents the size in one lane.
     pub(crate) symbol: Symbol,
-    /// The size in each lane, `i64[lanes]`.
+    /// The size in each lane, as `i64[lanes]`.
     pub(crate) counts: Value,
     /// The largest of these sizes.
     pub(crate) largest: Dim,
-    /// An upper bound of all lanes' sizes, if the loop has a maximum number of steps.
+    /// An upper bound on the sizes of all lanes, if the loop has a maximum number of steps.
     pub(crate) at_most: Option<Dim>,
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct SizeByLane {
 struct OpenBody {
     home: u64,
     graph: Graph,
-    /// Pairs of a value of the enclosing body and the parameter of this body that stands for it.
+    /// Pairs of a captured value of the enclosing body and the parameter of this body that receives it.
     captures: Vec<(ValueId, ValueId)>,
-    /// The derivative rule that this body is a graph of, if any.
+    /// The custom derivative rule that this body belongs to, if any.
     rule: Option<Rc<OpenRule>>,
 }
 
@@ -74,7 +74,7 @@ impl OpenBody {
     }
 }
 
-/// Closes the traces and bodies that the user's closure opened, even if it panics.
+/// Closes, when dropped, the traces and bodies that the user's closure opened, even if the closure panics.
 struct Guard {
     traces: usize,
     bodies: usize,
@@ -98,18 +98,18 @@ fn open_guard() -> Guard {
     })
 }
 
-/// Traces `body` into a graph.
+/// Traces `body`. Returns its graph.
 pub fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
     OpenGraph::new(name, site).trace(body)
 }
 
-/// Traces `body` into a graph with the name of `graph`, which may be empty if `graph` is the body of an op. Used by
-/// passes that rebuild a graph.
+/// Like `build`, for passes that rebuild `graph`. The new graph has the same name, which may be empty if `graph` is
+/// the body of an op.
 pub fn rebuild<T: Tree>(graph: &Graph, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
     OpenGraph::named(graph.name(), site, None).trace(body)
 }
 
-/// An open trace that waits for its outputs.
+/// An open trace that still needs its outputs.
 struct OpenGraph {
     guard: Guard,
     at: Place,
@@ -123,7 +123,7 @@ impl OpenGraph {
         Self::named(name, site, is_wrong.then(|| name_error(&at, "the graph", name, "it is not an identifier")))
     }
 
-    /// Opens a trace that starts with the given error, if any.
+    /// Opens a trace. If an error is given, the trace has failed from the start.
     fn named(name: &str, site: Site, error: Option<Error>) -> Self {
         let guard = open_guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
@@ -158,7 +158,7 @@ impl OpenGraph {
     }
 }
 
-/// Turns the names of outputs into identifiers: `out` for a single value, `out_0` and so on for the parts of a tuple.
+/// Turns the paths of outputs into identifiers: `out` for a single value, `out_0` and so on for the parts of a tuple.
 fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
     let named = |(name, value): (String, Value)| match name.chars().next() {
         None => ("out".to_string(), value),
@@ -168,24 +168,25 @@ fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
     outputs.into_iter().map(named).collect()
 }
 
-/// An open body that waits for its results.
+/// An open body that still needs its results.
 pub(crate) struct BodyTrace {
     guard: Guard,
     at: Place,
 }
 
-/// A closed body: its graph, and the outer values that its last parameters stand for.
+/// A closed body: its graph, and the outer values that it captured. Its last parameters receive these values.
 pub(crate) struct ClosedBody {
     pub(crate) graph: Graph,
     pub(crate) captures: Vec<Value>,
 }
 
 impl BodyTrace {
-    /// Opens a body with these parameters.
+    /// Opens a body with these parameters. Returns it with the values of the parameters.
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
-            // Allows one body more than the limit, so that a rule that calls its own function is reported first.
+            // One more body than the limit is allowed, so that a rule that calls its own function without end is
+            // reported first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }
@@ -200,7 +201,7 @@ impl BodyTrace {
         (BodyTrace { guard, at: at.clone() }, or_failed(values, params.len()))
     }
 
-    /// Closes the body with these results.
+    /// Closes the body with these results. Returns its graph and the values that it captured.
     pub(crate) fn close(self, outputs: &[(String, Value)]) -> Result<ClosedBody, Failed> {
         in_trace(|trace| {
             trace.add_outputs(&self.at, outputs)?;
@@ -212,8 +213,8 @@ impl BodyTrace {
     }
 }
 
-/// Traces a body: `body` receives the values of the parameters and returns the named results. Outer values that it
-/// uses are captured.
+/// Traces a body. `body` receives the values of the parameters and returns the named results. The body captures the
+/// outer values that it uses.
 pub(crate) fn trace_body(
     op: &str,
     name: &str,
@@ -225,15 +226,15 @@ pub(crate) fn trace_body(
     trace.close(&outputs)
 }
 
-/// Adds an op to the open body, on behalf of a rule.
+/// Adds an op to the open body, for a rule. The op has the site set by [`at_site`].
 pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed> {
     emit_at(op, operands, Site::Unknown)
 }
 
-/// Adds an op to the open body, with the user's line `site`.
+/// Adds an op to the open body. Its site is the user's line, `site`, unless [`at_site`] sets a different one.
 pub fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
     let op = op.into();
-    // Differentiating, batching and rewriting a large program can take long, so each op checks for cancellation.
+    // Differentiating, batching or rewriting a large program can take long, so adding an op checks for cancellation.
     if let Err(error) = check_cancelled(|| Place::new(op.name(), site), Progress::Ops(0)) {
         return Err(record_error(error, operands));
     }
@@ -245,19 +246,19 @@ pub fn emit_value(op: impl Into<Op>, operands: &[Value], site: Site) -> Value {
     or_failed(emit_at(op, operands, site), 1)[0]
 }
 
-/// Records an error in the open trace. Its excerpt shows `operands`.
+/// Records an error in the open trace. The excerpt in the error shows `operands`.
 pub fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Failed {
     let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
-    // Created before the trace is borrowed, because it may query the types of values.
+    // The error is created before the trace is borrowed, because creating it may query the types of values.
     record_error(error(&Place::new(op, site)), operands)
 }
 
-/// Like [`fail`], for a function that returns a value.
+/// Like [`fail`], but returns a failed value.
 pub fn fail_value(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
     fail(op, site, operands, error).into()
 }
 
-/// Records an error in the open trace, with the lines around it.
+/// Records an error in the open trace, with an excerpt of the innermost body.
 fn record_error(error: Error, operands: &[Value]) -> Failed {
     let kept = in_trace(|trace| {
         let op = error.place().op.clone();
@@ -270,7 +271,7 @@ fn record_error(error: Error, operands: &[Value]) -> Failed {
     kept.unwrap_or_else(|failed| failed)
 }
 
-/// Checks that no op has failed, and that these operands or results of `op` belong to open bodies.
+/// Checks that nothing has failed so far, and that these operands or results of `op` belong to open bodies.
 pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value>) -> Result<(), Failed> {
     let values: Vec<Value> = values.into_iter().collect();
     in_trace(|trace| trace.find_all(op, trace.site.unwrap_or(site), &values).map(drop))
@@ -286,7 +287,7 @@ pub(crate) fn is_building(home: u64) -> bool {
     with_trace(|trace| trace.bodies[0].home == home).unwrap_or(false)
 }
 
-/// Adds an input to the graph.
+/// Adds an input to the graph being traced.
 pub fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
     let value = in_trace(|trace| {
         let at = Place::new("input", site);
@@ -317,7 +318,7 @@ pub fn has_input(name: &str) -> bool {
     with_trace(|trace| trace.has_input(name)).unwrap_or(false)
 }
 
-/// Names a value, for the text form.
+/// Sets the name of a value, which the text form shows.
 pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {
         if !is_identifier(name) {
@@ -330,7 +331,7 @@ pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     });
 }
 
-/// Names a value, unless it already has a name.
+/// Sets the name of a value, unless it already has one.
 pub(crate) fn keep_name(value: Value, name: &str) {
     with_trace(|trace| {
         let Some((level, id)) = trace.find(value) else { return };
@@ -341,7 +342,7 @@ pub(crate) fn keep_name(value: Value, name: &str) {
     });
 }
 
-/// Gives results the names of a node's results in `graph`, unless they already have names.
+/// Copies the names of the results of `node`, in `graph`, to `results`. Values that already have a name keep it.
 pub fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = Value>) {
     for (output, result) in node.outputs.iter().zip(results) {
         if let Some(name) = graph.value_name(*output) {
@@ -384,12 +385,12 @@ pub(crate) fn add_size_by_lane(size: SizeByLane) {
     with_trace(|trace| trace.by_lane.push(size));
 }
 
-/// Removes the record for a symbol because a loop binds the symbol again, to a different size.
+/// Removes the entry of a symbol, because a loop binds the symbol again, to a different size.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
 
-/// Runs `f`; only the lanes where `mask` is `true` run the ops that it adds.
+/// Calls `f`. The ops that it adds run only in the lanes where `mask` is `true`.
 pub(crate) fn with_lane_mask<R>(mask: Value, f: impl FnOnce() -> R) -> R {
     with_trace(|trace| trace.lane_masks.push(mask));
     let result = f();
@@ -397,7 +398,7 @@ pub(crate) fn with_lane_mask<R>(mask: Value, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Returns the masks of the lanes that run the ops being added.
+/// Returns the masks of the ops being added: the ops run only in the lanes where all masks are `true`.
 pub(crate) fn lane_masks() -> Vec<Value> {
     with_trace(|trace| trace.lane_masks.clone()).unwrap_or_default()
 }
@@ -407,7 +408,7 @@ pub(crate) fn depth() -> usize {
     with_trace(|trace| trace.bodies.len()).unwrap_or(0)
 }
 
-/// Marks the innermost body as a graph of this derivative rule.
+/// Marks the innermost body as a part of this custom derivative rule.
 pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     with_trace(|trace| {
         if let Some(body) = trace.bodies.last_mut() {
@@ -416,7 +417,7 @@ pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     });
 }
 
-/// Returns the innermost derivative rule with an open graph.
+/// Returns the innermost custom derivative rule that an open body belongs to.
 pub(crate) fn open_rule() -> Option<Rc<OpenRule>> {
     with_trace(|trace| trace.bodies.iter().rev().find_map(|body| body.rule.clone())).flatten()
 }
@@ -426,8 +427,8 @@ pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
-/// Runs `f` with `site` as the site of all ops that it adds. An importer of programs of a different library uses it to
-/// record the line of its user instead of its own.
+/// Runs `f` with `site` as the site of all ops that it adds. A library that imports programs uses it to record the
+/// line of its user instead of its own.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -465,7 +466,7 @@ fn in_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R, Failed>) -> Result<R, Fai
 }
 
 impl Trace {
-    /// Records an error, if it is the first.
+    /// Records an error, unless there is one already.
     fn fail(&mut self, error: Error) -> Failed {
         self.error.get_or_insert(error);
         Failed::new()
@@ -520,14 +521,14 @@ impl Trace {
         Ok(())
     }
 
-    /// Returns the ids that values have in the innermost body. Captures values of enclosing bodies.
+    /// Returns the ids of values in the innermost body. Captures the values that belong to enclosing bodies.
     fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Result<Vec<ValueId>, Failed> {
         let places = self.find_all(&at.op, at.site, values)?;
         Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())
     }
 
     /// For each value, returns the index of the body that contains it, and its id there. Fails if an error is already
-    /// recorded.
+    /// recorded, or if a value belongs to no open body.
     fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
         if self.error.is_some() {
             return Err(Failed::new());
@@ -542,8 +543,8 @@ impl Trace {
         Err(self.fail(escaped_value_error(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
-    /// Captures a value of body `level` by adding a parameter to each body inside it. Returns the id in the innermost
-    /// body.
+    /// Captures a value of the body `level`, by adding a parameter to each body inside it. Returns the value's id in
+    /// the innermost body.
     fn capture(&mut self, level: usize, mut id: ValueId) -> ValueId {
         for inner in level + 1..self.bodies.len() {
             let (outer, rest) = self.bodies.split_at_mut(inner);
@@ -579,7 +580,7 @@ fn name_error(at: &Place, component: &str, name: &str, rule: &str) -> Error {
     }
 }
 
-/// Returns whether a name is an identifier of the text form.
+/// Returns whether a name is a valid identifier of the text form.
 pub fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

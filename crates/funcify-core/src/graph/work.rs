@@ -11,7 +11,7 @@ pub fn count() {
     DONE.with(|done| done.set(done.get().wrapping_add(1)));
 }
 
-/// Returns the result of `f` and the units of work that it took.
+/// Returns the result of `f`, and the number of units of work that it took.
 pub fn measure<R>(f: impl FnOnce() -> R) -> (R, usize) {
     let before = DONE.with(Cell::get);
     let result = f();

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Value {
-    /// Computes `min(max(x, low), high)` elementwise. The bounds are numbers or values. NaN stays NaN.
+    /// Computes `min(max(x, low), high)` elementwise. The bounds are numbers or values. NaN propagates.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -18,7 +18,7 @@ impl Value {
         self.maximum(low).minimum(high)
     }
 
-    /// Computes the larger of x and 0. Its derivative at 0 is 0, as in JAX, whereas that of
+    /// Computes the larger of x and 0. Its derivative at 0 is 0, as in JAX, whereas the derivative of
     /// [`maximum`](Value::maximum) is 1/2.
     ///
     /// ```
@@ -49,7 +49,7 @@ impl Value {
         0.5 * self * (1.0 + (self * std::f64::consts::FRAC_1_SQRT_2).erf())
     }
 
-    /// Computes x * sigmoid(x), also called swish; NaN at -inf.
+    /// Computes x * sigmoid(x), also called swish. Returns NaN at -inf.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -76,8 +76,7 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn softplus(self) -> Value {
-        // Both choices of the predicate compute the whole function, not one side of a kink. Derivatives of every order
-        // are therefore correct at 0.
+        // The formula holds for either value of the predicate, so derivatives of every order are correct at 0.
         let is_positive = self.gt(0.0);
         select(is_positive, self, 0.0) + select(is_positive, -self, self).exp().log1p()
     }
@@ -97,7 +96,7 @@ impl Value {
         -(-self).softplus()
     }
 
-    /// Computes log(exp(x) + exp(y)) elementwise without overflow; NaN if either is NaN.
+    /// Computes log(exp(x) + exp(y)) elementwise without overflow. Returns NaN if either is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -112,14 +111,14 @@ impl Value {
         let (x, y) = Operand::pair("logaddexp", self.into(), right.into());
         let is_larger = x.gt(y);
         let larger = select(is_larger, x, y);
-        // Infinity minus infinity would be NaN.
+        // Avoids infinity minus infinity, which would be NaN.
         let is_infinite = x.eq(y) & !larger.is_finite();
         let difference = select(is_infinite, 0.0, select(is_larger, y - x, x - y));
         larger + difference.exp().log1p()
     }
 
-    /// Computes sqrt(x * x + y * y) without overflow of the squares; NaN if either is NaN. Its derivatives at (0, 0)
-    /// are 0.
+    /// Computes sqrt(x * x + y * y) without overflow of the squares. Returns NaN if either is NaN. The derivatives at
+    /// (0, 0) are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -139,9 +138,9 @@ impl Value {
     }
 }
 
-/// Returns the larger of |x| and |y|, without derivatives. If both are divided by it, the sum of their squares neither
-/// overflows nor vanishes. Returns 1 where either is not finite, and a number with a finite reciprocal where both are
-/// tiny.
+/// Returns the larger of |x| and |y|, and stops its gradient. If x and y are divided by it, the sum of their squares
+/// neither overflows nor underflows. Returns 1 where either is not finite, and a lower limit with a finite reciprocal
+/// where both are tiny.
 pub(crate) fn magnitude(x: Value, y: Value) -> Value {
     let least = match x.dtype() {
         DType::F16 => 2f64.powi(-14),

@@ -1,4 +1,4 @@
-//! Builds graphs: inputs, constants, and the functions that are not methods of a value.
+//! Builds graphs: inputs, constants, and functions that are not methods of a value.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::graph::{emit_at, fresh_symbol};
 use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 
-/// The argument of the closure of [`Graph::build`](crate::Graph::build), which declares the inputs.
+/// Declares the inputs of a graph. [`Graph::build`](crate::Graph::build) passes it to its closure.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -20,13 +20,13 @@ use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub struct Builder {
-    /// The home of the graph that is being traced.
+    /// The home of the graph being traced.
     pub(crate) home: u64,
 }
 
 impl Builder {
     /// Declares an input. The type is a [`TensorType`] or its text, such as `"f32[T,B,64]"`. A dimension is a number,
-    /// a symbol or a polynomial over symbols; symbols are bound by the shapes of a call's arguments.
+    /// a symbol, or a polynomial over symbols. The shapes of a call's arguments determine the symbols.
     #[track_caller]
     pub fn input(&self, name: &str, ty: impl IntoType) -> Value {
         let site = Site::caller();
@@ -71,7 +71,7 @@ fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
     })
 }
 
-/// A type or text that can declare the type of an input.
+/// The type of an input, given as a [`TensorType`] or as text.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -84,7 +84,7 @@ fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait IntoType {
-    /// Returns the type, or a description of the expected text.
+    /// Returns the type. If the text is invalid, returns a description of the expected text instead.
     fn into_type(self) -> Result<TensorType, String>;
     /// Returns the type as text.
     fn text(&self) -> String;
@@ -154,7 +154,7 @@ pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
     constant(HostTensor::scalar(value).cast(dtype)).broadcast_to(shape)
 }
 
-/// Creates the vector 0, 1, .. with `size` elements.
+/// Creates the vector `[0, 1, ..]` with `size` elements.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -190,12 +190,12 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// Turns an integer scalar computed by the program into a dimension, such as the number of rows of a slice. It is the
 /// inverse of [`size`].
 ///
-/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol that is bound to that size from
-/// here on. In the body of a loop or a branch, each step binds it anew, so a value of that size cannot leave the body:
-/// reduce it there, or write it into a buffer of a fixed size. Programs of every backend read the number on the host.
-/// The number has no derivative; values of that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), each
-/// lane may have its own size, provided that values of that size are reduced over that axis, as for loops whose number
-/// of steps differs between lanes.
+/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol, which is bound to that size
+/// from here on. In the body of a loop or a branch, each step binds it again, so a value of that size cannot leave the
+/// body: reduce it there, or write it into a buffer of a fixed size. On every backend, the host reads the number. The
+/// number has no derivative, but values of that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), the
+/// size may differ between lanes, provided that values of that size are reduced over that axis. The same holds for
+/// loops whose number of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -213,19 +213,19 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 ///
 /// # Errors
 /// Building the program fails if `number` is not an integer scalar. A call fails if the number is negative; the error
-/// names the op, the number and this line. A call also fails if a value does not match the size, such as a slice beyond
-/// the existing rows.
+/// contains the op, the number and the line of this call. A call also fails if a value does not match the size, for
+/// example because a slice extends past the last row.
 #[track_caller]
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();
     let dim = Dim::symbol(&size);
-    // The open trace records a failure, as for any op.
+    // As for any op, the open trace records a failure.
     _ = emit_at(BindSize { size }, &[number], Site::caller());
     dim
 }
 
-/// Selects elementwise: `left` where `predicate` is `true`, else `right`. Shapes are broadcast to a common one. One
-/// of the two may be a number.
+/// Selects elementwise: `left` where `predicate` is `true`, `right` elsewhere. Shapes are broadcast to a common shape.
+/// Either `left` or `right` may be a number.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -270,7 +270,7 @@ pub fn concat(parts: &[Value], axis: i64) -> Value {
     emit_value(Concat { axis }, parts, Site::caller())
 }
 
-/// Stacks tensors of one type along a new axis.
+/// Stacks tensors of the same type along a new axis.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

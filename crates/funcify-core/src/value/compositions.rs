@@ -1,9 +1,8 @@
-//! Methods of a value that are composed from ops: functions of whole rows, statistics, triangles and diagonals.
+//! Methods of a value that are composed from ops: softmax and similar functions, statistics, triangles and diagonals.
 
 use super::*;
 
-/// Creates a boolean matrix that is `true` on and below a diagonal: at row `i` and column `j` where `j <= i +
-/// diagonal`.
+/// Creates a boolean matrix that is `true` on and below a diagonal: at row `i` and column `j` if `j <= i + diagonal`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -36,8 +35,8 @@ pub fn eye(size: impl Into<Dim>, dtype: DType) -> Value {
 }
 
 impl Value {
-    /// Computes log(sum(exp(x))) along an axis, which is removed, without overflow. As in JAX, the result is -inf
-    /// where all elements are -inf, inf where some are inf, and NaN where some are NaN.
+    /// Computes log(sum(exp(x))) along an axis without overflow. The axis is removed. As in JAX, the result is -inf if
+    /// all elements are -inf, inf if some are inf, and NaN if some are NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -50,14 +49,14 @@ impl Value {
     #[track_caller]
     pub fn logsumexp(self, axis: i64) -> Value {
         let largest = self.max(axis).stop_gradient();
-        // Infinity minus infinity would be NaN.
+        // Avoids infinity minus infinity, which would be NaN.
         let largest = select(largest.abs().lt(f64::INFINITY), largest, 0.0);
         let shifted = self - largest.unsqueeze(axis);
         shifted.exp().sum(axis).log() + largest
     }
 
-    /// Computes exp(x) / sum(exp(x)) along an axis without overflow. As in JAX, a row of only -inf yields NaN, and so
-    /// does a row with inf.
+    /// Computes exp(x) / sum(exp(x)) along an axis without overflow. As in JAX, a row yields NaN if it contains inf,
+    /// or only -inf.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -73,8 +72,8 @@ impl Value {
         weights / weights.sum(axis).unsqueeze(axis)
     }
 
-    /// Computes log(softmax(x)) along an axis without overflow, accurate even if all elements are large. As in JAX, a
-    /// row of only -inf yields NaN, and so does a row with inf.
+    /// Computes log(softmax(x)) along an axis without overflow. The result is accurate even if all elements are large.
+    /// As in JAX, a row yields NaN if it contains inf, or only -inf.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -90,7 +89,7 @@ impl Value {
         shifted - shifted.exp().sum(axis).log().unsqueeze(axis)
     }
 
-    /// Computes the Euclidean norm, sqrt(sum(x^2)), along some axes, which are removed.
+    /// Computes the Euclidean norm, sqrt(sum(x^2)), along some axes. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -105,8 +104,8 @@ impl Value {
         self.square().sum(axes).sqrt()
     }
 
-    /// Computes the variance along some axes, which are removed: the mean squared distance from the mean (NumPy's,
-    /// with `ddof` 0). The variance of no elements is NaN.
+    /// Computes the variance along some axes: the mean squared distance from the mean, as NumPy does with `ddof=0`.
+    /// The axes are removed. The variance of no elements is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -129,7 +128,7 @@ impl Value {
         (self - mean).square().mean(axes)
     }
 
-    /// Computes the standard deviation along some axes, which are removed: the square root of [`var`](Value::var).
+    /// Computes the standard deviation along some axes: the square root of [`var`](Value::var). The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -144,8 +143,8 @@ impl Value {
         self.var(axes).sqrt()
     }
 
-    /// Sets the elements above a diagonal to zero, in the matrices of the last two axes (0 is the main diagonal, 1
-    /// the next above).
+    /// Sets the elements above a diagonal to zero, in the matrices formed by the last two axes. Diagonal 0 is the main
+    /// diagonal, and diagonal 1 is the one above it.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -163,8 +162,8 @@ impl Value {
         }
     }
 
-    /// Sets the elements below a diagonal to zero, in the matrices of the last two axes (0 is the main diagonal, 1
-    /// the next above).
+    /// Sets the elements below a diagonal to zero, in the matrices formed by the last two axes. Diagonal 0 is the main
+    /// diagonal, and diagonal 1 is the one above it.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -182,7 +181,7 @@ impl Value {
         }
     }
 
-    /// Extracts the diagonals of the square matrices of the last two axes: `[.., n, n]` becomes `[.., n]`.
+    /// Extracts the diagonals of the square matrices formed by the last two axes: `[.., n, n]` becomes `[.., n]`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -207,7 +206,7 @@ impl Value {
         self.gather(-1, iota(rows, DType::I64).unsqueeze(1).broadcast_to(shape)).squeeze(-1)
     }
 
-    /// Returns the sizes of the last two axes.
+    /// Returns the sizes of the last two axes, or reports an error if there are fewer axes.
     #[track_caller]
     fn matrix(self, op: &str) -> Option<[Dim; 2]> {
         let shape = self.shape();

@@ -1,4 +1,4 @@
-//! The operators of a value, and its reductions. The methods for elementwise ops are generated from the tables of ops
+//! The operators and reductions of a value. The methods for elementwise ops are generated from the tables of ops
 //! (`ops/{unary,binary,bits,compare,predicate}.rs`).
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
@@ -7,8 +7,8 @@ use super::*;
 use crate::ops::{Binary, Polygamma, Unary};
 
 impl Value {
-    /// Computes the derivative of `digamma` of order `order`, up to 100: order 1 is the trigamma function, order 0
-    /// digamma itself.
+    /// Computes the derivative of `digamma` of the given order. Order 0 is `digamma` itself, and order 1 is the
+    /// trigamma function. The maximum order is 100.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -36,7 +36,7 @@ macro_rules! reduce_methods {
 }
 
 reduce_methods! {
-    /// Sums along some axes, which are removed: `x.sum(0)`, `x.sum([0, -1])`, `x.sum(..)`.
+    /// Sums the elements along some axes: `x.sum(0)`, `x.sum([0, -1])`, `x.sum(..)`. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -47,7 +47,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     sum => Sum;
-    /// Multiplies along some axes, which are removed.
+    /// Multiplies the elements along some axes. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -58,7 +58,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     prod => Prod;
-    /// Returns the largest elements along some axes, which are removed. NaN propagates.
+    /// Returns the largest element along some axes. The axes are removed. NaN propagates.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -69,7 +69,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     max => Max;
-    /// Returns the smallest elements along some axes, which are removed. NaN propagates.
+    /// Returns the smallest element along some axes. The axes are removed. NaN propagates.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -80,7 +80,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     min => Min;
-    /// Returns whether any boolean is `true` along some axes, which are removed.
+    /// Returns whether any boolean along some axes is `true`. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -91,7 +91,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     any => Any;
-    /// Returns whether all booleans are `true` along some axes, which are removed.
+    /// Returns whether all booleans along some axes are `true`. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

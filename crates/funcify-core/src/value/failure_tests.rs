@@ -1,4 +1,4 @@
-//! Tests functions of failed values: each continues without a panic, and building the program returns the error.
+//! Tests that functions accept failed values: no function panics, and building the program returns the error.
 
 use super::*;
 use crate::graph::failing;
@@ -7,7 +7,7 @@ use crate::{
     Graph, ScanOptions, associative_scan, cond, custom_jvp, fori_loop, map, scan, scan_until_with, switch, while_loop,
 };
 
-/// Makes each op of a program fail once.
+/// Checks that a program can be built, and that building it returns an error if any single op fails.
 fn check(body: impl Fn(&Builder) -> Vec<Value>) {
     let build = || Graph::build("f", |b| body(b));
     build().unwrap_or_else(|error| panic!("{error}"));

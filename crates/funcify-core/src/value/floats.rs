@@ -6,11 +6,11 @@ use crate::ops::{Bitcast, NextAfter};
 impl Value {
     /// Reinterprets the bits of each element as an element of a different type with the same width: `f32`, `i32` and
     /// `u32` convert to each other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved,
-    /// including the payload of NaN. Returns the value itself if it already has that dtype; otherwise no derivative
-    /// passes through it. Corresponds to JAX's `lax.bitcast_convert_type`.
+    /// including the payload of NaN. Returns the value itself if it already has that dtype. Otherwise, no derivative
+    /// passes through the op. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
-    /// Other pairs are an [`Error::Type`](crate::Error::Type) that lists the supported types. The 16-bit floats have no
-    /// integer type of their width: cast them to `f32` first.
+    /// Other pairs of types are an [`Error::Type`](crate::Error::Type) that lists the supported types. No integer type
+    /// has the width of the 16-bit floats: cast these to `f32` first.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -25,9 +25,8 @@ impl Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Bitcast { dtype }) }
     }
 
-    /// Returns whether the sign bit is set, as booleans of the same shape; this includes -0 and negative NaN. Numbers
-    /// of every type are accepted; integers are negative below 0. No derivative passes through it. Corresponds to
-    /// JAX's `jnp.signbit`.
+    /// Returns booleans of the same shape: `true` where the sign bit is set, including -0 and negative NaN. For
+    /// integers, returns whether they are negative. The result has no derivative. Corresponds to JAX's `jnp.signbit`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -46,11 +45,11 @@ impl Value {
         self.cast(layout.float).bitcast(layout.bits).lt(0)
     }
 
-    /// Returns the next float after x toward `right`, elementwise: `right` itself where they are equal, NaN where
-    /// either is NaN. Both are floats of the same dtype whose shapes broadcast; the result has that dtype.
-    /// Corresponds to JAX's `jnp.nextafter`; as there, it has no derivative and reports
-    /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define one with [`custom_jvp`](crate::custom_jvp), or
-    /// exclude it with [`stop_gradient`](Value::stop_gradient).
+    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where they are equal,
+    /// and NaN where either is NaN. Both are floats of the same dtype, and their shapes are broadcast. Corresponds to
+    /// JAX's `jnp.nextafter`. As in JAX, it has no derivative: differentiating it reports
+    /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define a derivative with
+    /// [`custom_jvp`](crate::custom_jvp), or use [`stop_gradient`](Value::stop_gradient).
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -66,9 +65,9 @@ impl Value {
     }
 
     /// Splits floats into fraction and exponent, `x = fraction * 2^exponent` with |fraction| in [0.5, 1). The fraction
-    /// has the type of x, the exponent is `i32`. Zeros, infinities and NaN are their own fractions, with the exponent
-    /// 0. The derivative of the fraction is `2^-exponent`; none passes through the exponent. Corresponds to JAX's
-    /// `jnp.frexp`.
+    /// has the type of x, and the exponent is `i32`. For zeros, infinities and NaN, the fraction is x and the exponent
+    /// is 0. The derivative of the fraction is `2^-exponent`. No derivative passes through the exponent. Corresponds
+    /// to JAX's `jnp.frexp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -89,22 +88,23 @@ impl Value {
         let x = self.cast(layout.float);
         let magnitude = x.bitcast(layout.bits) & layout.largest();
         let biased = magnitude >> layout.fraction;
-        // A subnormal number has no leading 1: the position of its highest bit determines its exponent.
+        // A subnormal number has no implicit leading 1, so the position of its highest bit determines its exponent.
         let width = 8 * layout.bits.size() as i64;
         let subnormal = -magnitude.count_leading_zeros() + (width + 1 - layout.bias - layout.fraction);
         let exponent = select(biased.eq(0), subnormal, biased - (layout.bias - 1));
         let has_none = magnitude.eq(0) | biased.eq(2 * layout.bias + 1);
         let exponent = select(has_none, 0, exponent);
-        // Two powers are needed, because the full power of 2 may exceed the normal numbers. No product is rounded.
+        // The power of 2 may be outside the range of normal numbers, so it is applied in two factors. No product is
+        // rounded.
         let first = (-exponent).clamp(1 - layout.bias, layout.bias);
         let fraction = x * layout.power(first) * layout.power(-exponent - first);
         (fraction.cast(dtype), exponent.cast(DType::I32))
     }
 
-    /// Computes `x * 2^exponent` elementwise, rounded once where the result is subnormal, infinite where it is too
-    /// large. `x` must be floats; the exponent is an integer, or integers of any type whose shape broadcasts with
-    /// that of x. Linear in x; no derivative passes through the exponents. Corresponds to C's `ldexp` and to JAX's
-    /// `jnp.ldexp`, whose power of 2 may itself overflow.
+    /// Computes `x * 2^exponent` elementwise. A subnormal result is rounded only once, and a result that is too large
+    /// is infinite. `x` must be floats. The exponent is a Rust integer, or a value of any integer type whose shape
+    /// broadcasts with that of x. The function is linear in x, and no derivative passes through the exponents.
+    /// Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX the power of 2 itself may overflow.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -154,8 +154,8 @@ impl Value {
     }
 }
 
-/// The layout of a float type that is decomposed: of `f64` for `f64`, and of `f32` for the narrower types, which are
-/// converted to `f32`.
+/// The bit layout used to decompose floats: that of `f64` for `f64`, and that of `f32` for the narrower types, which
+/// are converted to `f32` first.
 #[derive(Clone, Copy)]
 struct Layout {
     float: DType,
@@ -175,7 +175,7 @@ impl Layout {
         }
     }
 
-    /// Returns the mask of all bits except the sign.
+    /// Returns the mask of all bits except the sign bit.
     fn largest(self) -> i64 {
         i64::MAX >> (64 - 8 * self.bits.size())
     }
@@ -193,9 +193,9 @@ impl Layout {
         constant(HostTensor::scalar(power).cast(self.float))
     }
 
-    /// Returns the part of an exponent to apply first if 2 to its power is not a normal number. When scaling down, the
-    /// remaining part is large: if the first multiplication rounds to a subnormal number, the last one turns it into 0.
-    /// Nothing is therefore rounded twice (as in musl's `scalbn`).
+    /// Returns the part of an exponent to apply first if its power of 2 is not a normal number, and 0 otherwise. The
+    /// part is chosen so that no number is rounded twice when scaling down: if the first multiplication rounds to a
+    /// subnormal number, the last one turns it into 0 (as in musl's `scalbn`).
     fn part(self, exponent: i64) -> i64 {
         match exponent {
             _ if exponent > self.bias => self.bias,
@@ -213,7 +213,7 @@ impl Layout {
         4 * self.bias
     }
 
-    /// Splits an exponent into parts whose powers of 2 are normal numbers. They are applied in order.
+    /// Splits an exponent into parts whose powers of 2 are normal numbers, in the order in which they are applied.
     fn steps(self, exponent: i64) -> Vec<i64> {
         let mut rest = exponent.clamp(-self.max_scale(), self.max_scale());
         let mut steps = Vec::new();
@@ -226,7 +226,8 @@ impl Layout {
         steps
     }
 
-    /// Like [`steps`](Layout::steps), for exponents computed by the program. Returns the powers of 2, in order.
+    /// Like [`steps`](Layout::steps), for exponents computed by the program. Returns the powers of 2 instead of the
+    /// exponents.
     #[track_caller]
     fn powers(self, exponent: Value) -> [Value; 3] {
         let part = |rest: Value| {
@@ -253,7 +254,7 @@ mod tests {
 
     const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-    /// Evaluates a function on these inputs.
+    /// Evaluates a function at these inputs.
     fn results<const N: usize>(inputs: [HostTensor; N], f: impl Fn([Value; N]) -> Vec<Value>) -> Vec<HostTensor> {
         let graph = Graph::build("f", |g| {
             let mut number = 0;
@@ -273,8 +274,8 @@ mod tests {
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            // Scaled to 1.3 units of the last place, the last number rounds to 1. Rounding in an earlier step could
-            // yield 2.
+            // The last number, scaled down to 1.3 units in the last place, rounds to 1. An additional rounding in an
+            // earlier step could yield 2.
             [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -308,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Compares scaling with the exact product in f64, which a cast then rounds once.
+    /// Compares scaled numbers with the exact product in f64, which is rounded once, by a cast.
     #[test]
     fn scaling_is_rounded_once() {
         for dtype in FLOATS.into_iter().filter(|dtype| *dtype != DType::F64) {
@@ -325,7 +326,8 @@ mod tests {
         }
     }
 
-    /// Checks that ties between subnormal numbers round to even, and that numbers beyond the tie do not.
+    /// Checks that ties between subnormal numbers round to even, and that numbers next to a tie round to the nearest
+    /// number.
     #[test]
     fn f64_is_rounded_once_too() {
         let unit = f64::from_bits(1);
@@ -372,8 +374,8 @@ mod tests {
         assert_eq!(ints, [[false, true].into(), [false, false].into()]);
     }
 
-    /// Compares with JAX: the derivative of the fraction is 2^-exponent, that of a scaled number is 2^exponent, and
-    /// that of a copied sign is that of |x|.
+    /// Checks that derivatives are the same as in JAX: 2^-exponent for the fraction, 2^exponent for a scaled number,
+    /// and the derivative of |x| for a copied sign.
     #[test]
     fn derivatives_of_every_order() {
         let slopes = |x: f64, f: &dyn Fn(Value) -> Value| {

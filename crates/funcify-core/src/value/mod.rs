@@ -1,6 +1,6 @@
-//! Values of the trace, their operators and their methods.
+//! Values of the trace, with their operators and methods.
 //!
-//! Shapes are broadcast to a common one by NumPy's rule; the builder inserts the ops for that. Dtypes are never
+//! Shapes are broadcast to a common shape by NumPy's rules; the methods insert the ops for that. Dtypes are never
 //! promoted: a Rust number takes the dtype of the value that it is combined with.
 
 mod activations;
@@ -42,52 +42,52 @@ impl Value {
         self.parts().is_some() && self.parts() == other.parts()
     }
 
-    /// Returns whether the value is the result of a failed op. Nothing more is built from such a value.
+    /// Returns whether the value is the result of a failed op. No ops are added for such a value.
     pub(crate) fn is_failed(self) -> bool {
         tracer::type_of(self).is_none()
     }
 
     /// Returns the value, or an error if it has failed. Rules call this before they inspect the type of a value that
-    /// they have computed.
+    /// they computed.
     #[track_caller]
     pub fn checked(self) -> Result<Value, Failed> {
         tracer::check("value", Site::caller(), [self]).map(|()| self)
     }
 
-    /// Returns its type. After a failure, returns the type of a scalar.
+    /// Returns the type of the value. After a failure, returns the type of a scalar.
     pub fn ty(self) -> TensorType {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// Returns the type of a row along axis 0. For a scalar, and after a failure, returns the type of the value.
+    /// Returns the type of a row along axis 0. For a scalar, or after a failure, returns the type of the value itself.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)
     }
 
-    /// Returns its element type.
+    /// Returns the element type.
     pub fn dtype(self) -> DType {
         self.ty().dtype
     }
 
-    /// Returns its shape.
+    /// Returns the shape.
     pub fn shape(self) -> Shape {
         self.ty().shape
     }
 
-    /// Returns its number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(self) -> usize {
         self.ty().rank()
     }
 
-    /// Returns the size of an axis, which may be negative to count from the end.
+    /// Returns the size of an axis. A negative axis counts from the end.
     #[track_caller]
     pub fn dim(self, axis: i64) -> Dim {
         let shape = self.shape();
         normal_axis("dim", axis, shape.rank(), &[self]).map_or(Dim::from(0), |axis| shape[axis].clone())
     }
 
-    /// Names the value. The text form shows the name.
+    /// Sets the name of the value, which the text form shows.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -103,7 +103,7 @@ impl Value {
         self
     }
 
-    /// Adds an op with one operand and one result, with the caller's line as its site.
+    /// Adds an op with one operand and one result. Its site is the caller's line.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -118,7 +118,7 @@ impl Value {
         emit_value(op, &[self], Site::caller())
     }
 
-    /// Converts elementwise to another dtype; returns the value itself if it already has that dtype.
+    /// Converts elementwise to another dtype. Returns the value itself if it already has that dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -133,19 +133,19 @@ impl Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Cast { dtype }) }
     }
 
-    /// Returns zeros (`false` for booleans) of its type.
+    /// Returns zeros of the same type. For booleans, zero is `false`.
     #[track_caller]
     pub fn zeros_like(self) -> Value {
         self.full_like(0.0)
     }
 
-    /// Returns ones (`true` for booleans) of its type.
+    /// Returns ones of the same type. For booleans, one is `true`.
     #[track_caller]
     pub fn ones_like(self) -> Value {
         self.full_like(1.0)
     }
 
-    /// Returns a tensor of its type filled with `number`, converted to its dtype.
+    /// Returns a tensor of the same type filled with `number`, which is converted to the dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -160,9 +160,9 @@ impl Value {
         full(self.shape(), self.dtype(), number)
     }
 
-    /// Multiplies matrices like NumPy's `@`: batched over leading axes, which are broadcast. A vector on the left is
-    /// treated as a row, on the right as a column, and that axis is removed from the result. Both have one dtype;
-    /// integers wrap.
+    /// Multiplies matrices like NumPy's `@`. Leading axes are batch axes, which are broadcast. A vector is treated as
+    /// a row if it is on the left, and as a column if it is on the right; that axis is removed from the result. Both
+    /// operands must have the same dtype. Integers wrap around.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -200,7 +200,7 @@ impl Value {
         }
     }
 
-    /// Computes the mean along some axes, which are removed. The mean of no elements is NaN.
+    /// Computes the mean along some axes. The axes are removed. The mean of no elements is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -221,7 +221,7 @@ impl Value {
         self.sum(axes) / size(count, self.dtype())
     }
 
-    /// Returns the position (i64) of the largest element along an axis, which is removed.
+    /// Returns the position (i64) of the largest element along an axis. The axis is removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -236,7 +236,7 @@ impl Value {
         self.with_axis("argmax", axis, |axis| ArgMax { axis })
     }
 
-    /// Broadcasts to a larger shape by NumPy's rule; returns the value itself if it already has that shape.
+    /// Broadcasts to a larger shape by NumPy's rules. Returns the value itself if it already has that shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -267,7 +267,7 @@ impl Value {
         self.emit(Reshape { shape: shape.into() })
     }
 
-    /// Permutes the axes: axis `i` of the result is axis `axes[i]`.
+    /// Permutes the axes: axis `i` of the result is axis `axes[i]` of the value.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -351,8 +351,8 @@ impl Value {
         self.with_axis("squeeze", axis, |axis| Reshape { shape: self.shape().without(axis) })
     }
 
-    /// Returns a range of an axis: `x.slice(0, 1..)`, `x.slice(-1, ..3)`, `x.slice(0, 2..x.dim(0) - 1)`. Negative
-    /// numbers count from the end.
+    /// Returns a range of positions along an axis: `x.slice(0, 1..)`, `x.slice(-1, ..3)`,
+    /// `x.slice(0, 2..x.dim(0) - 1)`. Negative numbers count from the end.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -367,7 +367,7 @@ impl Value {
         self.slice_step(axis, range, 1)
     }
 
-    /// Returns every `step`-th element of a range of an axis.
+    /// Returns every `step`-th position of a range along an axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -385,7 +385,7 @@ impl Value {
         })
     }
 
-    /// Splits an axis into its slices; the axis must have size `N`.
+    /// Splits the value into its slices along an axis. The axis must have size `N`, and is removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -414,7 +414,8 @@ impl Value {
         parts
     }
 
-    /// Returns the slice of an axis at a fixed position, negative to count from the end; the axis is removed.
+    /// Returns the slice at a fixed position along an axis. The axis is removed. A negative position counts from the
+    /// end.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -433,7 +434,7 @@ impl Value {
         slice.squeeze(axis)
     }
 
-    /// Reverses an axis.
+    /// Reverses the order of the elements along an axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -448,7 +449,7 @@ impl Value {
         self.with_axis("reverse", axis, |axis| Reverse { axis })
     }
 
-    /// Pads an axis with `number`, before and after its elements.
+    /// Pads an axis with `number`: adds `low` elements before and `high` elements after the existing ones.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -465,7 +466,8 @@ impl Value {
         self.with_axis_and("pad", axis, &[value], |axis| Pad { axis, low, high, interior: 0 })
     }
 
-    /// Returns `size` elements of an axis from a computed start, which is clamped to the axis.
+    /// Returns `size` positions along an axis, from a start that is computed at run time. The start is clamped so that
+    /// the slice fits in the axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -481,7 +483,8 @@ impl Value {
         self.with_axis_and("dynamic_slice", axis, &[start], |axis| DynamicSlice { axis, size })
     }
 
-    /// Returns the slice of an axis at a computed position, which is clamped to the axis; the axis is removed.
+    /// Returns the slice at a position along an axis. The position is computed at run time and clamped to the axis.
+    /// The axis is removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -496,7 +499,8 @@ impl Value {
         self.dynamic_slice(axis, position, 1).squeeze(axis)
     }
 
-    /// Replaces a part of an axis from a computed start, which is clamped to the axis.
+    /// Replaces a part of an axis, from a start that is computed at run time. The start is clamped so that the part
+    /// fits in the axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -513,8 +517,8 @@ impl Value {
         self.with_axis_and("dynamic_update", axis, &[part, start], |axis| DynamicUpdate { axis })
     }
 
-    /// Takes whole slices of an axis at integer indices, which are clamped to the axis; the axes of the indices
-    /// replace the axis.
+    /// Takes whole slices along an axis, at integer indices that are clamped to the axis. In the result, the axes of
+    /// `indices` replace that axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -529,7 +533,7 @@ impl Value {
         self.with_axis_and("take", axis, &[indices], |axis| Take { axis })
     }
 
-    /// Gathers one element per index along an axis; the indices have the shape of the value except along that axis.
+    /// Gathers one element per index along an axis. The indices have the shape of the value, except along that axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -544,8 +548,8 @@ impl Value {
         self.with_axis_and("gather", axis, &[indices], |axis| Gather { axis })
     }
 
-    /// Scatters updates along an axis: each replaces one element or is combined with it. Indices out of range are
-    /// skipped.
+    /// Scatters updates along an axis: each update replaces one element or is combined with it. Updates with an index
+    /// out of range are skipped.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -576,7 +580,8 @@ impl Value {
         }
     }
 
-    /// Broadcasts both values to their common shape. Returns `None` after a failure.
+    /// Broadcasts both values to their common shape. Returns `None` after a failure, or if they have no common shape,
+    /// which is reported.
     #[track_caller]
     fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
         tracer::check(op, Site::caller(), [left, right]).ok()?;

@@ -1,4 +1,4 @@
-//! The parameters of a value's methods and operators: ranges, axes, numbers, and shapes that broadcast.
+//! The parameters of a value's methods and operators: ranges, axes, numbers, and shapes that are broadcast.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
@@ -185,7 +185,7 @@ impl Operand {
         constant(scalar.cast(dtype))
     }
 
-    /// Converts two operands to values: a number takes the dtype of the other operand.
+    /// Converts two operands to values. A number takes the dtype of the other operand.
     #[track_caller]
     pub(crate) fn pair(op: &str, left: Operand, right: Operand) -> (Value, Value) {
         let dtype = match (left, right) {
@@ -207,13 +207,13 @@ impl Operand {
     }
 }
 
-/// Returns whether a finite number stays finite in this float type.
+/// Returns `true` if converting a number to this float type does not overflow.
 pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
     let cast = HostTensor::scalar(number).cast(dtype).get(0).as_f64();
     cast.is_finite() || !number.is_finite()
 }
 
-/// Converts an axis that may be negative to an axis counted from 0.
+/// Converts an axis that may be negative to one counted from 0. Reports an axis that is out of range.
 #[track_caller]
 pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) -> Option<usize> {
     let normal = if axis < 0 { axis + rank as i64 } else { axis };
@@ -244,8 +244,8 @@ pub(super) fn common_shape(left: &Shape, right: &Shape) -> Option<Shape> {
     dims.collect::<Option<Vec<Dim>>>().map(Shape::from)
 }
 
-/// Broadcasts the batch axes of two stacks of matrices. Returns `None` if they do not broadcast, which the type rule
-/// reports.
+/// Broadcasts the batch axes of two stacks of matrices. Returns `None` if they do not broadcast; the type rule of the
+/// product reports this.
 #[track_caller]
 pub(super) fn broadcast_batches(left: Value, right: Value) -> Option<(Value, Value)> {
     let (a, b) = (left.shape(), right.shape());

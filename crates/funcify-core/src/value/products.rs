@@ -3,10 +3,10 @@
 use super::*;
 
 impl Value {
-    /// Computes the sum of products along pairs of axes (one of the left value, one of the right), for each position
-    /// along the pairs of `batch` axes. The axes of the result are ordered as in StableHLO's `dot_general`: the batch
-    /// axes, the remaining axes of the left value, the remaining axes of the right one. Both have the same dtype;
-    /// integers wrap; empty sums are 0.
+    /// Multiplies two values, and sums the products over the pairs of `contracting` axes, for each position along the
+    /// pairs of `batch` axes. A pair consists of an axis of this value and an axis of `right`. The axes of the result
+    /// are ordered as in StableHLO's `dot_general`: the batch axes, the remaining axes of this value, and the
+    /// remaining axes of `right`. Both values must have the same dtype. Integers wrap around, and empty sums are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -58,7 +58,7 @@ impl Value {
     }
 }
 
-/// An operand whose axes are sorted by their role in the product.
+/// An operand of a product, with its axes grouped by their role.
 struct Arranged {
     value: Value,
     shape: Shape,
@@ -77,8 +77,8 @@ impl Arranged {
         axes.iter().map(|axis| self.shape[*axis].clone()).collect()
     }
 
-    /// Reshapes to matrices. For the left operand, the free axes become the rows and the contracted axes the columns;
-    /// for the right operand, the reverse.
+    /// Reshapes the operand to matrices. For the left operand, the free axes become the rows and the contracted axes
+    /// become the columns. For the right operand, it is the other way around.
     #[track_caller]
     fn matrices(&self, is_left: bool) -> Value {
         let (rows, columns) = if is_left { (&self.free, &self.contracted) } else { (&self.contracted, &self.free) };
@@ -93,9 +93,10 @@ impl Arranged {
 
 /// Computes a sum of products written with one letter per axis, like NumPy's `einsum("bij,bjk->bik", &[x, y])`.
 ///
-/// The operands are multiplied from left to right; each product is summed over the letters that neither later
-/// operands nor the result contain. All have one dtype; integers wrap. A letter occurs at most once in an operand,
-/// its sizes must be equal (1 is not broadcast), and the result must be explicit.
+/// The operands are multiplied from left to right. Each product is summed over the letters that neither later operands
+/// nor the result contain. All operands must have the same dtype, and integers wrap around. A letter must not occur
+/// twice in an operand, and must have the same size in all operands (size 1 is not broadcast). The equation must
+/// specify the result.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -146,7 +147,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if order.iter().copied().eq(0..order.len()) || value.is_failed() { value } else { value.transpose(order) }
 }
 
-/// Sums over the axes whose letters are not kept.
+/// Sums over the axes whose letters are not to be kept.
 #[track_caller]
 fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (Value, Vec<char>) {
     let axes: Vec<i64> = (0..term.len()).filter(|axis| !keep(&term[*axis])).map(|axis| axis as i64).collect();
@@ -156,7 +157,7 @@ fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (V
     (value.sum(super::Axes::These(axes)), term.into_iter().filter(keep).collect())
 }
 
-/// The letters of each operand, and those of the result.
+/// A parsed equation: the letters of each operand, and those of the result.
 type Parsed = (Vec<Vec<char>>, Vec<char>);
 
 fn parse(equation: &str, operands: &[Value]) -> Result<Parsed, (String, String, String)> {
@@ -216,7 +217,7 @@ mod tests {
         })
     }
 
-    /// Computes the sum over all letters element by element.
+    /// Evaluates an equation element by element, to check the result of [`einsum`].
     fn plain(equation: &str, operands: &[HostTensor]) -> HostTensor {
         let (terms, result) = equation.split_once("->").unwrap();
         let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();

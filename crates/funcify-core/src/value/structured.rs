@@ -6,8 +6,8 @@ use crate::graph::emit_at;
 use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 
 impl Value {
-    /// Computes the running reduction along an axis: element `i` combines those up to and including `i`, or, in
-    /// reverse, those from `i` on.
+    /// Computes the running reduction along an axis: element `i` combines the elements from the first to `i`. If
+    /// `reverse` is `true`, it combines the elements from `i` to the last.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -23,7 +23,7 @@ impl Value {
         self.with_axis("cumulative", axis, |axis| Cumulative { kind, axis, reverse })
     }
 
-    /// Computes the running sum along an axis; integers wrap. `reverse` starts from the end.
+    /// Computes the running sum along an axis, from the end if `reverse` is `true`. Integers wrap around.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -38,7 +38,7 @@ impl Value {
         self.cumulative(ReduceKind::Sum, axis, reverse)
     }
 
-    /// Computes the running product along an axis; integers wrap. `reverse` starts from the end.
+    /// Computes the running product along an axis, from the end if `reverse` is `true`. Integers wrap around.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -53,8 +53,8 @@ impl Value {
         self.cumulative(ReduceKind::Prod, axis, reverse)
     }
 
-    /// Computes the running maximum along an axis. NaN propagates to all later elements. `reverse` starts from the
-    /// end.
+    /// Computes the running maximum along an axis, from the end if `reverse` is `true`. NaN propagates to all elements
+    /// that follow it in this direction.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -69,8 +69,8 @@ impl Value {
         self.cumulative(ReduceKind::Max, axis, reverse)
     }
 
-    /// Computes the running minimum along an axis. NaN propagates to all later elements. `reverse` starts from the
-    /// end.
+    /// Computes the running minimum along an axis, from the end if `reverse` is `true`. NaN propagates to all elements
+    /// that follow it in this direction.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -85,8 +85,8 @@ impl Value {
         self.cumulative(ReduceKind::Min, axis, reverse)
     }
 
-    /// Sorts along an axis, and returns the sorted elements and their original positions (i64). Stable; NaN sorts as
-    /// the greatest number.
+    /// Sorts along an axis. Returns the sorted elements and their original positions (i64). The sort is stable, and
+    /// NaN is the greatest number.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -108,7 +108,8 @@ impl Value {
     }
 
     /// Returns the positions (i64) that sort an axis: `x.take_along(axis, x.argsort(axis, false))` is sorted. The
-    /// positions can also put other values in the order of `x`. Stable; NaN sorts as the greatest number.
+    /// positions can also be used to put other values in the order of `x`. The sort is stable, and NaN is the greatest
+    /// number.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -124,7 +125,7 @@ impl Value {
     }
 
     /// Returns the `k` greatest elements along an axis, in descending order, and their positions (i64). NaN is the
-    /// greatest number; equal elements keep their order.
+    /// greatest number. Equal elements keep their order.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -144,8 +145,8 @@ impl Value {
         (sorted.slice(axis, Dim::from(0)..k.clone()), positions.slice(axis, Dim::from(0)..k))
     }
 
-    /// Takes one element per index along an axis, like [`gather`](Value::gather). Applies the result of
-    /// [`argsort`](Value::argsort) to any value of the same shape.
+    /// Takes one element per index along an axis, like [`gather`](Value::gather). Use it to put a value in the order
+    /// that [`argsort`](Value::argsort) returned for a value of the same shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -164,8 +165,8 @@ impl Value {
         self.gather(axis, positions)
     }
 
-    /// Returns the position (i64) of the smallest element along an axis, which is removed: the first of equal
-    /// elements, or the first NaN if there is one.
+    /// Returns the position (i64) of the smallest element along an axis. The axis is removed. If several elements are
+    /// equal, returns the first position. If there is a NaN, returns the position of the first NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -177,7 +178,7 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn argmin(self, axis: i64) -> Value {
-        // Bitwise not reverses the order of all integers of a type; negation would overflow for the smallest one.
+        // Bitwise NOT reverses the order of all integers of a type. Negation would overflow for the smallest integer.
         let opposite = if self.dtype().is_int() { !self } else { -self };
         opposite.argmax(axis)
     }
@@ -201,7 +202,7 @@ impl Value {
     }
 
     /// Looks up rows of this table by integer indices: a table `[V, ..]` and indices `[N, T]` yield `[N, T, ..]`.
-    /// Indices are clamped.
+    /// Indices out of range are clamped.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -217,8 +218,8 @@ impl Value {
         self.take(0, indices)
     }
 
-    /// Encodes each integer along a new last axis of size `size`: 1 at the integer's position, 0 elsewhere. An
-    /// integer out of range becomes all zeros.
+    /// Encodes each integer along a new last axis of size `size`: 1 at the position given by the integer, and 0
+    /// elsewhere. An integer out of range becomes all zeros.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -1,4 +1,4 @@
-//! Batching inside a trace, `vmap(xs, |x| y)`, and from graph to graph, `Graph::vmap`.
+//! Batching of closures in a trace, `vmap(xs, |x| y)`, and of graphs, `Graph::vmap`.
 
 use super::ragged::reject_ragged_outputs;
 use super::{Batched, inline};
@@ -41,9 +41,9 @@ pub struct VmapOptions {
 pub enum InAxes {
     /// The same axis for all leaves.
     All(i64),
-    /// An axis for each leaf, in order; a leaf with `None` is shared by all lanes.
+    /// An axis for each leaf, in order. A leaf with `None` is shared by all lanes.
     Each(Vec<Option<i64>>),
-    /// An axis for each named leaf; the other leaves are shared by all lanes. The leaves of a [`Graph`] are its
+    /// An axis for each named leaf. The other leaves are shared by all lanes. The leaves of a [`Graph`] are its
     /// inputs.
     Named(Vec<(String, i64)>),
 }
@@ -91,26 +91,26 @@ impl From<Vec<Option<i64>>> for InAxes {
 }
 
 impl VmapOptions {
-    /// Creates the default options: axis 0 of each leaf and of each result.
+    /// Creates the default options: the batch axis is axis 0 of each leaf and of each result.
     pub fn new() -> Self {
         VmapOptions::default()
     }
 
     /// Sets the batch axes: one number for all leaves, an `Option` for each leaf, or `[("x", 0), ("y", 1)]` for the
-    /// leaves that are batched; negative axes count from the end.
+    /// leaves to batch. Negative axes count from the end.
     pub fn in_axes(mut self, axes: impl Into<InAxes>) -> Self {
         self.in_axes = axes.into();
         self
     }
 
-    /// Sets the batch axis of each result, negative to count from the end.
+    /// Sets the batch axis of each result. A negative axis counts from the end.
     pub fn out_axis(mut self, axis: i64) -> Self {
         self.out_axis = axis;
         self
     }
 
-    /// Returns the batch axis of each leaf, counted from 0. `rank` returns the rank of the leaf with a given index,
-    /// including its batch axis.
+    /// Returns the batch axis of each leaf, counted from 0. `rank` returns the rank of a leaf of the given type,
+    /// including the batch axis.
     fn axes<'a>(
         &self,
         at: &Place,
@@ -158,7 +158,7 @@ impl VmapOptions {
     }
 }
 
-/// Returns the batch axis of each leaf, given the axes of the named leaves.
+/// Returns the batch axis of each leaf, given the axes of the named leaves. Leaves without a name have `None`.
 fn axes_by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
     let mut axes = vec![None; leaves.len()];
     for (name, axis) in named {
@@ -188,11 +188,11 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
 /// Applies `body`, which is written for one lane, to all lanes of `xs` at once. The batch axis is axis 0 of each leaf
 /// and of each result.
 ///
-/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the body captures are shared by all lanes.
-/// The body is traced once; each op in it, including loops, becomes an op on all lanes, and values shared by all lanes
-/// are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and selects; a
-/// [`while_loop`](crate::while_loop) whose condition differs runs until the last lane is done, and a lane that is done
-/// keeps its carry.
+/// `xs` and the results are any [`Tree`]. Values that the body captures from the enclosing graph are shared by all
+/// lanes. The body is traced once. Each op in it, including loops, becomes an op on all lanes. Values shared by all
+/// lanes are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and
+/// selects the results of each lane. A [`while_loop`](crate::while_loop) whose condition differs between lanes runs
+/// until the last lane is done; a lane that is done keeps its carry.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -247,7 +247,7 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
 }
 
 /// Traces `body` on one lane of these leaves. Returns the graph and the result of the body. The inputs of the graph
-/// are one lane of the mapped leaves, and the captured values.
+/// are one lane of each mapped leaf, followed by the captured values.
 pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[Batched],
@@ -259,7 +259,7 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     (trace.close(&tree::leaves(&ys, "y")), ys)
 }
 
-/// Opens the trace of one lane, and returns the leaves inside it.
+/// Opens the trace of one lane. Returns the trace, and the leaves inside it.
 fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let mapped = names.iter().zip(leaves).filter(|(_, leaf)| leaf.mapped);
     let params: Vec<(String, TensorType)> =
@@ -276,7 +276,7 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
     let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));
     let all: Vec<Value> = leaves.iter().map(|(_, value)| *value).collect();
     let refused = |error: Error, about: &[Value]| {
-        // A leaf without a type is the result of an earlier failure, which is reported instead.
+        // If a leaf has failed, the earlier error is reported instead.
         let earlier = tracer::check(&at.op, at.site, all.iter().copied()).err();
         earlier.unwrap_or_else(|| fail(&at.op, at.site, about, |_| error))
     };
@@ -303,10 +303,11 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
 }
 
 impl Graph {
-    /// Returns the graph for `lanes` lanes, with the same names: `graph.vmap("B", VmapOptions::new())`.
+    /// Returns the graph batched over `lanes` lanes, as in `graph.vmap("B", VmapOptions::new())`. Inputs and outputs
+    /// keep their names.
     ///
-    /// The axes refer to the batched inputs. A static input that is batched is no longer static. If `lanes` is a symbol
-    /// that the graph already uses, both sizes are equal.
+    /// The axes in the options are those of the batched inputs. A static input that is batched is no longer static. If
+    /// `lanes` is a symbol that the graph already uses, it must be the same size.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

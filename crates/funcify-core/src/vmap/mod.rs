@@ -1,9 +1,9 @@
 //! Batching: turns a program for one lane into a program for many.
 //!
 //! Each op has a rule, [`OpRules::batch`], in addition to its type rule. Inside a batched program, the batch axis is
-//! axis 0 of a value. The entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap), move the axes
-//! that the user names to the front of each input, and back in each result. Values that are the same for all lanes are
-//! computed once. The semantics are those of JAX's `vmap`.
+//! axis 0 of each batched value. The entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap),
+//! move the axes that the user selects to the front of each input, and back in each result. Values that are the same
+//! for all lanes are computed once. The semantics are those of JAX's `vmap`.
 
 mod build;
 pub(crate) mod ragged;
@@ -18,7 +18,7 @@ use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 
-/// A value of a batched program: one slice per lane along axis 0, or shared by all lanes.
+/// A value of a batched program. It either has one slice per lane along axis 0, or is shared by all lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -37,22 +37,22 @@ use crate::value::Value;
 pub struct Batched {
     /// The value.
     pub value: Value,
-    /// `true` if axis 0 is the batch axis.
+    /// `true` if axis 0 is the batch axis, `false` if the value is shared by all lanes.
     pub mapped: bool,
 }
 
 impl Batched {
-    /// Creates a value with one slice per lane along axis 0.
+    /// Creates a batched value with one slice per lane along axis 0.
     pub fn mapped(value: Value) -> Self {
         Batched { value, mapped: true }
     }
 
-    /// Creates a value that is shared by all lanes.
+    /// Creates a batched value that is shared by all lanes.
     pub fn unmapped(value: Value) -> Self {
         Batched { value, mapped: false }
     }
 
-    /// Returns the rank of one lane.
+    /// Returns the rank of the value in one lane.
     pub fn lane_rank(&self) -> usize {
         self.value.rank().saturating_sub(usize::from(self.mapped))
     }
@@ -71,14 +71,14 @@ impl Batched {
     }
 }
 
-/// Returns the type of a batched value, given its type in one lane. The batched type is padded if the value is ragged,
-/// and has a batch axis if the value is mapped.
+/// Returns the type of a batched value, given its type in one lane. If the value is ragged, its size is padded. If the
+/// value is mapped, a batch axis is added.
 pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorType {
     let ty = ragged::padded_shape(&ty.shape).map_or_else(|| ty.clone(), |shape| ty.with_shape(shape));
     if mapped { ty.stacked(size) } else { ty }
 }
 
-/// Selects per lane: `yes` where the mask is `true`, else `no`. The mask contains one boolean per lane.
+/// Selects per lane: `yes` where the mask is `true`, `no` elsewhere. The mask contains one boolean per lane.
 pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -> Batched {
     let (yes, no) = (yes.materialized(size), no.materialized(size));
     let others = std::iter::repeat_n(Dim::from(1), yes.rank().saturating_sub(1));
@@ -87,8 +87,8 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// Guards a value that only some lanes compute: no cotangent flows back from the other lanes, where the program may
-/// be undefined.
+/// Stops the gradient of a value in the lanes where the mask is `false`. These lanes do not compute the value, and the
+/// program may be undefined there.
 pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     if !value.value.dtype().is_float() {
         return value;
@@ -97,8 +97,8 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     select_lanes(mask, size, value, stopped)
 }
 
-/// Adds the nodes of `graph` to the open trace for `size` lanes, and returns the outputs. Nodes whose operands are
-/// all shared are added unchanged; nodes that no output needs are left out.
+/// Adds the live nodes of `graph` to the open trace, batched over `size` lanes. Returns the outputs. Nodes whose
+/// operands are all shared are added unchanged.
 #[doc(hidden)]
 pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let graph = &*graph.with_free_symbols();
@@ -114,8 +114,8 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
     Ok(replayed.outputs()?)
 }
 
-/// Like [`inline`], for a body that runs only in lanes whose mask is `true`. Sizes bound by the other lanes are
-/// ignored.
+/// Like [`inline`], for a body that runs only in the lanes where `mask` is `true`. Ignores sizes that other lanes
+/// bind.
 pub(crate) fn inline_where(
     mask: Option<Value>,
     graph: &Graph,
@@ -128,7 +128,8 @@ pub(crate) fn inline_where(
     }
 }
 
-/// Applies the rule of one op, if any operand is mapped. Checks that no operand and no result has failed.
+/// Applies the batching rule of an op, or adds the op unchanged if no operand is mapped. Fails if an operand or a
+/// result has failed.
 fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let operands = checked_all(op, operands)?;
     if operands.iter().all(|operand| !operand.mapped) {

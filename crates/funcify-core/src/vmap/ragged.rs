@@ -1,15 +1,15 @@
-//! Ragged values: values with sizes that differ between lanes, such as numbers of steps of loops and sizes bound by
-//! `bind_size`.
+//! Ragged values: values whose size differs between lanes, because a loop has a different number of steps in each
+//! lane, or because `bind_size` binds different sizes.
 //!
-//! - **ragged-c1** a ragged value has the largest size of all lanes. A lane's own elements are the first ones along
-//!   the axis; the elements after them are padding, whose values are never visible.
+//! - **ragged-c1** a ragged value is stored with the largest size of all lanes. A lane's own elements are the first
+//!   ones along the axis. The elements after them are padding, whose values are never visible.
 //! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that count
 //!   from the end mask it, and no cotangent flows from it to values without padding.
-//! - **ragged-c3** the elements that an op reads exist in each lane: the types prove it, because padding would hide
-//!   missing elements.
+//! - **ragged-c3** the elements that an op reads exist in each lane. The types must prove this, because padding would
+//!   hide missing elements at run time.
 //!
-//! Loops have their ragged rules with their other rules; the rules of the other ops are here. All other ops reject
-//! ragged values, and so do outputs: all lanes of one tensor have the same size.
+//! The ragged rules of loops are next to their other rules; the rules of the other ops are here. An op without such a
+//! rule rejects ragged values. Outputs must not be ragged either, because all lanes of a tensor have the same size.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
-/// Returns a symbol in the dimension whose size differs between lanes, if there is one.
+/// Returns a symbol of the dimension whose size differs between lanes, if there is one.
 pub(crate) fn ragged_symbol(dim: &Dim) -> Option<Symbol> {
     let sizes = sizes_by_lane();
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
@@ -36,7 +36,7 @@ pub(crate) fn is_ragged(dim: &Dim) -> bool {
     ragged_symbol(dim).is_some()
 }
 
-/// Returns whether one dimension is certainly at least the other in each lane.
+/// Returns whether `larger` is provably at least `smaller` in each lane.
 fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     let mut difference = larger.clone() - smaller;
     for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
@@ -48,13 +48,13 @@ fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     difference.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns the growth of a dimension per unit of a symbol.
+/// Returns the increase of a dimension when a symbol increases by 1.
 fn slope(dim: &Dim, symbol: &Symbol) -> Dim {
     dim.replaced(&BTreeMap::from([(symbol.clone(), Dim::symbol(symbol) + 1)])) - dim
 }
 
-/// Returns an upper bound of the sizes of all lanes (ragged-c1). Symbols that increase the dimension are replaced with
-/// their largest size, and symbols that decrease it with 0. Returns `None` if the direction is unknown.
+/// Returns an upper bound on the sizes of all lanes (ragged-c1). If the dimension increases with a symbol, the symbol
+/// is replaced with its largest size; if it decreases, with 0. Returns `None` if the direction is unknown.
 pub(crate) fn padded(dim: &Dim) -> Option<Dim> {
     let mut sizes = BTreeMap::new();
     for SizeByLane { symbol, largest, .. } in sizes_by_lane() {
@@ -74,7 +74,7 @@ pub(crate) fn padded_shape(shape: &Shape) -> Option<Shape> {
     Some(Shape::new(shape.dims().iter().map(padded).collect::<Option<Vec<Dim>>>()?))
 }
 
-/// Returns the size of a dimension in each lane, or the size that all lanes share. Returns `None` if the dimension is
+/// Returns the size of a dimension in each lane, or one size if all lanes share it. Returns `None` if the dimension is
 /// not linear in the ragged symbols.
 pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     let sizes = sizes_by_lane();
@@ -90,49 +90,50 @@ pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + sizes_of_lanes(&rest)?.value }))
 }
 
-/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. Axes are counted
-/// within a lane.
+/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. `axis` does not
+/// count the batch axis, but `shape` includes it.
 fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
 }
 
-/// Broadcasts one row per lane, which lies along `axis` of the lane, along the other axes of `shape`. `shape` includes
-/// the batch axis.
+/// Broadcasts `rows`, which contains one row per lane, to `shape`, which includes the batch axis. The row of a lane
+/// extends along `axis`, which does not count the batch axis.
 fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     (dims[0], dims[axis + 1]) = (shape[0].clone(), shape[axis + 1].clone());
     rows.reshape(dims).broadcast_to(shape)
 }
 
-/// Replaces the elements after the first `own` positions along `axis` by `fill`, a scalar.
+/// Replaces the elements after the first `own` positions along `axis` with `fill`, a scalar.
 fn fill_padding(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
     Ok(select_values(own_elements_mask(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
-/// Selects elementwise: `yes` where the mask is `true`, else `no`. All have the same shape.
+/// Selects elementwise: `yes` where the mask is `true`, `no` elsewhere. All have the same shape.
 fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
 /// Returns the largest count of all lanes, or 0 if there are no lanes. If any count is negative, returns a negative
-/// count, which is then rejected as it would be in a single lane.
+/// count, which is then rejected as in a single lane.
 pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
     select(smallest.lt(0), smallest, largest)
 }
 
-/// Returns the sizes bound by the lanes, `i64[lanes]`, with 0 for lanes that do not run the op that binds them.
+/// Returns the size that each lane binds, as `i64[lanes]`. The size is 0 for lanes that do not run the op that binds
+/// it.
 pub(crate) fn counts_of_running_lanes(counts: Value) -> Value {
     let of_lanes = lane_masks().into_iter().filter(|mask| mask.shape() == counts.shape());
     of_lanes.fold(counts, |counts, mask| select(mask, counts, 0))
 }
 
-/// Returns a size shared by all lanes, or 0 if no lane runs the op that binds it.
+/// Returns a size that all lanes share, or 0 if no lane runs the op that binds it.
 pub(crate) fn count_if_any_runs(count: Value) -> Value {
     let mask = lane_masks().into_iter().reduce(|all, mask| all & mask);
     mask.map_or(count, |mask| select(mask.any(0), count, 0))
@@ -142,8 +143,8 @@ fn zero(dtype: DType) -> Value {
     constant(HostTensor::zeros(dtype, &[]))
 }
 
-/// Shifts each lane's own elements along `axis` by `offset`. Position `i` of the `rows` positions in the result is
-/// position `i - offset` of the operand, or zero if that is not one of its first `own` positions.
+/// Shifts each lane's own elements along `axis` by `offset`. The result has `rows` positions. Position `i` is position
+/// `i - offset` of the operand, or zero if that is not one of the operand's first `own` positions.
 pub(crate) fn shift_rows(
     value: Batched,
     axis: usize,
@@ -153,7 +154,7 @@ pub(crate) fn shift_rows(
     lanes: &Dim,
 ) -> Result<Batched, Failed> {
     let dtype = value.value.dtype();
-    // Pads by one element, so that the axis is not empty.
+    // Padding by one element ensures that the axis is not empty.
     let more = Op::from(Pad { axis, low: 0.into(), high: 1.into(), interior: 0 });
     let longer = batch_node(&more, lanes, &[value, Batched::unmapped(zero(dtype))])?[0];
     let shape = [lanes.clone(), rows.clone()];
@@ -175,7 +176,8 @@ pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol
     sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
 }
 
-/// Applies the batching rule to a node that is ragged in this symbol. Rejects a node without a rule for that.
+/// Applies the batching rule to a node that is ragged in this symbol. Rejects the node if it has no rule for ragged
+/// values.
 pub(super) fn batch(
     graph: &Graph,
     node: &Node,
@@ -191,7 +193,7 @@ pub(super) fn batch(
         operands: node.inputs.iter().map(|input| graph.ty(*input)).collect(),
         results: node.outputs.iter().map(|output| graph.ty(*output)).collect(),
     };
-    // ragged-c1
+    // ragged-c1: the padded sizes of the results must be known.
     if types.results.iter().any(|ty| padded_shape(&ty.shape).is_none()) {
         return Err(refused());
     }
@@ -215,7 +217,7 @@ pub(super) fn batch(
             if is_constant || !result.value.dtype().is_float() {
                 return Ok(vec![result]);
             }
-            // ragged-c2
+            // ragged-c2: no cotangent flows from padding to the operand.
             for axis in (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis])) {
                 let own = lane_sizes(&types.results[0].shape[axis])?;
                 let value = result.materialized(lanes).checked()?;
@@ -232,7 +234,7 @@ pub(super) fn batch(
             if ![dim, &op.start, &op.limit].into_iter().any(is_ragged) {
                 return plain();
             }
-            // ragged-c3
+            // ragged-c3: each lane has the elements that the slice reads.
             let is_there = is_certainly_at_least(dim, &op.limit)
                 && is_certainly_at_least(&op.limit, &op.start)
                 && is_certainly_at_least(&op.start, &Dim::from(0));
@@ -288,7 +290,8 @@ pub(super) fn batch(
         OpClass::Along(Along::Reduce(op)) => {
             let mut operand = operands[0];
             for axis in op.axes.iter().copied().filter(|axis| types.is_ragged_along(0, *axis)) {
-                // Filling with the result of reducing no elements leaves the reduction unchanged.
+                // The result of reducing no elements is the identity of the reduction, so filling the padding with it
+                // has no effect.
                 let nothing = constant(HostTensor::zeros(operand.value.dtype(), &[0]));
                 let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing])?[0];
                 operand = fill_padding(operand, axis, lane_sizes(&types.operands[0].shape[axis])?, nothing, lanes)?;
@@ -323,7 +326,7 @@ pub(super) fn batch(
     }
 }
 
-/// Returns whether a `pad` pads with zeros.
+/// Returns whether a `pad` pads with a constant zero.
 fn is_zero(graph: &Graph, node: &Node) -> bool {
     match node.inputs.get(1).and_then(|fill| graph.node_of(*fill)) {
         Some(Node { op: Op::Constant(fill), .. }) => fill.value.to_f64_vec().iter().all(|number| *number == 0.0),
@@ -359,7 +362,7 @@ impl Types<'_> {
             })
     }
 
-    /// Returns whether an op combines elements only along an axis that is not ragged, and has no ragged attributes.
+    /// Returns whether an op combines elements only along an axis that is not ragged, and has no ragged attribute.
     fn works_on_whole_axes(&self, op: &Op) -> bool {
         let attributes = op.attributes();
         if attributes.iter().any(|(_, attribute)| attribute.dims().iter().any(is_ragged)) {
@@ -370,8 +373,8 @@ impl Types<'_> {
         axis.is_some_and(|axis| !self.is_ragged_along(0, axis as usize))
     }
 
-    /// Returns whether a reshape keeps each lane's own elements in front: there is one ragged axis before and after,
-    /// and the axes in front of it have the same number of elements.
+    /// Returns whether a reshape keeps each lane's own elements in front of the padding: there is one ragged axis
+    /// before and after, and the axes in front of it have the same number of elements.
     fn keeps_prefixes(&self) -> bool {
         let ragged_axis = |shape: &Shape| {
             let mut axes = (0..shape.rank()).filter(|axis| is_ragged(&shape[*axis]));
@@ -383,7 +386,7 @@ impl Types<'_> {
     }
 }
 
-/// Records the error that a ragged value is not supported.
+/// Records the error that an op does not support a ragged value.
 pub(crate) fn reject_ragged(op: &str, site: Site, symbol: &Symbol) -> Failed {
     let reason = format!(
         "the size `{symbol}` depends on values and differs between lanes: a tensor of that size would be ragged"
@@ -392,7 +395,7 @@ pub(crate) fn reject_ragged(op: &str, site: Site, symbol: &Symbol) -> Failed {
     fail(op, site, &[], |at| at.step_count(reason, fix))
 }
 
-/// Rejects ragged outputs: all lanes of one tensor have the same size.
+/// Rejects ragged outputs, because all lanes of a tensor have the same size.
 pub(crate) fn reject_ragged_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
     for output in graph.outputs() {
         let dims = graph.ty(output.value).shape.dims();

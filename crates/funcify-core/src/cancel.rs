@@ -87,7 +87,7 @@ impl Cancellation {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the handle is set.
+    /// Returns `true` if the handle is set.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let passed = |(_, at): &(Duration, Instant)| Instant::now() >= *at;
@@ -154,7 +154,7 @@ impl ActiveHandles {
         ACTIVE.with_borrow(ActiveHandles::clone)
     }
 
-    /// Returns whether any of the handles is set.
+    /// Returns `true` if any of the handles is set.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.handles.iter().any(Cancellation::is_cancelled)

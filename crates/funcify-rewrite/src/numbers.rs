@@ -3,7 +3,7 @@
 use super::rule::RewriteContext;
 use super::*;
 
-/// The maximum number of elements for which a constant is searched for different elements.
+/// The maximum number of elements of a constant for which [`splat`] compares them.
 const MAX_COMPARED_ELEMENTS: usize = 1 << 12;
 
 impl RewriteContext<'_> {

@@ -125,7 +125,7 @@ macro_rules! storage {
                 match self { $(Storage::$variant(elements) => elements.len(),)* }
             }
 
-            /// Returns whether the storage has no elements.
+            /// Returns `true` if the storage has no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
@@ -316,7 +316,7 @@ impl HostTensor {
         self.storage.len()
     }
 
-    /// Returns whether the tensor has no elements.
+    /// Returns `true` if the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.storage.is_empty()
     }

@@ -13,7 +13,7 @@ use super::cut::compute_values;
 use super::invariant::{shared_values, values_to_move, with_moved, with_params};
 use super::*;
 
-/// Moves invariant work in the branches of a loop's switches to before the loop.
+/// Moves invariant work out of the branches of a loop's switches, and out of the loop.
 pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {

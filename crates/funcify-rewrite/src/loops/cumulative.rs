@@ -59,7 +59,7 @@ fn running_states(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Running> {
     running
 }
 
-/// Returns the running reduction that a state is, or `None` if its next value is not a supported combination.
+/// Recognises a state that is a running reduction. Returns `None` for any other state.
 fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Option<Running> {
     let State { before, after, .. } = state;
     let (Op::Binary(op), &[left, right]) = defining_op(&scan.body, after)? else { return None };

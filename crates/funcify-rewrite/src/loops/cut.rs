@@ -10,7 +10,7 @@ use super::*;
 /// The dependencies of a value in a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// The value depends on invariants at most, and is the same in each step.
+    /// The value depends on nothing but invariants, so it is the same in each step.
     Shared,
     /// The value also depends on rows of sequences, through ops that may run before the loop.
     FromSequences,

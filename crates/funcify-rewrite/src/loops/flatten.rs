@@ -4,8 +4,8 @@
 //! With `S` inner steps, step `s` of outer step `t` becomes step `t*S + s`. Rows of rows become rows of a flat
 //! sequence, and the states take the same values in the same order.
 //!
-//! Precondition: both loops cannot fail, run all their steps, and have the same direction. They are not truncated and
-//! have no checkpoint policy. A step of the outer loop contains nothing but the inner loop. Each carry of the inner
+//! Precondition: neither loop can fail, both run all their steps, and they have the same direction. They are not
+//! truncated and have no checkpoint policy. A step of the outer loop contains nothing but the inner loop. Each carry of the inner
 //! loop starts as a carry of the outer one, and its final value is the next value of that carry. Each sequence of the
 //! inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step. Each invariant of the
 //! inner loop is an invariant of the outer one. The traces are complete traces of the inner loop.
@@ -22,7 +22,7 @@ pub(crate) fn flatten(context: &RewriteContext<'_>) -> Option<Patch> {
 struct Nest<'a> {
     outer: &'a Scan,
     inner: &'a Scan,
-    /// For each sequence of the inner loop, the sequence of the outer loop and the offset of the row that it is.
+    /// For each sequence of the inner loop, the sequence of the outer loop and the offset of the row that it reads.
     sequences: Vec<(usize, usize)>,
     /// For each carry of the inner loop, the carry of the outer loop.
     carries: Vec<usize>,

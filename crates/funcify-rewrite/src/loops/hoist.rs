@@ -17,7 +17,7 @@ use funcify_core::ops::Work;
 use super::cost::affordable;
 use super::*;
 
-/// Moves work that depends only on sequences to before the loop.
+/// Moves work that depends only on sequences out of the loop, so that it runs before the loop.
 pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
     let plan = Hoisted::of(scan)?;

@@ -3,11 +3,11 @@
 //! corresponding inner step for all outer steps. The number of sequential steps is then no longer multiplied by the
 //! number of outer steps.
 //!
-//! Precondition: both loops cannot fail, run all their steps, and are not truncated. The number of inner steps is the
+//! Precondition: neither loop can fail or is truncated, and both run all their steps. The number of inner steps is the
 //! same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. The memory for
 //! all steps is at most twice what the outer loop reads and writes in any case. If the outer loop has a state, the
-//! inner loop must return only final values. Its rows may be there because a backward loop recomputes them in order not
-//! to store them.
+//! inner loop must return only final values: rows that a backward loop recomputes in order to save memory must not be
+//! stored for all steps.
 
 use super::cost::is_bounded_for_nonempty;
 use super::*;
@@ -15,7 +15,7 @@ use super::*;
 /// The limit on the additional memory, as a multiple of the bytes that the outer loop reads and writes.
 const MAX_HELD_FACTOR: i64 = 2;
 
-/// Moves inner loops before the outer loop, where each runs for all outer steps at once.
+/// Moves inner loops out of the outer loop. Each then runs once, for all outer steps.
 pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
     let results = independent_results(scan);

@@ -11,7 +11,7 @@ use super::cost::affordable;
 use super::cut::compute_values;
 use super::*;
 
-/// Moves invariant work of a loop to before the loop.
+/// Moves invariant work out of a loop, so that it runs before the loop.
 pub(crate) fn invariants(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {

@@ -293,7 +293,7 @@ fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
-/// Returns the traces of which all rows are results: the index of each, and the value that a step writes to it.
+/// Returns the traces whose rows are all returned: the index of each, and the value that a step writes to it.
 pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     let results = scan.results().buffers;
     let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;

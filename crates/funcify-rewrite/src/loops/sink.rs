@@ -61,7 +61,7 @@ impl Term {
     }
 }
 
-/// Moves sums over steps to after the loop.
+/// Replaces carries that are sums over steps by ops after the loop.
 pub(crate) fn sink(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let sums = sums(context, scan);

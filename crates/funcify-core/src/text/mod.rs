@@ -1,7 +1,7 @@
 //! Parses the text form (`.fir`) of graphs, and exports graphs to Graphviz. The printer is in `graph/print.rs`.
 //!
 //! The text has one equation per line, a type for each name that it defines, and attributes in braces. `//` begins a
-//! comment. The text round-trips: printing a parsed text yields the same text.
+//! comment. The text round-trips: parsing a printed graph and printing it again yields the same text.
 //!
 //! ```text
 //! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {

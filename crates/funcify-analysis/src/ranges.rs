@@ -151,8 +151,7 @@ impl Ranges {
         ranges
     }
 
-    /// Returns `true` if the program generates random bits. In this case, `u32` values are bit patterns, and need not
-    /// be small enough for the element type.
+    /// Returns `true` if the program generates random bits. In this case, `u32` values are bit patterns, not numbers.
     pub fn has_words(&self) -> bool {
         self.has_words
     }

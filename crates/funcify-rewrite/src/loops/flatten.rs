@@ -6,9 +6,9 @@
 //!
 //! Precondition: neither loop can fail, both run all their steps, and they have the same direction. They are not
 //! truncated and have no checkpoint policy. A step of the outer loop contains nothing but the inner loop. Each carry of
-//! the inner loop starts as a carry of the outer one, and its final value is the next value of that carry. Each sequence
-//! of the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step. Each invariant
-//! of the inner loop is an invariant of the outer one. The traces are complete traces of the inner loop.
+//! the inner loop starts as a carry of the outer one, and its final value is the next value of that carry. Each
+//! sequence of the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step. Each
+//! invariant of the inner loop is an invariant of the outer one. The traces are complete traces of the inner loop.
 
 use super::*;
 

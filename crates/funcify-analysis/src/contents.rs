@@ -1,15 +1,15 @@
-//! Tracks the contents of memory. Each write creates a new version; a copy is valid as long as the version is the same.
+//! Tracks writes to memory, so that an engine knows which copies of its contents are still valid.
 
 use std::collections::HashMap;
 
 use crate::occupants::Memory;
 
-/// A version of the contents of an allocation or a region: the number of writes so far.
+/// A version of the contents of an allocation or region: the number of writes to it so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(usize);
 
-/// Counts the writes to each allocation, and to each region without allocations (order-c4 of
-/// [`ReadOrder`](crate::ReadOrder)).
+/// Counts the writes to each [`Memory`]. A copy of its contents is valid as long as the count has not changed
+/// (order-c4 of [`ReadOrder`](crate::ReadOrder)).
 ///
 /// ```
 /// use funcify_analysis::{Contents, Memory};
@@ -32,7 +32,6 @@ impl Contents {
 
     /// Returns the current version of the contents of `memory`.
     pub fn version(&self, memory: Memory) -> Version {
-        // Memory that was never written is at version 0.
         Version(self.0.get(&memory).map_or(0, |writes| *writes))
     }
 }

@@ -2,8 +2,8 @@
 
 use funcify_core::{DType, Graph};
 
-/// Returns the element type of an engine that computes in a single type: the widest float type of a graph and its
-/// bodies, and at least f32. Returns `None` if the graph has no floats.
+/// Returns the element type for an engine that computes in a single type: f64 if the graph or one of its bodies
+/// contains f64 values, and f32 if it contains only narrower floats. Returns `None` if the graph has no floats.
 ///
 /// ```
 /// use funcify_analysis::element_type;
@@ -30,8 +30,8 @@ pub fn element_type(graph: &Graph) -> Option<DType> {
     element
 }
 
-/// Returns an integer up to which a float type represents every integer exactly: 2^53 - 1 for f64, and 2^24 - 1 for
-/// all other types.
+/// Returns a bound on the integers that a float type represents exactly: it represents every integer whose absolute
+/// value is at most this bound. The bound is 2^53 - 1 for f64, and 2^24 - 1 for all other types.
 pub fn greatest_integer(element: DType) -> i64 {
     let bits = if element == DType::F64 { 53 } else { 24 };
     (1 << bits) - 1

@@ -8,10 +8,12 @@ use funcify_core::types::Sizes;
 use crate::parallel::{Label, ParallelAxis};
 
 impl ParallelAxis {
-    /// Returns whether values in loops should be laid out with the axis innermost. This is the case if the axis is not
-    /// their last axis everywhere, and all products are small enough to be computed as sums of rows. `max_terms`
-    /// limits the number of multiplications of a matrix product per index of the axis. The first limit applies if each
-    /// index has matrices of its own, the second one if all indices share one matrix.
+    /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. This requires
+    /// that the axis is not already the last one everywhere, and that each matrix product is small enough to be
+    /// computed as a sum of rows.
+    ///
+    /// `max_terms` limits the multiplications of a matrix product per index of the axis. The first limit applies if
+    /// each index multiplies its own pair of matrices, the second one if all indices share one of the matrices.
     pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, max_terms: [usize; 2]) -> bool {
         let mut moves = false;
         self.allows_innermost(graph, sizes, max_terms, false, &mut moves) && moves
@@ -42,7 +44,7 @@ impl ParallelAxis {
         })
     }
 
-    /// Returns the number of multiplications of a matrix product per index of the axis.
+    /// Returns the number of multiplications of a matrix product per index of the parallel axis.
     fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
         let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;

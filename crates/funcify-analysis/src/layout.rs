@@ -1,7 +1,7 @@
-//! The layout of a tensor's elements in a region of memory.
+//! Describes the layout of a tensor's elements in a region of memory.
 
-/// The layout of a tensor in a region: its first element, and the distance between neighbours along each axis.
-/// Broadcasts, transposes, slices, reversals and most reshapes are other layouts of the same elements.
+/// The layout of a tensor in a region: the index of its first element, and a stride for each axis. A broadcast,
+/// transpose, slice, reversal or (in most cases) reshape only changes the layout, and moves no element.
 ///
 /// ```
 /// use funcify_analysis::TensorLayout;
@@ -20,12 +20,12 @@ pub struct TensorLayout {
     pub start: usize,
     /// The sizes of the axes.
     pub shape: Vec<usize>,
-    /// The number of elements between neighbours along each axis; 0 along a broadcast axis, negative along a reversed
-    /// one.
+    /// The distance, in elements, between neighbours along each axis. It is 0 along a broadcast axis, and negative
+    /// along a reversed one.
     pub strides: Vec<isize>,
 }
 
-/// Returns the strides of a contiguous tensor.
+/// Returns the strides of a contiguous, row-major tensor.
 pub fn in_order(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -35,7 +35,7 @@ pub fn in_order(shape: &[usize]) -> Vec<isize> {
 }
 
 impl TensorLayout {
-    /// Returns a contiguous layout that starts at element `start`.
+    /// Returns a contiguous, row-major layout that starts at element `start`.
     pub fn whole(start: usize, shape: &[usize]) -> Self {
         TensorLayout { start, shape: shape.to_vec(), strides: in_order(shape) }
     }
@@ -45,7 +45,7 @@ impl TensorLayout {
         self.shape.iter().product()
     }
 
-    /// Returns whether the tensor has no elements.
+    /// Returns `true` if the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
@@ -55,14 +55,15 @@ impl TensorLayout {
         TensorLayout { start: self.start, shape, strides }
     }
 
-    /// Returns the layout of the first `count` axes, and the layout of the remaining axes.
+    /// Splits the layout into that of the first `count` axes and that of the remaining axes. Both start at the same
+    /// element.
     pub fn split_axes(&self, count: usize) -> (Self, Self) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
         let of = |shape: &[usize], strides: &[isize]| self.with_axes(shape.to_vec(), strides.to_vec());
         (of(shape.0, strides.0), of(shape.1, strides.1))
     }
 
-    /// Repeats the layout `count` times along a new first axis, `distance` elements apart.
+    /// Adds a first axis of size `count` with stride `distance`.
     pub fn stacked(&self, count: usize, distance: usize) -> Self {
         let mut layout = self.clone();
         layout.shape.insert(0, count);
@@ -70,7 +71,7 @@ impl TensorLayout {
         layout
     }
 
-    /// Selects `count` indices of an axis, starting at `start`, `step` apart.
+    /// Selects `count` indices of an axis: `start`, `start + step`, and so on.
     pub fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> Self {
         let mut layout = self.clone();
         if count > 0 {
@@ -89,12 +90,12 @@ impl TensorLayout {
         layout
     }
 
-    /// Returns whether any axis is reversed.
+    /// Returns `true` if any axis is reversed.
     pub fn is_reversed(&self) -> bool {
         self.strides.iter().any(|stride| *stride < 0)
     }
 
-    /// Returns the lowest and the highest index in memory of the tensor's elements.
+    /// Returns the lowest and the highest index in the region that the tensor occupies.
     pub fn ends(&self) -> [usize; 2] {
         let reach = |sign: isize| -> isize {
             let axes = self.shape.iter().zip(&self.strides).filter(|(_, stride)| stride.signum() == sign);
@@ -103,7 +104,7 @@ impl TensorLayout {
         [-1, 1].map(|sign| self.start.wrapping_add_signed(reach(sign)))
     }
 
-    /// Selects one index of an axis, and drops the axis.
+    /// Selects one index of an axis, and removes the axis.
     pub fn at(&self, axis: usize, index: usize) -> Self {
         let mut layout = self.part(axis, index, 1, 1);
         layout.shape.remove(axis);
@@ -118,7 +119,8 @@ impl TensorLayout {
         self.with_axes(shape, strides)
     }
 
-    /// Broadcasts the tensor to a shape: repeats it along axes that are missing or have one element.
+    /// Broadcasts the tensor to a shape: adds the missing leading axes, and repeats the tensor along them and along
+    /// axes of size 1.
     pub fn broadcast(&self, shape: &[usize]) -> Self {
         let added = shape.len() - self.shape.len();
         let stride = |axis: usize| match axis.checked_sub(added) {
@@ -128,33 +130,33 @@ impl TensorLayout {
         self.with_axes(shape.to_vec(), (0..shape.len()).map(stride).collect())
     }
 
-    /// Returns the same elements in another shape, if no element has to move.
+    /// Returns the layout of the same elements in another shape, or `None` if elements would have to move.
     pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         let strides = if self.is_empty() { in_order(shape) } else { reshaped_strides(self, shape)? };
         Some(self.with_axes(shape.to_vec(), strides))
     }
 
-    /// Returns whether both layouts have the same elements of the region in the same order.
+    /// Returns `true` if both layouts select the same elements of the region in the same order.
     pub fn is_same(&self, other: &Self) -> bool {
         let moves = |axis: &usize| self.shape[*axis] > 1;
         (self.start, &self.shape) == (other.start, &other.shape)
             && (0..self.shape.len()).filter(moves).all(|axis| self.strides[axis] == other.strides[axis])
     }
 
-    /// Returns whether each row of axis 0 is contiguous.
+    /// Returns `true` if each row along axis 0 is contiguous.
     pub fn has_rows_in_order(&self) -> bool {
         self.split_axes(1.min(self.shape.len())).1.is_in_order()
     }
 
-    /// Returns whether the elements are contiguous.
+    /// Returns `true` if the elements are contiguous and in row-major order.
     pub fn is_in_order(&self) -> bool {
         let ordered = in_order(&self.shape);
         (0..self.shape.len()).all(|axis| self.shape[axis] == 1 || self.strides[axis] == ordered[axis])
     }
 }
 
-/// Returns the strides of the same elements in another shape, or `None` if elements would have to move. Matches axes
-/// of the new shape with runs of contiguous old axes.
+/// Returns the strides of the same elements in another shape, or `None` if elements would have to move. Merges
+/// contiguous old axes into runs, and then divides each run into new axes.
 fn reshaped_strides(layout: &TensorLayout, shape: &[usize]) -> Option<Vec<isize>> {
     let mut runs: Vec<(usize, isize)> = Vec::new();
     for (size, stride) in

@@ -1,14 +1,17 @@
-//! Analyses of programs with loops that every compiling engine needs.
+//! Analyses of loop programs that every compiling engine needs.
 //!
-//! An engine that compiles whole loops asks the same questions about a checked [`Graph`], whether it produces tiles on
-//! a CPU, machine code or GPU kernels. This crate answers them, and depends only on graphs, values, axes and integers:
+//! Engines that compile whole loops analyse a checked [`Graph`] in the same ways, whether they emit CPU tiles, machine
+//! code or GPU kernels. This crate provides these analyses. It depends only on graphs, values, axes and integers, and
+//! not on a particular engine:
 //!
-//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that its parts can run on different
-//!   threads;
-//! - [`Ranges`] bounds the integers of a program, so that an engine knows which of them a float represents exactly;
-//! - [`TensorLayout`] locates the elements of a tensor: transposes, slices, broadcasts and reshapes move no element;
-//! - [`ReadOrder`] determines which memory may be overwritten while some values have yet to be read, and [`Contents`]
-//!   determines which copies are still valid.
+//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that different threads can compute
+//!   different parts of it;
+//! - [`Ranges`] bounds the integers of a program, so that an engine knows which of them it can represent exactly as
+//!   floats;
+//! - [`TensorLayout`] locates the elements of a tensor, so that most transposes, slices, broadcasts and reshapes need
+//!   no copy;
+//! - [`ReadOrder`] determines which memory may be overwritten although some values have yet to be read, and
+//!   [`Contents`] determines which copies are still valid.
 //!
 //! ```
 //! use funcify_analysis::{Label, ParallelAxis};

@@ -1,19 +1,19 @@
-//! Finds items by the memory that they occupy, at a cost that does not grow with the number of items.
+//! Looks up items by the memory that they occupy, at a cost that does not depend on the total number of items.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// Identifies memory while an engine lays out a program.
+/// Identifies memory while an engine lays out a program: a region, or one allocation in it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Memory {
     /// The index of a region: a tensor of the caller, or scratch memory.
     pub region: usize,
-    /// The number of an allocation, unique within the region, or `None` for the whole region.
+    /// The number of the allocation, unique within the region, or `None` for the whole region.
     pub allocation: Option<usize>,
 }
 
 impl Memory {
-    /// Returns whether the two may have bytes in common. This is the case for the same allocation, and for a region and
-    /// any of its allocations.
+    /// Returns `true` if the two may overlap: if they are the same allocation, or if one of them is the region that
+    /// contains the other.
     pub fn may_share(&self, other: &Memory) -> bool {
         self.region == other.region
             && match (self.allocation, other.allocation) {
@@ -54,7 +54,7 @@ impl Occupants {
         }
     }
 
-    /// Returns the items whose memory [may have](Memory::may_share) bytes in common with `memory`.
+    /// Returns the items whose memory [may overlap](Memory::may_share) `memory`.
     pub fn with(&self, memory: Memory) -> impl Iterator<Item = usize> {
         let allocations = self.0.get(&memory.region);
         let (these, others) = match memory.allocation {
@@ -80,7 +80,7 @@ mod tests {
             of(1, Some(0)),
             of(1, None),
             of(2, None),
-            // A second item in the same memory as the first.
+            // The same memory as the first entry.
             of(0, Some(0)),
         ];
         let mut occupants = Occupants::default();

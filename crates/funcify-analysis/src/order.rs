@@ -1,31 +1,33 @@
-//! Tracks which memory may be overwritten while some values have yet to be read.
+//! Tracks which memory may be overwritten although some values have yet to be read.
 
 use funcify_core::Graph;
 use funcify_core::graph::{Node, ValueId};
 
 use crate::occupants::{Memory, Occupants};
 
-/// Tracks the reads of each value of a graph, and the values that occupy each memory. An engine that lays out the
-/// nodes of a body in order queries it before it overwrites memory.
+/// Tracks the outstanding reads of each value of a graph, and the values that occupy each memory. An engine lays out
+/// the nodes of a body in order, and queries this type before it overwrites memory.
 ///
-/// A value occupies the memory of its tensors, and of the tensors that will be read to compute it. Several values may
-/// occupy the same memory under different names (a transpose, a stopped gradient, a switch with one branch).
+/// A value occupies the memory of its tensors. A value that has not been computed yet occupies the memory of the
+/// tensors that it will be computed from. Several values may be aliases of the same memory (a transpose, a stopped
+/// gradient, a switch with one branch).
 ///
 /// - **order-c1, in place.** The node that computes the next value of a state may overwrite the state's memory under
 ///   two conditions: no value that occupies this memory is read after the node ([`ReadOrder::is_read_later`]), and
-///   each operand of the node is either the state itself, element for element, or apart from it.
-/// - **order-c2, free.** If a node reads elements in a different order than it writes them, it may write only to memory
-///   that no value occupies, not even one of its operands ([`ReadOrder::is_free`]).
+///   each operand of the node either has the same elements as the state, in the same order, or does not overlap it.
+/// - **order-c2, free.** A node that reads elements in a different order than it writes them may write only to memory
+///   that no value occupies. This excludes the memory of its own operands ([`ReadOrder::is_free`]).
 /// - **order-c3, deferred.** A sum may be added to a state after its step only if the step reads neither the old nor
 ///   the new state: the sum is the only reader of the state, and the next step is the only reader of the sum
 ///   ([`ReadOrder::may_defer`]).
-/// - **order-c4, copies.** A copy may replace its source as long as the source has not been written since the copy was
-///   taken ([`Contents`](crate::Contents) counts the writes).
-/// - **order-c5, moves.** The results of a step are moved to where the next step reads them. Anything that a move
-///   overwrites before the same move or a later one reads it is copied aside first. The engine emits the moves.
+/// - **order-c4, copies.** A copy may be read instead of its source as long as the source has not been written since
+///   the copy was made ([`Contents`](crate::Contents) counts the writes).
+/// - **order-c5, moves.** After each step, its results are moved to the memory that the next step reads. If a move
+///   overwrites something that this move or a later one still has to read, the engine copies that to temporary memory
+///   first. The engine emits the moves.
 ///
-/// Writes to an assigned place (a row of a trace, an output, a part of a concatenation) need no condition: by scan-c5,
-/// no step reads a row before the step that writes it, and outputs are not read.
+/// Writes to a fixed destination (a row of a trace, an output, a part of a concatenation) need no condition: by
+/// scan-c5, no step reads a row before the step that writes it, and outputs are not read.
 ///
 /// ```
 /// use funcify_analysis::{Memory, ReadOrder};
@@ -51,7 +53,7 @@ use crate::occupants::{Memory, Occupants};
 /// ```
 #[derive(Debug)]
 pub struct ReadOrder<'g> {
-    /// The total number of reads of each value, followed by the number of reads that remain.
+    /// The number of reads of each value in the whole graph. `remaining` counts those that have yet to happen.
     readers: Vec<usize>,
     remaining: Vec<usize>,
     /// The node being laid out.
@@ -61,7 +63,7 @@ pub struct ReadOrder<'g> {
 }
 
 impl<'g> ReadOrder<'g> {
-    /// Creates the read order of a graph, counting the reads of values by its live nodes and its outputs.
+    /// Counts how often live nodes and outputs of a graph read each value.
     pub fn of(graph: &'g Graph) -> Self {
         let mut readers = vec![0; graph.values().count()];
         let live = graph.live_nodes();
@@ -72,18 +74,18 @@ impl<'g> ReadOrder<'g> {
         ReadOrder { remaining: readers.clone(), readers, current_node: None, occupants: Occupants::default() }
     }
 
-    /// Returns the number of reads of a value that remain, including those of the current node.
+    /// Returns the number of reads of a value that have yet to happen, including those by the current node.
     pub fn remaining_reads(&self, value: ValueId) -> usize {
         self.remaining[value.index()]
     }
 
-    /// Begins a node, which reads its operands until it [ends](ReadOrder::end).
+    /// Begins a node. It reads its operands until [`end`](ReadOrder::end) is called.
     pub fn begin(&mut self, node: &'g Node) {
         debug_assert!(self.current_node.is_none(), "a node must end before the next one begins");
         self.current_node = Some(node);
     }
 
-    /// Ends the current node, and returns those of its operands that nothing reads any more.
+    /// Ends the current node. Returns the operands of the node that nothing else has yet to read.
     pub fn end(&mut self) -> Vec<ValueId> {
         let node = self.current_node.take().expect("`begin` was called before `end`");
         let mut done = Vec::new();
@@ -107,24 +109,24 @@ impl<'g> ReadOrder<'g> {
         self.occupants.remove(memory, value.index());
     }
 
-    /// Returns whether a value that occupies any part of `memory` is read after the current node (order-c1).
+    /// Returns `true` if a value that occupies any part of `memory` is read after the current node (order-c1).
     pub fn is_read_later(&self, memory: Memory) -> bool {
         self.occupants.with(memory).any(|value| self.later_reads(value) > 0)
     }
 
-    /// Returns whether no value occupies any part of `memory` (order-c2).
+    /// Returns `true` if no value occupies any part of `memory` (order-c2).
     pub fn is_free(&self, memory: Memory) -> bool {
         self.occupants.with(memory).next().is_none()
     }
 
-    /// Returns whether the sum that the current node computes may be added to `state` after the step (order-c3). The
-    /// sum must be the state's next value.
+    /// Returns `true` if the sum that the current node computes may be added to `state` after the step (order-c3).
+    /// The sum must be the state's next value.
     pub fn may_defer(&self, sum: ValueId, state: ValueId) -> bool {
         let is_read_by_sum = self.current_node.is_some_and(|node| node.inputs.contains(&state));
         is_read_by_sum && self.readers[state.index()] == 1 && self.readers[sum.index()] == 1
     }
 
-    /// Counts the reads of a value after the current node.
+    /// Returns the number of reads of a value after the current node.
     fn later_reads(&self, value: usize) -> usize {
         let reads_now =
             self.current_node.iter().flat_map(|node| &node.inputs).filter(|input| input.index() == value).count();

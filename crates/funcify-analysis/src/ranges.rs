@@ -1,9 +1,9 @@
 //! Bounds the integers of a program.
 //!
-//! An engine may compute only in floats. It can hold an integer in a float if the element type represents all possible
-//! values of the integer exactly, as for step counters, indices, and integers computed from them. Each integer value
-//! therefore gets a range, found by interval arithmetic (Cousot and Cousot 1977) for the sizes of the call. If each
-//! step adds to a state, the state's range covers the total that all steps together can add.
+//! An engine that computes only in floats can hold an integer in a float if the element type represents all possible
+//! values of the integer exactly. This is usually true of step counters, indices, and integers computed from them. To
+//! find out, interval arithmetic (Cousot and Cousot 1977) computes a range for each integer value, given the sizes of
+//! a call. If each step adds to a state, the state's range covers the total that all steps together can add.
 
 use std::collections::HashMap;
 
@@ -19,24 +19,24 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use crate::element::greatest_integer;
 
-/// The number of passes over a loop after which a range that still grows becomes unbounded.
+/// The number of passes over a loop before a range that still grows becomes unbounded (widening).
 const MAX_ROUNDS: usize = 6;
 
-/// The possible elements of a value.
+/// The range that contains all elements of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Possible {
-    /// No element is known yet.
+    /// The empty range, for a value that the analysis has not reached yet.
     Nothing,
-    /// The integers from the first number to the second, both included.
+    /// The integers from the first bound to the second, both inclusive.
     Within(i128, i128),
-    /// Any value.
+    /// The unbounded range.
     Anything,
 }
 
 use Possible::{Anything, Nothing, Within};
 
 impl Possible {
-    /// Returns the union of both ranges.
+    /// Returns the smallest range that contains both ranges.
     fn or(self, other: Possible) -> Possible {
         match (self, other) {
             (Nothing, one) | (one, Nothing) => one,
@@ -45,8 +45,8 @@ impl Possible {
         }
     }
 
-    /// Returns the range of a function of two values, computed at the ends of their ranges. The function must be
-    /// monotone in each argument, or a product.
+    /// Returns the range of `f` over two ranges, by evaluating it at their ends. `f` must be monotone in each argument,
+    /// or a product.
     fn ends(self, other: Possible, f: impl Fn(i128, i128) -> i128) -> Possible {
         match (self, other) {
             (Within(a, b), Within(c, d)) => {
@@ -58,19 +58,20 @@ impl Possible {
         }
     }
 
-    /// Restricts the range to a type. Integers beyond the limits of the type would wrap, and floats can be anything.
+    /// Returns the range if all its integers fit in `dtype`. Otherwise returns `Anything`, because an integer that
+    /// overflows wraps around, and floats have no range.
     fn of_type(self, dtype: DType) -> Possible {
         match (self, limits(dtype)) {
             (Nothing, _) => Nothing,
             (Within(low, high), Some((least, greatest))) if least <= low && high <= greatest => self,
-            // An op with an unknown range still returns a boolean.
+            // A boolean is 0 or 1 even if nothing else is known about the op.
             (Anything, Some((0, 1))) => Within(0, 1),
             _ => Anything,
         }
     }
 }
 
-/// Returns the smallest and the largest integer of a type.
+/// Returns the smallest and the largest integer of a type, or `None` for floats.
 fn limits(dtype: DType) -> Option<(i128, i128)> {
     match dtype {
         DType::Bool => Some((0, 1)),
@@ -86,7 +87,7 @@ fn limits(dtype: DType) -> Option<(i128, i128)> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fact {
     possible: Possible,
-    /// The loop state whose value this is after additions, and the range of the number added to each of its elements.
+    /// If the value is a loop state plus something: the index of the state, and the range of the amount added.
     state: Option<(usize, Possible)>,
 }
 
@@ -96,7 +97,7 @@ impl From<Possible> for Fact {
     }
 }
 
-/// The ranges of the integers of a graph and its bodies, which determine the integers that an engine can represent as
+/// The ranges of the integers of a graph and its bodies. They determine which integers an engine can represent as
 /// floats.
 ///
 /// ```
@@ -117,9 +118,9 @@ impl From<Possible> for Fact {
 #[derive(Default, Debug)]
 pub struct Ranges {
     graphs: HashMap<GraphId, Vec<Possible>>,
-    /// The range of the number of steps of each loop that ends early, keyed by the loop's symbol.
+    /// The range of the trip count of each loop with early exit, keyed by the loop's symbol.
     counts: HashMap<Symbol, Possible>,
-    /// The largest integer up to which the element type represents every integer, and its negative, exactly.
+    /// The largest absolute value up to which the element type represents every integer exactly.
     greatest: i128,
     are_checked: bool,
     has_words: bool,
@@ -128,8 +129,8 @@ pub struct Ranges {
 impl Ranges {
     /// Finds the ranges of a program for an engine whose element type is `element`.
     ///
-    /// With `are_checked`, the caller checks facts that are known only at run time: that the element type represents
-    /// all integer inputs, and that loops without a bound end after at most
+    /// If `are_checked` is set, the caller promises to check two assumptions at run time: that the element type
+    /// represents all integer inputs exactly, and that each loop without a bound ends after at most
     /// [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
@@ -150,34 +151,34 @@ impl Ranges {
         ranges
     }
 
-    /// Returns whether the program has random bits. In this case, `u32` values are words, not numbers.
+    /// Returns `true` if the program generates random bits. In this case, `u32` values are bit patterns, not numbers.
     pub fn has_words(&self) -> bool {
         self.has_words
     }
 
-    /// Returns whether the caller checks facts that are known only at run time: integer inputs, and numbers of rows.
+    /// Returns `true` if the caller checks assumptions about integer inputs and trip counts at run time.
     pub fn are_checked(&self) -> bool {
         self.are_checked
     }
 
-    /// Returns the bound assumed for the steps of a loop that states none, if the caller checks that the loop stays
-    /// within it. Up to this bound, the element type represents step counters exactly.
+    /// Returns the maximum number of steps assumed for a loop without a bound, or `None` if the caller does not check
+    /// this at run time. Up to this number, the element type represents step counters exactly.
     pub fn max_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
 
-    /// Returns the range of a value of the graph or of a body. This is [`Possible::Anything`] for floats, and for
-    /// values about which nothing is known.
+    /// Returns the range of a value of the graph or of a body. The result is [`Possible::Anything`] for floats, and for
+    /// integers without a known range.
     pub fn of(&self, graph: &Graph, value: ValueId) -> Possible {
         self.graphs.get(&graph.id()).map_or(Anything, |all| all[value.index()])
     }
 
-    /// Returns whether the element type represents every possible value of an integer exactly.
+    /// Returns `true` if a value is an integer, and the element type represents each of its possible elements exactly.
     pub fn is_exact(&self, graph: &Graph, value: ValueId) -> bool {
         graph.ty(value).dtype.is_int() && self.are_all_exact(self.of(graph, value))
     }
 
-    /// Returns whether the element type represents all elements of an integer tensor exactly.
+    /// Returns `true` if a tensor has integers, and the element type represents all of them exactly.
     pub fn is_tensor_exact(&self, tensor: &HostTensor) -> bool {
         tensor.dtype().is_int() && self.are_all_exact(elements(tensor))
     }
@@ -190,7 +191,7 @@ impl Ranges {
         }
     }
 
-    /// Analyses a graph whose inputs have the given facts, and returns the facts about its outputs.
+    /// Analyses a graph, given the facts about its inputs. Returns the facts about its outputs.
     fn graph(&mut self, graph: &Graph, inputs: Vec<Fact>, sizes: &Sizes) -> Vec<Fact> {
         let mut facts = vec![Fact::from(Nothing); graph.values().count()];
         for (input, fact) in graph.inputs().iter().zip(inputs) {
@@ -251,7 +252,7 @@ impl Ranges {
                 Elementwise::Select(_) => either(operands[1], operands[2]),
                 Elementwise::Cast(cast) if cast.dtype == DType::Bool => Within(0, 1).into(),
                 Elementwise::Cast(_) => first.possible.into(),
-                // A bitwise op may set any bit; the other ops return floats.
+                // A bitwise op may set any bit, and the other two ops return floats.
                 Elementwise::Bits(_) | Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => Anything.into(),
             },
             OpClass::Movement(op) => match op {
@@ -286,7 +287,7 @@ impl Ranges {
         vec![one; node.outputs.len()]
     }
 
-    /// Returns the range of an operand, or the limits of its type if the range is unbounded.
+    /// Returns the range of an operand, or the full range of its integer type if nothing narrower is known.
     fn of_any(&self, graph: &Graph, node: &Node, operands: &[Fact], operand: usize) -> Possible {
         match (operands[operand].possible, limits(graph.ty(node.inputs[operand]).dtype)) {
             (Anything, Some((low, high))) => Within(low, high),
@@ -294,7 +295,7 @@ impl Ranges {
         }
     }
 
-    /// Analyses a scan: returns the ranges of its states before any step.
+    /// Analyses a scan. Returns the ranges of its states, which cover their values before, between and after the steps.
     fn scan(&mut self, scan: &Scan, operands: &[Fact], sizes: &Sizes) -> Vec<Fact> {
         let (places, params, results) = (scan.operands(), scan.params(), scan.results());
         let possible = |operand: usize| operands[operand].possible;
@@ -308,7 +309,7 @@ impl Ranges {
             })
             .chain(places.carries.clone().map(possible))
             .collect();
-        // The indices of the step's outputs that are written to each state.
+        // For each state, the indices of the body's outputs that are written to it.
         let written: Vec<Vec<usize>> = results
             .buffers
             .iter()
@@ -342,7 +343,6 @@ impl Ranges {
         states.into_iter().map(Fact::from).collect()
     }
 
-    /// Analyses a while loop.
     fn while_loop(&mut self, op: &While, operands: &[Fact], sizes: &Sizes) -> Vec<Fact> {
         let places = op.operands();
         let captured = |places: std::ops::Range<usize>| operands[places].iter().map(|fact| fact.possible.into());
@@ -365,11 +365,11 @@ impl Ranges {
         results.reduce(both).expect("the type rule guarantees a branch")
     }
 
-    /// Returns the ranges of the states of a loop with at most `most` steps: before each step, and at the end. `step`
-    /// computes the next value of each state.
+    /// Returns the ranges of the states of a loop of at most `most` steps, which cover their values before, between
+    /// and after the steps. `step` computes the next value of each state.
     ///
-    /// A state that a step adds to moves from its initial value by at most the total that `most` steps can add. The
-    /// ranges of other states are found by iterating until nothing changes.
+    /// A state that each step adds to changes by at most `most` times the range of one addition. The ranges of other
+    /// states are found by iterating to a fixpoint.
     fn states(
         &mut self,
         initial: Vec<Possible>,
@@ -417,7 +417,7 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
         }
         (ops::Unary::Sign, Within(..)) => Within(-1, 1).into(),
         (ops::Unary::Square, possible) => possible.ends(possible, i128::saturating_mul).into(),
-        // `not x` is all ones minus x.
+        // In two's complement, `not x` is `ones - x`.
         (ops::Unary::Not, Within(low, high)) => match all_ones(dtype) {
             Some(ones) => Within(ones - high, ones - low).into(),
             None => Anything.into(),
@@ -426,12 +426,13 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
     }
 }
 
-/// Returns the integer of a type with all bits set, or 1 for booleans. `not x` is this integer minus `x`.
+/// Returns the integer of a type with all bits set, or 1 for booleans. `not x` equals this integer minus `x`. Returns
+/// `None` for floats.
 pub fn all_ones(dtype: DType) -> Option<i128> {
     limits(dtype).map(|(low, high)| if low < 0 { -1 } else { high })
 }
 
-/// Returns the range of the bitwise `and` of two integers.
+/// Returns the range of the bitwise AND of two integers.
 fn bits_of_both(a: Possible, b: Possible) -> Possible {
     match (a, b) {
         (Within(0.., high), Within(0.., other)) => Within(0, high.min(other)),
@@ -440,7 +441,8 @@ fn bits_of_both(a: Possible, b: Possible) -> Possible {
     }
 }
 
-/// Returns the range of a nonnegative integer shifted right by a number of places.
+/// Returns the range of an integer after a logical right shift by `places` bits. It is known only for nonnegative
+/// integers.
 fn shifted_right(a: Possible, places: Possible) -> Possible {
     match (a, places) {
         (Within(0.., high), Within(least @ 0..=63, _)) => Within(0, high >> least),
@@ -457,7 +459,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
         ops::Binary::Mul => a.ends(b, i128::saturating_mul),
         ops::Binary::Max => a.ends(b, i128::max),
         ops::Binary::Min => a.ends(b, i128::min),
-        // A divisor that may be 0 allows any result.
+        // The range of a remainder or quotient is unbounded if the divisor may be 0.
         ops::Binary::Rem => match (a, b) {
             (Within(low, high), Within(least, most)) if least > 0 || most < 0 => {
                 let largest = most.max(-least) - 1;
@@ -487,7 +489,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
     Fact { possible, state }
 }
 
-/// Returns the facts that hold for both of two values, one of which is chosen at run time.
+/// Joins the facts about two values, for a result that is one of them.
 fn either(x: Fact, y: Fact) -> Fact {
     let state = match (x.state, y.state) {
         (Some((one, added)), Some((other, also))) if one == other => Some((one, added.or(also))),
@@ -496,7 +498,7 @@ fn either(x: Fact, y: Fact) -> Fact {
     Fact { possible: x.possible.or(y.possible), state }
 }
 
-/// Returns the range of a reduction of `count` elements. The range includes the partial results.
+/// Returns the range of a reduction of `count` elements. The range includes all intermediate results.
 fn reduced(kind: ReduceKind, x: Possible, count: Possible) -> Possible {
     match (kind, x, count) {
         (ReduceKind::Any | ReduceKind::All, ..) => Within(0, 1),
@@ -516,14 +518,14 @@ fn elements(tensor: &HostTensor) -> Possible {
     })
 }
 
-/// Returns whether a graph or one of its bodies has random bits.
+/// Returns `true` if a graph or one of its bodies generates random bits.
 fn has_random_bits(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(node.op, Op::Threefry(_)) || node.op.bodies().into_iter().any(|body| has_random_bits(body))
     })
 }
 
-/// Returns whether a graph or one of its bodies has integers.
+/// Returns `true` if a graph or one of its bodies has integer values.
 fn has_integers(graph: &Graph) -> bool {
     graph.values().any(|value| graph.ty(value).dtype.is_int())
         || graph.nodes().iter().flat_map(|node| node.op.bodies()).any(|body| has_integers(body))

@@ -1,9 +1,9 @@
-//! Cancels running calls. Loops check a handle between steps; another thread, a signal or a deadline can set it.
+//! Cancels running calls. Loops check a handle between steps. A thread, a signal handler or a deadline sets the handle.
 //!
-//! A handle covers everything that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluator,
-//! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. No call
-//! needs an extra argument. Each call reads the active handles once, as [`ActiveHandles`]; each step then costs one
-//! relaxed load per handle.
+//! A handle applies to everything that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluator,
+//! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. Calls take
+//! no extra argument for it. Each call reads the active handles once, as [`ActiveHandles`]. After that, each step costs
+//! one relaxed load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use smallvec::SmallVec;
 pub use crate::error::Progress;
 use crate::error::{Error, Place, Result};
 
-/// A handle that stops the calls in its [`scope`](Cancellation::scope) with [`Error::Cancelled`]. Clones share one
-/// state.
+/// A handle that cancels the calls in its [`scope`](Cancellation::scope): they return [`Error::Cancelled`]. Clones
+/// share the same state.
 ///
 /// The handle is checked before each step of a loop, before each kernel of a program, and before each op that is
-/// traced, differentiated, batched or rewritten; a running kernel is not interrupted. The results of the cancelled
-/// call are lost, but its function can be called again. The call may return before its memory is freed, because the
-/// system can take longer to free the memory than the call takes to stop.
+/// traced, differentiated, batched or rewritten. A running kernel is not interrupted. The results of the cancelled
+/// call are lost, but its function can be called again. A cancelled call may return before its memory is freed, because
+/// freeing a large amount of memory would delay the return.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -51,20 +51,20 @@ pub struct Cancellation {
 }
 
 impl Cancellation {
-    /// Creates a handle that only [`cancel`](Cancellation::cancel) sets.
+    /// Creates a handle without a deadline, set only by [`cancel`](Cancellation::cancel).
     pub fn new() -> Self {
         Cancellation::default()
     }
 
-    /// Creates a handle that is set after `time`, or earlier by [`cancel`](Cancellation::cancel). Each check of such
-    /// a handle also reads the clock.
+    /// Creates a handle that is set after `time`, or earlier by [`cancel`](Cancellation::cancel). Each check of such a
+    /// handle also reads the clock.
     pub fn after(time: Duration) -> Self {
-        // A deadline beyond the range of the clock never passes.
+        // If the deadline overflows the clock, the handle has no deadline.
         let deadline = Instant::now().checked_add(time).map(|at| (time, at));
         Cancellation { cancelled: Arc::default(), deadline }
     }
 
-    /// Creates a handle that is set while `flag` is `true`, such as a flag set by a signal handler.
+    /// Creates a handle that is set while `flag` is `true`. A signal handler can set the flag.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -82,19 +82,19 @@ impl Cancellation {
         Cancellation { cancelled: flag, deadline: None }
     }
 
-    /// Stops all current and future calls in the handle's scopes, on any thread.
+    /// Sets the handle: cancels all current and future calls in its scopes, on any thread.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the handle is set.
+    /// Returns `true` if the handle is set.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let passed = |(_, at): &(Duration, Instant)| Instant::now() >= *at;
         self.cancelled.load(Ordering::Relaxed) || self.deadline.as_ref().is_some_and(passed)
     }
 
-    /// Runs `f` with this handle active on the current thread, in addition to those of enclosing scopes.
+    /// Runs `f` with this handle active on the current thread. Handles of enclosing scopes stay active.
     pub fn scope<T>(&self, f: impl FnOnce() -> T) -> T {
         struct Leave;
         impl Drop for Leave {
@@ -107,7 +107,7 @@ impl Cancellation {
         f()
     }
 
-    /// Describes why the handle is set.
+    /// Returns the reason for the cancellation, for the error message.
     fn reason(&self) -> String {
         match (&self.deadline, self.cancelled.load(Ordering::Relaxed)) {
             (Some((time, _)), false) => format!("the deadline of {time:?} has passed"),
@@ -122,8 +122,8 @@ thread_local! {
 
 /// The handles that are active for a call.
 ///
-/// Code that runs loops outside of funcify's own programs, such as a plug-in's loop over closures, checks it before
-/// each step.
+/// Code that runs its own loops, such as a plug-in's loop over closures, should [`check`](ActiveHandles::check) the
+/// handles before each step.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -149,24 +149,24 @@ pub struct ActiveHandles {
 }
 
 impl ActiveHandles {
-    /// Returns the handles whose scopes enclose the caller.
+    /// Returns the handles whose scopes enclose the call.
     pub fn current() -> Self {
         ACTIVE.with_borrow(ActiveHandles::clone)
     }
 
-    /// Returns whether any of the handles is set.
+    /// Returns `true` if any of the handles is set.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error if any of the handles is set. The error names the op `at`, and the progress that it has made.
+    /// Returns an error if any of the handles is set. The error reports the op `at` and its progress.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)
     }
 
-    /// Like [`check`](ActiveHandles::check), but builds the place only for an error.
+    /// Like [`check`](ActiveHandles::check), but creates the place only if there is an error.
     #[inline]
     pub fn check_at(&self, at: impl FnOnce() -> Place, progress: Progress) -> Result<()> {
         match self.handles.iter().find(|handle| handle.is_cancelled()) {
@@ -176,8 +176,8 @@ impl ActiveHandles {
     }
 }
 
-/// Returns an error if a handle whose scope encloses the caller is set. Intended for a single check, such as for one
-/// traced op.
+/// Returns an error if any active handle is set. Use it for a single check, such as before tracing an op. Loops should
+/// use [`ActiveHandles`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -195,8 +195,8 @@ pub fn check_cancelled(at: impl FnOnce() -> Place, progress: Progress) -> Result
     ACTIVE.with_borrow(|active| active.check_at(at, progress))
 }
 
-/// Frees `held` after a call failed with `error`, [on another thread](free_on_another_thread) if the call was
-/// cancelled.
+/// Frees the memory `held` by a call that failed with `error`. If the call was cancelled, the memory is freed
+/// [on another thread](free_on_another_thread).
 #[doc(hidden)]
 pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {
@@ -204,18 +204,18 @@ pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     }
 }
 
-/// The delay before memory is freed, so that a cancelled call can return first.
+/// The delay before memory is freed, so that the cancelled call returns first.
 const FREE_DELAY: Duration = Duration::from_millis(20);
 
-/// Frees the memory of a cancelled call on another thread, after the call has returned. The system takes about 65 ms
-/// to reclaim a gigabyte, and during that time the process can neither map nor free other memory.
+/// Frees the memory of a cancelled call on another thread, after the call has returned. The operating system takes
+/// about 65 ms to reclaim a gigabyte. During that time, the process can neither map nor free other memory.
 #[doc(hidden)]
 pub fn free_on_another_thread(free: impl FnOnce() + Send + 'static) {
     let later = move || {
         std::thread::sleep(FREE_DELAY);
         free();
     };
-    // If no thread can be started, the memory is freed here: the closure is dropped.
+    // If no thread can be started, `spawn` drops the closure, which frees the memory here.
     let _ = std::thread::Builder::new().name("funcify frees".into()).spawn(later);
 }
 
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use crate::error::Site;
 
-    /// A value that reports which thread frees it.
+    /// A value that reports the thread on which it is dropped.
     struct Held(Sender<ThreadId>);
 
     impl Drop for Held {

@@ -1,4 +1,4 @@
-//! Typed errors that name the op, its source location, the component at fault, the requirement and the fix.
+//! Typed errors. Each names the op, its source location, the component at fault, the requirement and the fix.
 
 pub use crate::place::{Place, Site};
 pub use crate::progress::Progress;
@@ -6,7 +6,7 @@ pub use crate::progress::Progress;
 /// An error reported by a backend's own library.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error of funcify.
+/// The error type of funcify.
 ///
 /// The message names the op, the component at fault, the requirement, the value found, the fix, and the user's line.
 ///
@@ -21,7 +21,7 @@ pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A component has a type, a structure or an attribute that the op does not allow.
+    /// An operand, attribute or leaf has a type, structure or value that the op does not accept.
     #[error("{}", report(at, format!("{component} does not fit"), &[("expected", expected), ("found", found)], fix))]
     Type {
         /// The op and its source location.
@@ -30,7 +30,7 @@ pub enum Error {
         component: String,
         /// The type, structure or attribute that the op requires.
         expected: String,
-        /// The type, structure or attribute that it received.
+        /// The type, structure or attribute found.
         found: String,
         /// The suggested fix.
         fix: String,
@@ -43,7 +43,7 @@ pub enum Error {
         at: Box<Place>,
         /// The sequence, state or buffer at fault.
         component: String,
-        /// The tap.
+        /// The offending tap.
         tap: i64,
         /// The rule that it violates.
         rule: String,
@@ -51,18 +51,18 @@ pub enum Error {
         fix: String,
     },
 
-    /// The number of steps is missing or negative, or two parts of the loop disagree about it.
+    /// The number of steps of a loop is missing, negative or inconsistent.
     #[error("{}", report(at, "the number of steps is missing or invalid".into(), &[("reason", reason)], fix))]
     StepCount {
         /// The op and its source location.
         at: Box<Place>,
-        /// The missing number, or both numbers that disagree.
+        /// The problem, such as two different numbers of steps.
         reason: String,
         /// The suggested fix.
         fix: String,
     },
 
-    /// A step would access a row outside its tensor.
+    /// A step would read or write a row outside its tensor.
     #[error("{}", report(at, format!("{component} has too few rows"), &[("needed", needed), ("found", found)], fix))]
     Rows {
         /// The op and its source location.
@@ -71,7 +71,7 @@ pub enum Error {
         component: String,
         /// The number of rows that the steps access.
         needed: String,
-        /// The number of rows present.
+        /// The number of rows of the tensor.
         found: String,
         /// The suggested fix.
         fix: String,
@@ -95,7 +95,7 @@ pub enum Error {
     Name {
         /// The op and its source location.
         at: Box<Place>,
-        /// The named item.
+        /// The item with this name.
         component: String,
         /// The name.
         name: String,
@@ -110,11 +110,11 @@ pub enum Error {
     Parse {
         /// The location in the text.
         at: Box<Place>,
-        /// The tokens that the grammar allows there.
+        /// The tokens that the grammar allows at this location.
         expected: String,
-        /// The token found there.
+        /// The token found.
         found: String,
-        /// The likely intended spelling; empty if no known word is close.
+        /// The likely intended spelling, or an empty string if no known word is similar.
         fix: String,
     },
 
@@ -123,7 +123,7 @@ pub enum Error {
     Invalid {
         /// The op and its source location.
         at: Box<Place>,
-        /// The violated invariant, by number.
+        /// The label of the violated invariant, such as `scan-c1`.
         invariant: String,
         /// The value, node or attribute at fault.
         component: String,
@@ -151,7 +151,7 @@ pub enum Error {
         at: Box<Place>,
         /// The disconnected input.
         component: String,
-        /// The ops at which the paths from the input end.
+        /// The ops at which all paths from the input end.
         reason: String,
         /// The suggested fix.
         fix: String,
@@ -170,7 +170,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// No linked crate provides a lowering rule of the op for the backend.
+    /// No linked crate provides the op's lowering rule for the backend.
     #[error("{}", report(at, format!("backend `{backend}` has no lowering rule for `{}`", at.op), &[], fix))]
     NoLoweringRule {
         /// The op and its source location.
@@ -188,7 +188,7 @@ pub enum Error {
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
-        /// The origin of the number of steps.
+        /// The reason why the number of steps is not static.
         reason: String,
         /// The suggested fix.
         fix: String,
@@ -201,7 +201,7 @@ pub enum Error {
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
-        /// The number of kernels at the point where the limit is exceeded.
+        /// The number of kernels when the limit was exceeded.
         kernels: usize,
         /// The maximum number of kernels.
         limit: usize,
@@ -214,9 +214,9 @@ pub enum Error {
     OverBudget {
         /// The op and its source location.
         at: Box<Place>,
-        /// The tensors to be allocated.
+        /// The tensors that would be allocated.
         what: String,
-        /// The minimum number of bytes that the tensors take.
+        /// The minimum number of bytes that these tensors need.
         needed: u64,
         /// The number of bytes that the program already holds.
         held: u64,
@@ -224,29 +224,29 @@ pub enum Error {
         budget: u64,
     },
 
-    /// The backend or its device does not support this.
+    /// The backend or its device does not support a feature that the program uses.
     #[error("{}", report(at, format!("backend `{backend}` does not support {what}"), &[("reason", reason)], fix))]
     Unsupported {
         /// The op and its source location.
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
-        /// The unsupported feature: a dtype, a rank, a mode of an op.
+        /// The unsupported feature, such as a dtype, a rank, or a mode of an op.
         what: String,
-        /// The reason.
+        /// The reason why it is not supported.
         reason: String,
         /// The suggested fix.
         fix: String,
     },
 
-    /// The registered lowering rules or backends are inconsistent.
+    /// The registry of backends and lowering rules is inconsistent, or does not contain the requested backend.
     #[error("{}", report(at, format!("the registry cannot serve backend `{backend}`"), &[("problem", problem)], fix))]
     Registry {
         /// The function that was called.
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
-        /// The inconsistency: duplicate entries, an empty registry, or an unknown name.
+        /// The problem: duplicate entries, an empty registry, or an unknown name.
         problem: String,
         /// The suggested fix.
         fix: String,
@@ -291,30 +291,30 @@ pub enum Error {
         source: BackendError,
     },
 
-    /// The backend's compiled form of a program does not compute the same result as the program: a fault of funcify
-    /// or of the backend. It was not run.
+    /// The program as compiled by the backend was found to compute a different result than the graph, and was not run.
+    /// This is a bug in funcify or in the backend.
     #[error("{}", report(at, format!("internal error: backend `{backend}` compiled `{}` incorrectly", at.op), &[("fault", fault)], fix))]
     Internal {
         /// The program or loop and its source location.
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
-        /// The fault, and the instructions that cause it.
+        /// The difference found, and the instructions that cause it.
         fault: String,
         /// The suggested action.
         fix: String,
     },
 
-    /// A [`Cancellation`](crate::Cancellation) stopped the call.
+    /// A [`Cancellation`](crate::Cancellation) handle cancelled the call.
     #[error("{}", report(at, format!("stopped after {progress}"), &[("reason", reason), ("within", &within.join(", "))], ""))]
     Cancelled {
-        /// The innermost running loop, or the next op of straight-line code.
+        /// The innermost running loop, or the next op if no loop was running.
         at: Box<Place>,
-        /// The progress made before it was stopped.
+        /// The progress made before the cancellation.
         progress: Progress,
         /// The enclosing loops with their current steps, innermost first.
         within: Vec<String>,
-        /// The reason for the stop: a cancellation or a deadline.
+        /// The reason: an explicit cancellation or a deadline.
         reason: String,
     },
 
@@ -325,9 +325,9 @@ pub enum Error {
         at: Box<Place>,
         /// The path of the file.
         path: String,
-        /// The reason.
+        /// The reason why the file was rejected or could not be accessed.
         reason: String,
-        /// The suggested action; empty if the reason implies it.
+        /// The suggested action, or an empty string if the reason implies it.
         fix: String,
     },
 }
@@ -335,11 +335,11 @@ pub enum Error {
 /// The result type of most functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Implements the accessors that every variant supports.
+/// Implements the methods that access a field or the name of any variant.
 macro_rules! variant_accessors {
     ($($variant:ident),* $(,)?) => {
         impl Error {
-            /// Returns the op, the user's line and the excerpt.
+            /// Returns the place of the error: the op, the user's line, and an excerpt of the graph.
             pub fn place(&self) -> &Place {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
@@ -348,7 +348,7 @@ macro_rules! variant_accessors {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
 
-            /// Returns the name of the variant, spelled as in the expectations that backends declare.
+            /// Returns the name of the variant. Backends use the same names in the errors they declare as expected.
             pub fn kind(&self) -> &'static str {
                 match self { $(Error::$variant { .. } => stringify!($variant),)* }
             }
@@ -363,7 +363,7 @@ variant_accessors! {
 }
 
 impl Error {
-    /// Sets the user's line, unless the error already has one.
+    /// Sets the user's line if the error does not have one.
     pub(crate) fn with_site(mut self, site: Site) -> Self {
         let place = self.place_mut();
         if place.site == Site::Unknown {
@@ -372,8 +372,9 @@ impl Error {
         self
     }
 
-    /// Replaces a site inside a library by the line of the library's user, `site`. `sources` is the path prefix of the
-    /// library's sources, as in `file!()`. Errors of ops keep the lines of the graph's author.
+    /// Replaces a site inside a library's own sources, or an unknown site, by `site`, the call to the library.
+    /// `sources` is the path prefix of the library's sources, as in `file!()`. Other sites are kept: they refer to the
+    /// code that built the graph.
     #[doc(hidden)]
     pub fn attribute_to_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
@@ -388,7 +389,7 @@ impl Error {
         self
     }
 
-    /// Adds the lines of the graph around the op, unless the error already has an excerpt.
+    /// Adds an excerpt of the graph around the op if the error does not have one.
     pub(crate) fn with_excerpt(mut self, excerpt: impl FnOnce() -> Vec<String>) -> Self {
         let place = self.place_mut();
         if place.excerpt.is_empty() {
@@ -397,9 +398,9 @@ impl Error {
         self
     }
 
-    /// Returns the error of the loop at `loop_at` for an error inside its step `steps`. A cancellation within
-    /// straight-line code is attributed to the loop; a cancellation of an inner loop additionally records the step of
-    /// this one.
+    /// Adds the loop at `loop_at` to a cancellation inside step `steps` of that loop. If the step was cancelled in
+    /// straight-line code, the error is attributed to the loop. If it was cancelled in an inner loop, this loop and its
+    /// step are recorded as enclosing. Other errors are returned unchanged.
     #[doc(hidden)]
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {
@@ -414,8 +415,8 @@ impl Error {
         }
     }
 
-    /// Attributes the error to the program read from `file`, for commands that run programs: the error names the file
-    /// instead of a line of the command's own source.
+    /// Attributes the error to a program that a command read from `file`. The error then names the file instead of a
+    /// line in the command's source.
     #[doc(hidden)]
     #[must_use]
     pub fn in_program(mut self, file: &std::path::Path) -> Self {
@@ -430,14 +431,14 @@ impl Error {
         self
     }
 
-    /// Adds the name of the file that contains the text.
+    /// Sets the name of the file that contains the program text.
     pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
         self.place_mut().file = Some(file.display().to_string());
         self
     }
 }
 
-/// Formats the bytes needed and the bytes already held.
+/// Formats the number of bytes needed, and the number of bytes already in use if it is not 0.
 fn format_needed_bytes(needed: u64, held: u64) -> String {
     let beside = if held == 0 { String::new() } else { format!(", in addition to {} in use", format_bytes(held)) };
     format!("{}{beside}", format_bytes(needed))
@@ -453,7 +454,7 @@ fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a message in the common layout of all errors.
+/// Formats a message in the layout that all errors share.
 fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> String {
     let mut text = format!("{}: {headline}", at.op);
     for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {

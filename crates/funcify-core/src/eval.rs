@@ -1,4 +1,4 @@
-//! Evaluates a graph node by node, using the reference rule of each op. Serves as the oracle.
+//! The reference evaluator: evaluates a graph node by node, using the reference rule of each op.
 
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, bind_sizes};
@@ -6,7 +6,7 @@ use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::types::TensorType;
 
-/// Evaluates a graph on host tensors, given in the order of its inputs. Sizes are bound from the tensors' shapes.
+/// Evaluates a graph on host tensors, one per input, in order. Takes the symbolic sizes from the tensors' shapes.
 #[track_caller]
 pub fn evaluate(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let at = Place::new(graph.name(), Site::caller());

@@ -1,7 +1,7 @@
-//! Iterates until nothing changes.
+//! Computes fixpoints.
 
-/// Applies `next` to `start` repeatedly and returns the first value that `next` leaves unchanged. Terminates if `next`
-/// only ever adds elements to a bounded set.
+/// Applies `next` repeatedly, beginning with `start`, until the value no longer changes. This terminates if `next`
+/// only adds elements to a bounded set.
 pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) -> T {
     let mut now = start;
     loop {
@@ -13,7 +13,7 @@ pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) ->
     }
 }
 
-/// Returns the elementwise "or" of two lists of flags.
+/// Returns the elementwise OR of two lists of flags.
 pub(crate) fn or_flags(one: &[bool], other: impl IntoIterator<Item = bool>) -> Vec<bool> {
     one.iter().zip(other).map(|(one, other)| *one || other).collect()
 }

@@ -1,4 +1,4 @@
-//! Identifies values in a finished graph and in a trace, and represents the result of a failed op.
+//! Handles to values: [`ValueId`] in a finished graph, and [`Value`] in a trace. [`Failed`] marks a failed op.
 
 /// Identifies a value of one graph: an input, or one result of a node.
 ///
@@ -19,15 +19,15 @@ impl ValueId {
         ValueId(index as u32)
     }
 
-    /// Returns its index in the graph's arena of values.
+    /// Returns the index of the value in the graph's list of values.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A tensor in the program that is being traced: a small handle that is cheap to copy.
+/// A tensor in the program that is being traced. It is a small handle, and cheap to copy.
 ///
-/// Ops in a closure do not fail immediately. The trace records the first error with the caller's line, and
+/// Ops on values do not return errors. The trace records the first error with the caller's line, and
 /// [`Graph::build`](crate::Graph::build) returns it. Ops on the result of a failed op are ignored.
 ///
 /// ```
@@ -54,7 +54,7 @@ impl Value {
         Value { home, id: Some(id) }
     }
 
-    /// Returns the result of a failed op.
+    /// Returns the handle that represents the result of a failed op.
     pub(crate) fn failed() -> Self {
         Value { home: 0, id: None }
     }
@@ -70,11 +70,11 @@ impl From<Failed> for Value {
     }
 }
 
-/// A marker that the open trace has recorded an error. Building the program returns that error, and no further nodes
-/// are added.
+/// An error marker: the open trace has recorded the actual error. Building the program returns that error, and ignores
+/// further ops.
 ///
-/// A rule that cannot continue returns it. The `?` operator converts an [`Error`](crate::Error) to it after recording
-/// the error in the trace.
+/// A rule that cannot continue returns this marker. The `?` operator also converts an [`Error`](crate::Error) to it,
+/// and records the error in the trace.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

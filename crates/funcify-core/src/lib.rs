@@ -1,17 +1,16 @@
 //! Tensor programs with differentiable control flow: their definition, their semantics, and their derivatives.
 //!
-//! All other crates of funcify build on this one. Write programs with the crate `funcify`, which re-exports
-//! everything here under the same names. Backends, rewrites and layers are separate crates. They depend on this crate,
-//! and it depends on none of them.
+//! This is the base crate of funcify. To write programs, use the crate `funcify`, which re-exports everything here
+//! under the same names. Backends, rewrites and layers are separate crates that depend on this one.
 //!
-//! - [`graph`]: programs as values, traced from closures and checked for all sizes. [`Value`]: a tensor in a program.
+//! - [`graph`]: programs, traced from closures and checked for all sizes. [`Value`]: a tensor in a program.
 //! - [`ops`]: every op with its type rule and its semantics.
-//! - [`derivative`]: derivatives of programs as programs. [`vmap()`]: programs batched over many lanes.
+//! - [`derivative`]: derivatives of programs, which are programs themselves. [`vmap()`]: batching over lanes.
 //! - [`evaluate`]: the reference evaluator, which defines the result of a program.
 //! - [`types`]: element types, symbolic dimensions, shapes. [`HostTensor`]: tensors in host memory.
 //! - [`Error`]: all typed errors. [`Cancellation`]: stops a running call. [`memory`]: limits the memory of a program.
 
-// The derive macro refers to the user-facing crate `funcify`; this alias makes the name resolve here as well.
+// The derive macro generates paths that start with `funcify`. This alias makes them resolve inside this crate.
 extern crate self as funcify;
 
 #[doc(hidden)]

@@ -1,11 +1,12 @@
 //! Limits the memory of a program: estimates the bytes of its tensors before they are allocated.
 //!
-//! A size may depend on data, so a wrong number can request more memory than the machine has, and the allocator would
-//! then abort the process. `CompileOptions::memory_budget` sets the budget of one function; all other functions, and
-//! [`evaluate`](crate::evaluate), use the budget of the process.
+//! A tensor's size may depend on data. A wrong number could then request more memory than the machine has, and the
+//! allocator would abort the process. `CompileOptions::memory_budget` sets the budget of a single function. All other
+//! functions, and [`evaluate`](crate::evaluate), use the budget of the process.
 //!
-//! The estimate counts live tensors and the histories of loops. It counts a size of 0 as 1, because libraries compute
-//! strides even for tensors without elements. It excludes temporary memory that a library allocates inside a kernel.
+//! The estimate includes live tensors and the histories that loops save. It treats a size of 0 as 1, because libraries
+//! compute strides even for tensors without elements. It excludes temporary memory that a library allocates inside a
+//! kernel.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +14,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Place, Result};
 use crate::types::{DType, Dim, Sizes, TensorType};
 
-/// The environment variable that sets the budget of the process: bytes, or `512MiB`, `4GiB`, `1TiB`.
+/// The environment variable that sets the budget of the process: a number of bytes, or `512MiB`, `4GiB`, `1TiB`.
 pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
 
-/// The budget on a machine whose memory size is unknown.
+/// The default budget if the memory size of the machine is unknown.
 const DEFAULT_BUDGET: u64 = 16 << 30;
 
-/// The budget of the process; 0 until it is first read.
+/// The budget of the process, or 0 before it is first read or set.
 static BUDGET: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of bytes of tensors that a program may hold at once, unless its options say otherwise.
+/// Returns the budget of the process: the number of bytes of tensors that a program may hold at once, unless its
+/// options set a different budget.
 ///
-/// This is the value passed to [`set_memory_budget`], else `FUNCIFY_MEMORY_BUDGET`, else three quarters of the memory
-/// of the machine or of the process's control group, else 16 GiB.
+/// The budget comes from the first of these that is available: the value passed to [`set_memory_budget`], the
+/// environment variable `FUNCIFY_MEMORY_BUDGET`, three quarters of the memory of the machine or of the process's
+/// control group, or 16 GiB.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -38,7 +41,7 @@ pub fn memory_budget() -> u64 {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
             let budget = given.unwrap_or_else(|| machine_bytes().map_or(DEFAULT_BUDGET, |bytes| bytes / 4 * 3)).max(1);
-            // If a different thread has set the budget in the meantime, its budget is used.
+            // If another thread has set the budget in the meantime, use that one.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)
         }
@@ -46,7 +49,7 @@ pub fn memory_budget() -> u64 {
     }
 }
 
-/// Sets the budget of the process, in bytes; at least 1.
+/// Sets the budget of the process, in bytes. A budget of 0 is treated as 1.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -59,7 +62,7 @@ pub fn set_memory_budget(bytes: u64) {
     BUDGET.store(bytes.max(1), Ordering::Relaxed);
 }
 
-/// Parses `1024`, `64KiB`, `512MiB`, `4GiB`, `1TiB`.
+/// Parses a number of bytes with an optional unit: `1024`, `64KiB`, `512MiB`, `4GiB`, `1TiB`.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -74,7 +77,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     text[..digits].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Returns the memory of the machine or of the control group, whichever is smaller.
+/// Returns the memory size of the machine, or the limit of the process's control group if that is smaller.
 fn machine_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -85,8 +88,8 @@ fn machine_bytes() -> Option<u64> {
     [machine, group].into_iter().flatten().min()
 }
 
-/// Returns the bytes of a tensor of type `ty` with `element` bytes per element, saturating. Returns `None` if a size
-/// is unbound or negative.
+/// Returns the number of bytes of a tensor of type `ty` with `element` bytes per element, or `u64::MAX` on overflow.
+/// Returns `None` if a size is unbound or negative.
 #[doc(hidden)]
 pub fn bytes_of(ty: &TensorType, sizes: &Sizes, element: usize) -> Option<u64> {
     let size = |dim: &Dim| u64::try_from(dim.value(sizes).ok()?).ok();
@@ -101,11 +104,11 @@ pub fn over_budget(at: &Place, what: String, needed: u64, held: u64, budget: u64
 }
 
 thread_local! {
-    /// The bytes held by the reference evaluations running on this thread.
+    /// The number of bytes held by the reference evaluations that are running on this thread.
     static HELD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The bytes that one reference evaluation of a graph or a loop holds. They are released when it ends.
+/// The memory that the evaluation of one graph or loop has reserved. Dropping it releases the memory.
 pub(crate) struct MemoryReservation {
     bytes: u64,
 }
@@ -115,10 +118,10 @@ impl MemoryReservation {
         MemoryReservation { bytes: 0 }
     }
 
-    /// Reserves memory for `count` tensors of type `ty` that are about to be created.
+    /// Reserves memory for `count` tensors of type `ty`. Call it before they are created.
     pub(crate) fn add(&mut self, at: &Place, count: u64, ty: &TensorType, sizes: &Sizes) -> Result<()> {
-        // During creation, each element also exists as a scalar of 16 bytes. A list of tensors adds one `HostTensor`
-        // per entry.
+        // While a tensor is created, each element also exists as a 16-byte scalar. Each tensor also needs the
+        // `HostTensor` struct itself.
         let of_tensor = size_of::<crate::host::HostTensor>() as u64;
         let Some(lasting) = bytes_of(ty, sizes, ty.dtype.size()) else { return Ok(()) };
         let peak = bytes_of(ty, sizes, bytes_during_creation(ty.dtype)).unwrap_or(u64::MAX);
@@ -140,7 +143,7 @@ impl Drop for MemoryReservation {
     }
 }
 
-/// Returns the bytes per element while the reference evaluator creates a tensor.
+/// Returns the peak number of bytes per element while the reference evaluator creates a tensor.
 #[doc(hidden)]
 pub fn bytes_during_creation(dtype: DType) -> usize {
     dtype.size() + size_of::<crate::host::Scalar>()

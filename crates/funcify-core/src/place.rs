@@ -1,4 +1,4 @@
-//! The place of an error: an op, the line of the user that created it, and the graph around it.
+//! The place of an error: an op, the user's line that created it, and the graph around it.
 
 use std::fmt;
 use std::panic::Location;
@@ -22,14 +22,14 @@ use crate::error::Error;
 pub enum Site {
     /// A line of Rust code, recorded by `#[track_caller]`.
     Rust(&'static Location<'static>),
-    /// A line of a `.fir` text, counted from 1.
+    /// A position in a `.fir` text.
     Text {
-        /// The line number.
+        /// The line number, counted from 1.
         line: usize,
         /// The column number.
         column: usize,
     },
-    /// An unknown location: a transformation created the op.
+    /// An unknown location, such as that of an op created by a transformation.
     #[default]
     Unknown,
 }
@@ -67,12 +67,12 @@ impl fmt::Display for Site {
 pub struct Place {
     /// The name of the op, or of the function for errors outside an op.
     pub op: String,
-    /// The user's line.
+    /// The user's source location.
     pub site: Site,
-    /// The last lines of the graph before the op, and the op itself, in the text form. For a text that does not parse:
-    /// the line at fault, and a line with a caret below the error.
+    /// The text form of the op and of the lines before it in the graph. For a text that does not parse: the line at
+    /// fault, and a line with a caret that points at the error.
     pub excerpt: Vec<String>,
-    /// The file that the text was read from, if any.
+    /// The file that contains the text, if any.
     pub file: Option<String>,
 }
 

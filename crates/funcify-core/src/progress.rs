@@ -1,8 +1,8 @@
-//! The progress of a cancelled call.
+//! The progress that a call made before it was cancelled.
 
 use std::fmt;
 
-/// The progress of a call at the time it was stopped.
+/// The progress that a call made before it was cancelled.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -17,7 +17,7 @@ pub enum Progress {
     Steps(usize),
     /// The number of completed ops of straight-line code: a program without loops, or an unrolled loop.
     Ops(usize),
-    /// An unknown part of a loop that runs as a whole and does not count its steps.
+    /// An unknown number of steps, because the loop does not count them while it runs.
     Uncounted,
 }
 

@@ -1,13 +1,12 @@
-//! Random numbers as values of a program, generated from a key by a counter-based generator. All backends produce the
-//! same numbers.
+//! Random numbers as values of a program, drawn by a counter-based generator. All backends produce the same numbers.
 //!
-//! A key is an ordinary value of type `u32[2]`, so it can be an input, the carry of a loop, or mapped over. Each
-//! function takes a key and returns the same numbers for the same key: split a key to get independent keys, and use
-//! each key once.
+//! A key is an ordinary value of type `u32[2]`. It can be an input or the carry of a loop, and `vmap` can map over it.
+//! Each function takes a key, and returns the same numbers for the same key. To get independent numbers, split a key,
+//! and use each of the new keys only once.
 //!
-//! The bits equal those of JAX (its Threefry keys, with the default `jax_threefry_partitionable` and 64-bit types
-//! enabled), and the distributions follow its formulas, so `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667,
-//! 0.9785799, 0.33229148 in both. Keys of type `u32[.., 2]` generate numbers for each key, along leading axes.
+//! The bits equal those of JAX's Threefry keys, with the default `jax_threefry_partitionable` and with 64-bit types
+//! enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667, 0.9785799,
+//! 0.33229148 in both. A tensor of keys, `u32[.., 2]`, generates numbers for each key, along leading axes.
 //!
 //! ```
 //! # extern crate funcify_core as funcify;
@@ -34,7 +33,7 @@ use crate::ops::{Threefry, Words};
 use crate::types::{DType, Dim, Shape};
 use crate::value::{Operand, Value, constant, select, stack};
 
-/// Returns the key of a seed as a constant of the program: the high and low words of the seed.
+/// Returns the key for a seed, as a constant of the program. The key consists of the high and low words of the seed.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -49,7 +48,7 @@ pub fn key(seed: i64) -> Value {
     constant(host_key(seed))
 }
 
-/// Returns the key of a seed as a host tensor, to be passed to a program as an argument.
+/// Returns the key for a seed as a host tensor. Pass it to a program as an argument.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -61,8 +60,8 @@ pub fn host_key(seed: i64) -> HostTensor {
     HostTensor::from([(seed >> 32) as u32, seed as u32])
 }
 
-/// Splits a key into `n` independent keys, `u32[n,2]`, like JAX's `split`: `let [key, step] = split(key,
-/// 2).unstack(0);`
+/// Splits a key into `n` independent keys of type `u32[n,2]`, like JAX's `split`. Use `unstack` to get the individual
+/// keys: `let [key, step] = split(key, 2).unstack(0);`
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -77,8 +76,8 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
     threefry(key, key.zeros_like(), [n.into()].into(), Words::Both)
 }
 
-/// Derives a key from `key` and an integer, such as the number of a step, a layer or a worker, like JAX's `fold_in`.
-/// `data` is an integer scalar (or one per key); only its lower 32 bits are used.
+/// Derives a new key from `key` and an integer, such as the index of a step, a layer or a worker, like JAX's `fold_in`.
+/// `data` is an integer scalar, or one integer per key. Only its lower 32 bits are used.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -104,7 +103,7 @@ pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
     threefry(key, counter, Shape::scalar(), Words::Both)
 }
 
-/// Draws uniformly random bits, `u32[shape]`.
+/// Draws uniformly distributed random bits, of type `u32[shape]`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -160,7 +159,7 @@ pub fn uniform(
 /// ```
 #[track_caller]
 pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
-    // Half the spacing of floats above -1, so that no result is infinite.
+    // `low` is greater than -1 by half the spacing of floats there, so that `erfinv` is finite.
     let low = match dtype {
         DType::BF16 => -1.0 + 2f64.powi(-8),
         DType::F16 => -1.0 + 2f64.powi(-11),
@@ -170,7 +169,7 @@ pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     uniform(key, shape, dtype, low, 1.0).erf_inv() * std::f64::consts::SQRT_2
 }
 
-/// Draws booleans that are `true` with probability `p`: a number, or floats whose shape broadcasts to `shape`.
+/// Draws booleans that are `true` with probability `p`. `p` is a number, or a float tensor that broadcasts to `shape`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -188,7 +187,7 @@ pub fn bernoulli(key: Value, shape: impl Into<Shape>, p: impl Into<Operand>) -> 
     uniform(key, shape, dtype, 0.0, 1.0).lt(p)
 }
 
-/// Draws floats from the exponential distribution of rate 1.
+/// Draws floats from the exponential distribution with rate 1.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -228,8 +227,8 @@ pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, smallest_normal, 1.0).log()).log()
 }
 
-/// Draws indices (i64) along an axis of `logits`, which is removed, with the probabilities of its softmax. `key` is a
-/// single key, `u32[2]`.
+/// Samples indices (i64) from the softmax of `logits` along an axis. The axis is removed. `key` is a single key of type
+/// `u32[2]`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -247,8 +246,9 @@ pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
 
 /// Draws integers of `dtype` from `[low, high)`, or returns `low` if the range is empty.
 ///
-/// The bounds are numbers, or values of `dtype` whose shapes broadcast to `shape`; `high` may exceed the largest
-/// value of the type by one. In a range of `n` integers, none is more likely than another by more than `n` in 2^bits.
+/// Each bound is a number, or a tensor of `dtype` that broadcasts to `shape`. `high` may be one more than the largest
+/// value of the type. The probabilities are nearly equal: for `n` integers of a type with `b` bits, they differ by a
+/// factor of at most `1 + n/2^b`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -287,9 +287,9 @@ pub fn randint(
     };
     let ((low, _), (high, _)) =
         (Operand::pair("randint", low.into(), typed.into()), Operand::pair("randint", high, typed.into()));
-    // A span of 0 stands for the full range of the type, because a remainder by 0 is the dividend.
+    // If the range covers the whole type, the span wraps to 0. A remainder by 0 returns the dividend, as intended.
     let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
-    // 2^bits modulo the span: the weight of the higher bits.
+    // The high bits have weight 2^bits, which is computed modulo the span.
     let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
     let multiplier = remainder(root * root, span);
     let offset = remainder(remainder(high_bits, span) * multiplier + remainder(low_bits, span), span);
@@ -301,14 +301,14 @@ fn threefry(key: Value, counter: Value, shape: Shape, words: Words) -> Value {
     emit_value(Threefry { shape, words }, &[key, counter], Site::caller())
 }
 
-/// Draws 64-bit numbers and returns their two words: high, low.
+/// Draws 64-bit numbers. Returns their high and their low words.
 #[track_caller]
 fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     let words = threefry(key, key.zeros_like(), shape.clone(), Words::Both);
     [words.index(-1, 0), words.index(-1, 1)]
 }
 
-/// Draws as many random bits as an integer type has, as its unsigned type; 64 bits are drawn as `i64`.
+/// Draws as many random bits as an integer type has. They have the unsigned type of that size, or `i64` for 64 bits.
 #[track_caller]
 fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::I64 {
@@ -319,14 +319,14 @@ fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::U8 { bits.cast(dtype) } else { bits }
 }
 
-/// Draws floats uniformly from [0, 1). Uses as many bits as the fraction of the type has, so that each value is
-/// represented exactly.
+/// Draws floats uniformly from [0, 1). Uses as many random bits as the mantissa of the type has, so that the conversion
+/// is exact.
 #[track_caller]
 fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     let scaled = |bits: Value, exponent: i32| bits.cast(dtype) * 2f64.powi(exponent);
     match dtype {
         DType::F32 => scaled(bits(key, shape) >> 9, -23),
-        // JAX draws 16 and 8 bits for these types; they are the lower bits of the word.
+        // JAX draws 16 and 8 bits for these types: the low bits of the word.
         DType::F16 => scaled((bits(key, shape) & 0xffff) >> 6, -10),
         DType::BF16 => scaled((bits(key, shape) & 0xff) >> 1, -7),
         DType::F64 => {
@@ -339,28 +339,28 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     }
 }
 
-/// Computes the remainder of unsigned integers. Those of 64 bits are held in i64, for which the remainder is composed
+/// Computes the remainder of unsigned integers. The 64-bit ones have type i64, so their unsigned remainder is composed
 /// from other ops.
 #[track_caller]
 fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // Half of x is not negative. Twice its quotient equals the quotient of x or is one less.
+    // `x` halved is a nonnegative i64. Twice its quotient is the quotient of `x`, or one less.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);
-    // A divisor above the largest i64 fits into x at most once.
+    // As a signed number, a divisor of 2^63 or more is negative. The quotient is then 0 or 1.
     select(divisor.lt(0), select(at_least(x, divisor), x - divisor, x), small)
 }
 
-/// Computes `x >= y`, treating both as unsigned integers.
+/// Returns `x >= y` for unsigned 64-bit integers of type i64.
 #[track_caller]
 fn at_least(x: Value, y: Value) -> Value {
     (x ^ i64::MIN).ge(y ^ i64::MIN)
 }
 
-/// Returns whether an operand is the number `number`.
+/// Returns `true` if an operand is a literal that equals `number`.
 fn is_number(operand: Operand, number: f64) -> bool {
     match operand {
         Operand::Float(float) => float == number,

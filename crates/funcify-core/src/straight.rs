@@ -1,8 +1,7 @@
-//! Converts a program with loops into the straight-line program that runs for given arguments: each step of each
+//! Converts a program with loops into the straight-line program that runs for given arguments: every step of each
 //! loop, and the selected branch of each switch.
 //!
-//! Derivatives of the straight-line program use no rule of control flow, so they serve to check the derivatives of
-//! loops.
+//! The derivatives of the straight-line program use no control-flow rules, so they can verify the derivatives of loops.
 
 use crate::error::{Place, Result, Site};
 use crate::graph::{Failed, Graph, Node, Replay, at_site, bind_sizes, emit, tracer};
@@ -16,11 +15,11 @@ use crate::value::{Value, concat, full};
 impl Graph {
     /// Returns the straight-line program that runs for these arguments, without loops and branches.
     ///
-    /// It is specialised to the sizes of the arguments. It contains the steps that run and the branches that are
-    /// selected, one after the other. It has the inputs and outputs of the graph, and the same derivatives at these
+    /// The program is specialised to the sizes of the arguments. It contains the steps that run and the branches that
+    /// are selected, in order. It has the same inputs and outputs as the graph, and the same derivatives at these
     /// arguments. Calls of functions with custom derivative rules are kept.
     ///
-    /// Use it for small programs, to inspect what a loop does and to check its derivatives.
+    /// Use it for small programs, to inspect the steps of a loop and to check its derivatives.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -53,7 +52,7 @@ impl Graph {
     }
 }
 
-/// A value of the program together with its concrete tensor.
+/// A traced value together with its concrete tensor.
 #[derive(Clone)]
 struct Concrete {
     value: Value,
@@ -61,13 +60,13 @@ struct Concrete {
 }
 
 impl Concrete {
-    /// Returns one row.
+    /// Selects a row along axis 0.
     fn row(&self, row: usize) -> Concrete {
         Concrete { value: self.value.index(0, row as i64), tensor: self.tensor.row(row) }
     }
 }
 
-/// Adds the executed ops of a graph to the open trace and returns the graph's outputs.
+/// Adds the ops of a graph that run for these inputs to the open trace. Returns the graph's outputs.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let concrete = Replay::new(graph, inputs).walk_marked(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match node.op.class() {
@@ -75,7 +74,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
             OpClass::Control(Control::Switch(switch)) => run_switch(switch, &operands, sizes),
             OpClass::Control(Control::While(op)) => run_while(op, node, &operands, sizes),
             OpClass::Control(Control::AssociativeScan(op)) => run_associative(op, node, &operands, sizes),
-            // All sizes of the straight-line program are constants.
+            // The straight-line program has constant sizes, so it needs the number and not the op.
             OpClass::Binding(op) => {
                 let size = op.checked(&node.place(), operands[0].tensor.get(0).as_i64())?;
                 sizes.set(&op.size, size);
@@ -95,7 +94,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
     Ok(concrete.outputs()?)
 }
 
-/// Adds an op to the open trace, with its sizes replaced by numbers.
+/// Adds an op to the open trace. Replaces its symbolic sizes by numbers.
 fn run_op(
     op: &Op,
     node: &Node,
@@ -162,7 +161,7 @@ fn run_associative(
     (0..op.leaves).map(leaf).collect()
 }
 
-/// Runs a scan in the same order as the reference evaluator.
+/// Runs the steps of a scan in the same order as the reference evaluator.
 fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let (places, at) = (scan.operands(), node.place());
     if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {

@@ -7,7 +7,7 @@ use crate::handle::{Failed, Value};
 /// A structure whose leaves are [`Value`]s: single values, tuples, arrays, `Vec`, `Option`, maps, and structs with
 /// `#[derive(Tree)]`.
 ///
-/// The name of a leaf is its path: the field names, keys and indices that lead to it, joined by `_`.
+/// The name of a leaf is its path: the field names, keys and indices on the way to it, joined by `_`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -31,7 +31,7 @@ use crate::handle::{Failed, Value};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// The derive rejects enums, because the structure of a program does not depend on values.
+/// The derive macro rejects enums, because the structure of a program must not depend on values.
 ///
 /// ```compile_fail
 /// # extern crate funcify_core as funcify;
@@ -60,7 +60,7 @@ pub trait Tree: Sized {
     /// ```
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value));
 
-    /// Rebuilds the structure with other leaves, taken in the order of [`visit`](Tree::visit).
+    /// Rebuilds the structure with new leaves. Calls `next` for each leaf, in the order of [`visit`](Tree::visit).
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -87,11 +87,11 @@ pub trait Tree: Sized {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'a> {
-    /// The whole tree.
+    /// The root of the tree.
     Root,
-    /// A field or key of a tree.
+    /// A field or key below the given path.
     Key(&'a Path<'a>, &'a str),
-    /// An index in a tree.
+    /// An index below the given path.
     Index(&'a Path<'a>, usize),
 }
 
@@ -106,7 +106,7 @@ impl Path<'_> {
         Path::Index(self, index)
     }
 
-    /// Returns the path as one identifier: its parts joined by `_`, preceded by `root` if that is not empty.
+    /// Returns the path as a single identifier: its parts joined by `_`, with `root` in front unless it is empty.
     pub fn name(&self, root: &str) -> String {
         match self {
             Path::Root => root.to_string(),
@@ -120,14 +120,14 @@ fn join(parent: String, part: &str) -> String {
     if parent.is_empty() { part.to_string() } else { format!("{parent}_{part}") }
 }
 
-/// Returns the leaves of a tree with their names, which begin with `root`.
+/// Returns the leaves of a tree with their names. `root` is the first part of each name.
 pub(crate) fn leaves<T: Tree>(tree: &T, root: &str) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     tree.visit(&Path::Root, &mut |path, value| leaves.push((path.name(root), value)));
     leaves
 }
 
-/// Rebuilds the structure with these leaves. Missing leaves become failed values.
+/// Rebuilds a structure with the given leaves. If there are too few, the remaining ones become failed values.
 pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     let mut index = 0;
     tree.rebuild(&mut || {
@@ -136,7 +136,7 @@ pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     })
 }
 
-/// Rebuilds the structure with these results, or with failed values after an error.
+/// Rebuilds a structure with the given results, or with failed values after an error.
 pub(crate) fn rebuild_or_failed<T: Tree>(tree: &T, results: Result<Vec<Value>, Failed>) -> T {
     rebuild(tree, &results.unwrap_or_default())
 }
@@ -208,8 +208,8 @@ impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// Calls a macro for all tuples of up to twelve parts. Its arguments are the type parameters of the parts and their
-/// indices: `(A 0, B 1)`.
+/// Calls a macro with the type parameters and indices of all tuples of one to twelve elements: `(A 0)`, `(A 0, B 1)`,
+/// and so on.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_tuples {
@@ -246,7 +246,7 @@ macro_rules! tuple_trees {
 
 for_tuples!(tuple_trees);
 
-/// Outputs with their names, in order.
+/// A list of outputs with their names.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

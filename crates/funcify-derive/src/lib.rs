@@ -1,13 +1,14 @@
-//! The derive macro `Tree` of funcify.
+//! The derive macro for funcify's `Tree` trait.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, Index, parse_macro_input, parse_quote};
 
-/// Implements `Tree` for a struct: its leaves are those of its fields. The paths consist of the field names, or of
-/// the field indices for a tuple struct.
+/// Implements `Tree` for a struct, whose leaves are the leaves of its fields. The paths begin with the field name, or
+/// with the field index in a tuple struct.
 ///
-/// Every type parameter must be a tree. Enums and unions are rejected, because the structure of a program is fixed.
+/// Every type parameter must implement `Tree`. Enums and unions are rejected, because the structure of a program must
+/// not depend on values.
 #[proc_macro_derive(Tree)]
 pub fn derive_tree(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -39,7 +40,7 @@ fn tree(mut input: DeriveInput) -> Result<TokenStream, Error> {
         }
         Fields::Unit => (quote!(), quote!(#name)),
     };
-    // Without fields, the arguments are unused.
+    // Avoids warnings about unused arguments in a struct without fields.
     let visits = if fields.is_empty() { quote!(let _ = (path, visit);) } else { visits };
     let ignored = fields.is_empty().then(|| quote!(let _ = next;));
     Ok(quote! {

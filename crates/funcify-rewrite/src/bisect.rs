@@ -1,12 +1,12 @@
-//! Finds the patch that changes a result.
+//! Finds the patch that makes a result wrong, by bisection.
 
-/// Returns the first of `patches` patches that makes a result wrong, counted from 1, by binary search. `is_right`
-/// returns whether the result is right after the first `n` patches, which
-/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) selects. Returns `None` if the result is right
-/// after all of them, or wrong before the first.
+/// Returns the number of a patch that makes a result wrong, counted from 1. Searches `patches` patches by bisection.
+/// `is_right` tests the result after the first `n` patches; use
+/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only these. Returns `None` if the result
+/// is right after all patches, or wrong before the first one.
 ///
-/// Between a patch count with a right result and one with a wrong result, some patch makes the result wrong. That
-/// patch is returned, even if a later one hides the error again.
+/// The result is right before the returned patch and wrong after it. This holds even if a later patch hides the error
+/// again.
 ///
 /// ```
 /// use funcify::prelude::*;
@@ -68,8 +68,8 @@ mod tests {
         assert_eq!(first_wrong(10, |count| if count == 5 { Err("stopped") } else { Ok(count < 3) }), Err("stopped"));
     }
 
-    /// If a later patch hides an error, the search names either the patch that causes it or the one that reveals it:
-    /// both of them change the result.
+    /// Tests a sequence in which a patch hides an earlier error, and a later patch introduces another one. The search
+    /// may return either patch that makes the result wrong.
     #[test]
     fn what_is_named_changes_the_answer() {
         let is_right = |count: usize| !(3..7).contains(&count) && count < 9;

@@ -1,9 +1,9 @@
 //! Eliminates common subexpressions (global value numbering; PyTensor's `MergeOptimizer`): the same op on the same
 //! operands, in the same body, is computed once.
 //!
-//! Ops of the same name on the same operands, in any order where the op is commutative (`a + b` is `b + a`), are
-//! compared by their attributes and bodies. Ops of other crates, calls of functions with derivative rules, and loops
-//! that bind a size are never merged.
+//! Candidates have the same name and the same operands, in any order if the op is commutative. They are merged if their
+//! attributes and bodies are equal, too. Ops of other crates, calls of functions with derivative rules, and loops that
+//! bind a size are never merged.
 
 use funcify_core::graph::NodeId;
 use smallvec::SmallVec;
@@ -14,27 +14,27 @@ use super::*;
 /// The number of elements above which constants are compared by address.
 const PRINTED_ELEMENTS: usize = 64;
 
-/// The properties that equal ops must share: the name, and the operands.
+/// The name and the operands of an op. Equal ops have equal keys.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 
-/// The available expressions: the ops of a body so far.
+/// The available expressions: the ops placed in a body so far.
 pub(super) struct Available(HashMap<Key, Placed>);
 
-/// The ops with a key: a single op, or several ops keyed by their texts. An op's text is computed only once a second op
-/// has the same key.
+/// The ops that share a key. Formatting an op as text is expensive, so it is put off until a second op with the same
+/// key is looked up.
 enum Placed {
     One(NodeId),
     More(HashMap<String, NodeId>),
 }
 
 impl Available {
-    /// Creates an empty table with room for `ops` ops.
+    /// Creates an empty table with capacity for `ops` ops.
     pub(super) fn of(ops: usize) -> Self {
         Available(HashMap::with_capacity(ops))
     }
 
-    /// Returns the results of an equal op placed earlier.
+    /// Returns the results of an equal op that was placed earlier.
     pub(super) fn find(&mut self, key: &Key, context: &RewriteContext<'_>) -> Option<Vec<ValueId>> {
         let placed = self.0.get_mut(key)?;
         if let Placed::One(node) = placed {
@@ -44,7 +44,7 @@ impl Available {
         Some(context.graph.node(*texts.get(&text(context.op))?).outputs.clone())
     }
 
-    /// Records the op that computed these results.
+    /// Adds the op of a node that was just placed.
     pub(super) fn add(&mut self, key: Key, node: NodeId, op: &Op) {
         if let Placed::More(texts) = self.0.entry(key).or_insert(Placed::One(node)) {
             texts.insert(text(op), node);
@@ -73,7 +73,7 @@ pub(super) fn text(op: &Op) -> String {
     }
 }
 
-/// Returns whether an op must not be merged, because of the op itself or of an op in its bodies.
+/// Returns `true` if an op must not be merged because of its own kind, or because of an op in its bodies.
 fn is_never_merged(op: &Op) -> bool {
     op.is_opaque()
         || op.binds().next().is_some()

@@ -1,8 +1,8 @@
 //! The driver: rebuilds a graph op by op, and tries each rule at each op.
 //!
-//! The result of a rule is placed like any other op, so other rules see it at once. A body is rewritten before the op
-//! that runs it. The driver repeats passes over a graph until nothing changes. Rules make a program smaller, or move
-//! work out of a loop, so this terminates; `MAX_PASSES` is only a safeguard.
+//! The replacement that a rule returns is placed like any other ops, so other rules apply to it at once. Bodies are
+//! rewritten before the ops that contain them. The driver repeats passes over a graph until nothing changes. Rules make
+//! a program smaller or move work out of a loop, so this terminates; `MAX_PASSES` is only a safeguard.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use super::rule::{COMMON, DEAD_CODE, FUSED, Patch, RULES, RewriteContext, Rule, 
 use super::trim::trim_traces;
 use super::*;
 
-/// The largest number of passes over a graph. The tests check that no program needs that many.
+/// The maximum number of passes over a graph. Tests check that no program reaches it.
 pub(super) const MAX_PASSES: usize = 64;
 
-/// The maximum depth of nested patches. Deeper ones are left to the next pass.
+/// The maximum depth of patches on the results of other patches. The next pass applies the remaining ones.
 const MAX_PATCH_DEPTH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
@@ -59,9 +59,9 @@ struct Driver {
     left: usize,
     texts: bool,
     patches: Vec<Patched>,
-    /// The bodies that need no further rewriting, by address.
+    /// The bodies that no rule changes any more, keyed by address. Holding them keeps their addresses unique.
     finished: HashMap<*const Graph, Arc<Graph>>,
-    /// The watch that may cancel rewriting. A graph that is only partly rebuilt is then discarded.
+    /// The handles that may cancel rewriting. If they do, the partly rebuilt graph is discarded.
     watch: ActiveHandles,
 }
 
@@ -76,14 +76,14 @@ impl Driver {
         self.patches.push(Patched { rule, site, before, after });
     }
 
-    /// Removes the nodes that no output needs. Returns `None` if there is no such node.
+    /// Removes the nodes that no output needs. Returns `None` if there are none.
     fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
         let pruned = self.is_enabled(DEAD_CODE).then(|| graph.pruned_strict())??;
         self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
         Some(pruned)
     }
 
-    /// Runs one pass over a graph. Returns `None` if nothing changes, or if no patches are allowed.
+    /// Runs one pass over a graph. Returns `None` if nothing changes, or if the limit on patches has been reached.
     fn pass(&mut self, graph: &Graph) -> Option<Graph> {
         if self.left == 0 {
             return None;
@@ -93,18 +93,18 @@ impl Driver {
         let trimmed = self.apply_to_graph(TRIMMED, shortened.as_ref().unwrap_or(graph), trim_traces);
         let placed = self.place_all(trimmed.as_ref().or(shortened.as_ref()).unwrap_or(graph));
         if placed.is_none() {
-            // A graph that cannot be rebuilt is left unchanged.
+            // Rebuilding failed, so the pass leaves the graph unchanged and its patches do not count.
             self.left += self.patches.len() - before;
             self.patches.truncate(before);
         }
         if self.patches.len() == before {
-            // By now, all work that can leave a loop has left it.
+            // No other rule applies any more: all work that can be moved out of a loop has been moved.
             return self.apply_to_graph(FUSED, graph, fuse_loops);
         }
         placed
     }
 
-    /// Applies a rule for whole graphs. Returns `None` if it changes nothing.
+    /// Applies a rule for whole graphs. Returns `None` if the rule is disabled or changes nothing.
     fn apply_to_graph(
         &mut self,
         rule: &'static str,
@@ -130,8 +130,8 @@ impl Driver {
         Some(to.graph)
     }
 
-    /// Rewrites the bodies of an op. A function with a derivative rule stays unchanged, because the rule belongs to
-    /// its original body.
+    /// Rewrites the bodies of an op. A function with a derivative rule is left unchanged, because the rule belongs to
+    /// the original body.
     fn with_bodies(&mut self, op: &Op) -> Op {
         if op.bodies().is_empty() || op.is_opaque() {
             return op.clone();
@@ -148,7 +148,7 @@ impl Driver {
         op.with_bodies(bodies.collect())
     }
 
-    /// Places an op, or the patch of a rule for it, and returns the results.
+    /// Places an op, or the patch that a rule replaces it with. Returns the results.
     fn place(
         &mut self,
         to: &mut Placing,
@@ -191,7 +191,7 @@ impl Driver {
         Some(results)
     }
 
-    /// Returns the patch of the first rule that applies to an op.
+    /// Returns the patch of the first rule that applies to an op, with the name of the rule.
     fn patch(&self, context: &RewriteContext<'_>) -> Option<(&'static str, Patch)> {
         if self.left == 0 {
             return None;
@@ -210,8 +210,8 @@ impl Driver {
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
-    /// Places the nodes of a graph on the given inputs, and returns its outputs. `op` converts each node's op before
-    /// it is placed.
+    /// Places the nodes of a graph, with `inputs` for the inputs of the graph. Returns the values of its outputs. `op`
+    /// transforms the op of each node first.
     fn place_nodes(
         &mut self,
         to: &mut Placing,
@@ -235,9 +235,9 @@ impl Driver {
 struct Placing {
     graph: Graph,
     available: Available,
-    /// `true` for each value that is certainly computed.
+    /// For each value, `true` if computing it cannot fail.
     certain: Vec<bool>,
-    /// The symbols that are not certain to be bound.
+    /// The symbols that may not be bound, because the op that binds them may fail.
     uncertain_sizes: Vec<Symbol>,
 }
 
@@ -257,7 +257,7 @@ impl Placing {
     }
 }
 
-/// Formats values for the log: by name, or else by the op that computed them.
+/// Formats values for the log. A value without a name is described by the op that computes it.
 fn names(context: &RewriteContext<'_>, values: &[ValueId]) -> String {
     let name = |value: &ValueId| match (context.graph.value_name(*value), context.node(*value)) {
         (Some(name), _) => format!("%{name}: {}", context.graph.ty(*value)),

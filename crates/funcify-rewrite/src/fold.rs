@@ -1,24 +1,24 @@
-//! Folds ops on constants to constants (the constant folding of XLA and PyTensor), using the reference evaluator,
-//! which defines the results of an op.
+//! Replaces ops on constants by constants (constant folding, as in XLA and PyTensor). The reference evaluator computes
+//! the results.
 //!
-//! Only small results are folded: those with at most as many elements as the largest operand, or at most 16. Broadcasts
-//! of constants are not folded, because other rules look for the repeated number.
+//! Only small results are folded: those with at most as many elements as the largest operand, or with at most 16.
+//! Broadcasts of constants are not folded, because other rules recognise them.
 
 use funcify_core::ops::{Creation, EvalContext};
 
 use super::rule::{Patch, RewriteContext};
 use super::*;
 
-/// The maximum number of elements of a result that is larger than its operands.
+/// The maximum number of elements of a result that has more elements than its operands.
 const MAX_GROWN_ELEMENTS: usize = 16;
 
 /// The maximum number of elements of any result.
 const MAX_ELEMENTS: usize = 1 << 10;
 
-/// Folds an op whose operands are constants.
+/// Replaces an op whose operands are constants by its result.
 pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op.class() {
-        // These are already constants, or repeat a number that other rules look for.
+        // These ops are already constants, or other rules recognise them.
         OpClass::Creation(Creation::Constant(_) | Creation::Iota(_)) | OpClass::Movement(Movement::Broadcast(_)) => {
             return None;
         }
@@ -38,7 +38,7 @@ pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
     }
     let mut sizes = Sizes::new();
     let mut eval = EvalContext { at: Place::new(context.op.name(), context.site), sizes: &mut sizes };
-    // An op that fails stays, and fails when it runs.
+    // If the op fails, it is kept, so that the program fails at run time as before.
     let result = context.op.eval(&mut eval, &operands, &types).ok()?.pop()?;
     context.one_op(Constant { value: Arc::new(result) }, &[])
 }

@@ -2,12 +2,12 @@
 //!
 //! - If a loop reads a trace of another loop row by row, a step of the merged loop uses the value directly. The trace
 //!   then needs no tensor, unless something else uses it.
-//! - Independent loops that read the same sequence read its rows once.
+//! - If two independent loops read the same sequence, the merged loop reads its rows only once.
 //!
-//! Precondition: both run all their steps, the same number in the same direction, and are certain, because merging
-//! changes the order of their ops. Neither is truncated, specifies the values that a forward pass keeps, or binds
-//! sizes. The second depends on the first only through rows of the same step. The rule is tried after all others: by
-//! then, work that leaves a loop, such as a product of all rows of the trace, has left it.
+//! Precondition: both loops run all their steps, have the same number of steps and the same direction, and cannot fail,
+//! because merging changes the order of their ops. Neither is truncated, has a checkpoint policy, or binds sizes. The
+//! second depends on the first only through rows of the same step. This rule runs after all others. By then, work that
+//! can be moved out of a loop, such as a product of all rows of a trace, has been moved.
 
 use std::collections::HashSet;
 
@@ -20,12 +20,12 @@ use super::*;
 struct Pair {
     first: usize,
     second: usize,
-    /// The nodes between the two loops that depend on the first. They move after the merged loop.
+    /// The nodes between the two loops that depend on the first one. They are moved after the merged loop.
     waiting: Vec<usize>,
 }
 
-/// Returns the graph with pairs of loops merged, and the line of the first merged loop. Returns `None` if no loops can
-/// be merged.
+/// Merges pairs of loops. Returns the new graph, and the source line of the first merged loop. Returns `None` if no
+/// loops can be merged.
 pub(super) fn fuse_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let pairs = pairs(graph);
     let nodes = graph.nodes();
@@ -45,14 +45,14 @@ pub(super) fn fuse_loops(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finish()?, site))
 }
 
-/// Returns the loops to merge. No pair begins before the previous one has ended.
+/// Returns the pairs of loops to merge, in order. The pairs do not overlap.
 fn pairs(graph: &Graph) -> Vec<Pair> {
     if graph.nodes().iter().filter(|node| matches!(node.op, Op::Scan(_))).count() < 2 {
         return Vec::new();
     }
     let live = graph.live_nodes();
     let mut pairs: Vec<Pair> = Vec::new();
-    // The last loop that reads each sequence.
+    // For each sequence, the last loop so far that reads it.
     let mut readers: HashMap<ValueId, usize> = HashMap::new();
     for (second, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
         let Some(scan) = fusible(graph, node) else { continue };
@@ -63,7 +63,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
         });
         let free = pairs.last().map_or(0, |pair| pair.second + 1);
         let candidates = before.chain(sequences().filter_map(|value| readers.get(&value).copied()));
-        // Several sequences may come from the same loop, which is tried once.
+        // A loop can be a candidate because of several sequences. It is tried only once.
         let mut tried = HashSet::new();
         let mut partners = candidates.filter(|first| *first >= free && tried.insert(*first));
         pairs.extend(partners.find_map(|first| pair(graph, first, second)));
@@ -72,14 +72,15 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
     pairs
 }
 
-/// Returns the loop of a node, if it may be merged with other loops.
+/// Returns the scan of a node, if it may be merged with other loops.
 fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     let Op::Scan(scan) = &node.op else { return None };
     let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
     (is_whole && !scan.body.binds_any() && cannot_fail(graph, node, &Sizes::new())).then_some(scan)
 }
 
-/// Pairs two loops if they run the same steps, and the second depends on the first only through rows of traces.
+/// Returns the pair of two loops if they can be merged: they have the same steps, and the second one depends on the
+/// first one only through rows of traces.
 fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     let nodes = graph.nodes();
     let (a, b) = (fusible(graph, &nodes[first])?, fusible(graph, &nodes[second])?);
@@ -87,7 +88,7 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
         return None;
     }
     let mut depends: HashSet<ValueId> = nodes[first].outputs.iter().copied().collect();
-    // A size that a loop binds also counts as a result.
+    // Sizes bound by nodes in `waiting`. A node that uses such a size depends on the first loop, too.
     let mut sizes: Vec<&Symbol> = Vec::new();
     let mut waiting = Vec::new();
     for (index, node) in nodes.iter().enumerate().take(second).skip(first + 1) {
@@ -106,23 +107,23 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     is_so.then_some(Pair { first, second, waiting })
 }
 
-/// Returns, for each sequence of the second loop that is a trace of the first, the value that a step of the first
-/// writes to it.
+/// Returns, for each sequence of the second loop, the value in the first body that is written to it, if the sequence is
+/// a trace of the first loop.
 fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
-    // A trace has one row per step, so a step can only read the row of the same step.
+    // A trace has exactly one row per step. The second loop can therefore only read the row of the current step.
     let written: HashMap<ValueId, ValueId> =
         traces(of).map(|(trace, written)| (first.outputs[trace], written)).collect();
     scan.operands().sequences.map(|operand| written.get(&second.inputs[operand]).copied()).collect()
 }
 
-/// Adds both loops as one.
+/// Adds the loop that merges both loops.
 fn add_merged(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
     let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
     let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
     let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
-    // The second body becomes part of the first. Rows of a trace that it reads become the values that the first
-    // writes.
+    // Appends the second body to the first. If the second body reads a row of the first loop's trace, it uses the value
+    // that the first body writes there.
     let mut copied = ValueMap::new(&other.body);
     let rows = rows_of(a, b);
     for (part, row) in other.sequences.iter().zip(&rows).filter_map(|(part, row)| Some((part, (*row)?))) {

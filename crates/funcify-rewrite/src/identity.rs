@@ -1,9 +1,8 @@
 //! Removes ops that return one of their operands, bit for bit (XLA's algebraic simplifier, PyTensor's `local_useless`
 //! rewrites).
 //!
-//! Other simplifications would change values: `x*0` is NaN where `x` is infinite, `x+0` is 0 where `x` is -0, and the
-//! sum of a single number is the reference's `0 + x`. In every type, a number times 1 is that number. So is a number
-//! minus 0, and a number plus -0.
+//! In every type, `x*1`, `x-0` and `x + -0` equal `x`. Other simplifications would change values: `x*0` is NaN if `x`
+//! is infinite, `x+0` is 0 if `x` is -0, and the sum of a single number is `0 + x` in the reference evaluator.
 
 use funcify_core::Scalar;
 use funcify_core::graph::{ValueId, inline};
@@ -46,16 +45,16 @@ fn binary(context: &RewriteContext<'_>, op: Binary) -> Option<Patch> {
     context.value(right).filter(|_| commutes && context.splat(left).is_some_and(keeps))
 }
 
-/// Cancels two applications of an op that is its own inverse.
+/// Removes two successive applications of an op that is its own inverse.
 fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
     let inner = context.node(context.operands[0]).filter(|_| matches!(op, Unary::Neg | Unary::Not))?;
     let is_same = matches!(&inner.op, Op::Unary(inner) if *inner == op);
     context.value(*inner.inputs.first()?).filter(|_| is_same)
 }
 
-/// Replaces a switch with a constant index by its branch. A switch without an alternative stays: it is a checkpoint,
-/// which exists so that the backward pass computes it again. A switch whose branch binds a size also stays, because a
-/// different branch may bind a size of the same name.
+/// Replaces a switch with a constant index by the selected branch. A switch with a single branch is kept, because it is
+/// a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size, the switch is also
+/// kept, because another branch may bind a size of the same name.
 pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Switch(switch) = context.op else { return None };
     let index = context.constant(context.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();

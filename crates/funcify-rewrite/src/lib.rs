@@ -1,21 +1,21 @@
-//! Rewrites programs as an expert would, without changing their values.
+//! Optimises programs as an expert would by hand, without changing their values.
 //!
-//! A rewrite is a named rule, which looks at one op with its operands and returns a patch: existing values, or a small
+//! A rewrite is a named rule. It looks at one op with its operands, and returns a patch: existing values, or a small
 //! program that replaces the op. The driver rebuilds a graph op by op, and tries each rule at each op, bodies first,
-//! until no rule applies. The original graph is read in order and never changed in place: everything before an op is
-//! already rewritten, so one pass is enough for a chain of ops.
+//! until no rule applies. It reads the original graph in order and does not modify it. All ops before the current one
+//! have already been rewritten, so one pass is enough for a chain of ops.
 //!
-//! - **rewrite-c1** Types, names of inputs and outputs, and the lines of ops stay the same.
-//! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in a
-//!   different order than a loop does (marked in [`RULES`]) return sums within rounding. A rule that may change more
-//!   than that is tried only if it is requested by name, or if its effects are [tolerated](Tolerance) and the device
-//!   prefers its results.
-//! - **rewrite-c3** A program that fails still fails, and no program starts to fail: an op that may fail when it runs
-//!   is neither left out nor moved to a place where it runs although it did not run before.
-//! - **rewrite-c4** Rewriting terminates, and rewriting a result again changes nothing.
+//! - **rewrite-c1** Types, names of inputs and outputs, and the source lines of ops stay the same.
+//! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero, except by reassociation. Rules
+//!   that reassociate sums (marked in [`RULES`]) may change results by rounding error. A rule that may change results
+//!   further runs only if it is requested by name, or if its effects are [tolerated](Tolerance) and the device prefers
+//!   less depth.
+//! - **rewrite-c3** A program that fails still fails, and no other program fails. An op that may fail at run time is
+//!   neither removed nor moved to where it runs more often than before.
+//! - **rewrite-c4** Rewriting terminates, and is idempotent.
 //!
-//! Rewrites run after differentiation. Before it, work that is moved out of a loop would also be outside of the loop
-//! for the derivative. Loops with a truncated derivative (scan-c8) are left unchanged.
+//! Differentiation comes first, and rewriting second. In the opposite order, the derivative would not treat work that
+//! was moved out of a loop as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
 
 mod bisect;
 mod common;
@@ -63,13 +63,13 @@ use funcify_core::{HostTensor, Scalar};
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Patched {
-    /// The rule's name.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// The line of the op that it replaced.
+    /// The source line of the replaced op.
     pub site: Site,
-    /// The op before the patch, as text. Empty unless [`RewriteOptions::texts`] is set.
+    /// The text of the replaced op. Empty unless [`RewriteOptions::texts`] is set.
     pub before: String,
-    /// The replacement, as text.
+    /// The text of the replacement. Empty unless [`RewriteOptions::texts`] is set.
     pub after: String,
 }
 
@@ -101,18 +101,18 @@ pub struct Rewritten {
     pub graph: Graph,
     /// The patches, in the order in which they were applied.
     pub patches: Vec<Patched>,
-    /// The number of passes over the graph, including the last one, which changed nothing.
+    /// The number of passes over the graph, including the last one, which changes nothing.
     pub passes: usize,
 }
 
 impl Rewritten {
-    /// Counts the patches of each rule, keyed by rule name.
+    /// Returns the number of patches of each rule, keyed by rule name.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         counts(&self.patches)
     }
 }
 
-/// Counts the patches of each rule among these, by the rules' names.
+/// Returns the number of the given patches of each rule, keyed by rule name.
 #[doc(hidden)]
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
@@ -120,7 +120,7 @@ pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'
     counts
 }
 
-/// Rewrites graphs, as methods.
+/// Adds methods for rewriting to [`Graph`].
 ///
 /// ```
 /// use funcify::prelude::*;
@@ -133,7 +133,7 @@ pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Rewrite {
-    /// Returns the program rewritten with all [`rules`](RULES) that need no request.
+    /// Rewrites the program with all [`rules`](RULES) that are enabled by default.
     ///
     /// ```
     /// use funcify::prelude::*;
@@ -147,7 +147,7 @@ pub trait Rewrite {
     /// ```
     fn rewritten(&self) -> Graph;
 
-    /// Rewrites the program like [`rewritten`](Rewrite::rewritten), with options, and returns the list of patches.
+    /// Rewrites the program with the given options. Returns the rewritten graph and the list of patches.
     ///
     /// ```
     /// use funcify::prelude::*;
@@ -160,7 +160,7 @@ pub trait Rewrite {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if a name is not a rule, or if the graph is invalid.
+    /// Returns an error if the options name an unknown rule, or if the graph is invalid.
     #[track_caller]
     fn rewritten_with(&self, options: &RewriteOptions) -> Result<Rewritten>;
 }
@@ -178,10 +178,10 @@ impl Rewrite for Graph {
     }
 }
 
-/// Rewrites a valid graph like [`rewritten_with`](Rewrite::rewritten_with) does. Errors name `at` as their place.
+/// Rewrites a graph that is known to be valid. Errors report `at` as their place.
 ///
 /// # Errors
-/// Returns an error if a name is not a rule, or if the call is cancelled.
+/// Returns an error if the options name an unknown rule, or if the call is cancelled.
 #[doc(hidden)]
 pub fn rewritten_at(at: &Place, graph: &Graph, options: &RewriteOptions) -> Result<Rewritten> {
     let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());

@@ -1,15 +1,15 @@
-//! Merges two ops of the same kind that only move elements, and removes one that moves nothing (XLA's algebraic
-//! simplifier, tract's `axis_op`).
+//! Merges two successive ops of the same kind that only move elements, and removes ops that move nothing (XLA's
+//! algebraic simplifier, tract's `axis_op`).
 //!
-//! The first of the two is removed, so it must be certain (rewrite-c3): a shape in between may have a size that is
-//! negative for some arguments.
+//! Merging removes the first op, so that op must not be able to fail (rewrite-c3). For some arguments, its shape may
+//! have a negative size.
 
 use funcify_core::ops::{Broadcast, Movement, Op, OpClass, Reshape, Transpose};
 use funcify_core::types::{Dim, Shape, TensorType};
 
 use super::rule::{Patch, RewriteContext};
 
-/// Removes an op that moves nothing, or merges an op that moves elements with the one before it.
+/// Removes an op that moves nothing, or merges an op that moves elements with the op before it.
 pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
     let source = *context.operands.first()?;
     if moves_nothing(context.op, context.ty(0)) || (context.operands.len() == 1 && matches!(context.op, Op::Concat(_)))
@@ -41,7 +41,7 @@ pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns the result shape of a transpose that moves only axes of size 1, which makes it a reshape.
+/// Returns the result shape of a transpose if it moves only axes of size 1. Such a transpose is a reshape.
 fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
     let others = op.axes.iter().filter(|axis| from[**axis].constant() != Some(1));
     others.is_sorted().then(|| Shape::new(op.axes.iter().map(|axis| &from[*axis])))
@@ -56,7 +56,7 @@ fn moves_nothing(op: &Op, from: &TensorType) -> bool {
         Movement::Broadcast(op) => op.shape == *shape,
         Movement::Slice(op) => op.start == Dim::from(0) && op.limit == shape[op.axis] && op.step == 1,
         Movement::Pad(op) => op.low == Dim::from(0) && op.high == Dim::from(0) && op.interior == 0,
-        // A `concat` of one operand was removed earlier.
+        // A `concat` of a single operand has already been removed.
         Movement::Concat(_) | Movement::Reverse(_) | Movement::Bitcast(_) => false,
     }
 }

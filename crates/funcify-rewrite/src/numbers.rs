@@ -1,13 +1,13 @@
-//! Recognises values whose elements are known numbers, from the ops that compute them.
+//! Recognises values whose elements all equal a known number.
 
 use super::rule::RewriteContext;
 use super::*;
 
-/// The maximum number of elements of a constant to compare.
+/// The maximum number of elements of a constant for which [`splat`] compares them.
 const MAX_COMPARED_ELEMENTS: usize = 1 << 12;
 
 impl RewriteContext<'_> {
-    /// Returns the tensor of a value that is a constant.
+    /// Returns the tensor of a value, if the value is a constant.
     pub(super) fn constant(&self, value: ValueId) -> Option<&Arc<HostTensor>> {
         match &self.node(value)?.op {
             Op::Constant(constant) => Some(&constant.value),
@@ -15,13 +15,14 @@ impl RewriteContext<'_> {
         }
     }
 
-    /// Returns the number if all elements of a value equal the same known number.
+    /// Returns the number that all elements of a value are known to equal, if any.
     pub(super) fn splat(&self, value: ValueId) -> Option<Scalar> {
         splat(self.graph, value)
     }
 }
 
-/// Returns the number if all elements of a constant, or of a broadcast constant, are equal.
+/// Returns the number that all elements of a value equal, if the value is a constant with equal elements, or a
+/// broadcast, reshape or transpose of one.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
         let node = graph.node_of(value)?;
@@ -37,7 +38,7 @@ pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     }
 }
 
-/// Returns whether two numbers are bitwise equal; NaN equals nothing.
+/// Returns `true` if two numbers are bitwise equal and not NaN.
 pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
     match (left, right) {
         (Scalar::Float(left), Scalar::Float(right)) => left.to_bits() == right.to_bits() && !left.is_nan(),
@@ -45,17 +46,18 @@ pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
     }
 }
 
-/// Returns whether a number is the neutral element of addition: `-0.0` for floats, as 0 + -0 is 0.
+/// Returns `true` for the neutral element of addition: 0 for integers, and `-0.0` for floats, because `-0.0 + 0.0` is
+/// `0.0`.
 pub(super) fn is_additive_identity(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(-0.0))
 }
 
-/// Returns whether a number is zero: `+0.0` for floats.
+/// Returns `true` for 0 and for `+0.0`.
 pub(super) fn is_zero(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(0.0))
 }
 
-/// Returns whether a number is 1.
+/// Returns `true` for 1 and for `1.0`.
 pub(super) fn is_one(scalar: Scalar) -> bool {
     scalar == Scalar::Int(1) || scalar == Scalar::Float(1.0)
 }

@@ -1,4 +1,4 @@
-//! Options for rewriting: the rules, the number of patches, the tolerated changes, and the device.
+//! Options for rewriting: the enabled rules, the maximum number of patches, the tolerance, and the device preference.
 
 use std::sync::OnceLock;
 
@@ -28,8 +28,8 @@ pub struct RewriteOptions {
     pub(super) texts: bool,
 }
 
-/// The environment variable that limits the number of patches, to find the one that changes a result:
-/// `FUNCIFY_STOP_AFTER=12`.
+/// The environment variable that limits the number of patches, as in `FUNCIFY_STOP_AFTER=12`. It helps to find the
+/// patch that changes a result.
 ///
 /// ```
 /// assert_eq!(funcify::rewrite::STOP_AFTER_VARIABLE, "FUNCIFY_STOP_AFTER");
@@ -37,25 +37,26 @@ pub struct RewriteOptions {
 pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
 
 impl RewriteOptions {
-    /// Enables all rules that need no request, without a limit and without texts.
+    /// Creates the default options: all rules except those on request, no limit on patches, and no texts.
     pub fn new() -> Self {
         RewriteOptions::default()
     }
 
-    /// Reads the options from the environment: `FUNCIFY_STOP_AFTER`, if it is a number. The variable is read once.
+    /// Creates options with the limit that `FUNCIFY_STOP_AFTER` sets, if any. The variable is read only once per
+    /// process.
     pub fn from_environment() -> Self {
         static STOP_AFTER: OnceLock<Option<usize>> = OnceLock::new();
         let read = || std::env::var(STOP_AFTER_VARIABLE).ok().and_then(|text| text.parse().ok());
         RewriteOptions { stop_after: *STOP_AFTER.get_or_init(read), ..RewriteOptions::default() }
     }
 
-    /// Adds the rule of that name, which is not tried otherwise ([`Rule::on_request`]).
+    /// Enables the rule of that name, which is disabled by default ([`Rule::on_request`]).
     pub fn with(mut self, rule: &str) -> Self {
         self.with.push(rule.to_string());
         self
     }
 
-    /// Removes the rule of that name.
+    /// Disables the rule of that name.
     pub fn without(mut self, rule: &str) -> Self {
         self.without.push(rule.to_string());
         self
@@ -67,20 +68,21 @@ impl RewriteOptions {
         self
     }
 
-    /// Sets the value changes that rewriting may cause. The default is [only the order of sums](Tolerance::Exact).
+    /// Sets the changes of results that are tolerated. The default is [`Tolerance::Exact`], which allows only the
+    /// reassociation of sums.
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// Sets whether the device prefers parallel steps. If it is not set, a `Function` of the runtime asks its
-    /// backend, and a graph rewritten on its own assumes [`Parallel::Avoid`].
+    /// Sets whether the device prefers parallel steps. By default, a `Function` of the runtime uses the preference of
+    /// its backend, and other callers use [`Parallel::Avoid`].
     pub fn parallel(mut self, parallel: Parallel) -> Self {
         self.parallel = Some(parallel);
         self
     }
 
-    /// Sets the device preference if it is not set yet.
+    /// Sets the device preference if it has not been set.
     #[doc(hidden)]
     pub fn or_parallel(self, parallel: Parallel) -> Self {
         RewriteOptions { parallel: self.parallel.or(Some(parallel)), ..self }
@@ -96,25 +98,25 @@ impl RewriteOptions {
         !self.without.iter().any(is_it) && (is_among || self.with.iter().any(is_it))
     }
 
-    /// Returns all rules named in the options.
+    /// Returns the names of all rules that the options mention.
     pub(super) fn named(&self) -> impl Iterator<Item = &String> {
         self.with.iter().chain(&self.without).chain(self.only.iter().flatten())
     }
 
-    /// Limits the number of patches.
+    /// Limits the number of patches. Rewriting stops after this many.
     pub fn stop_after(mut self, patches: usize) -> Self {
         self.stop_after = Some(patches);
         self
     }
 
-    /// Records the text before and after each patch.
+    /// Records the text of each op before and after its patch.
     pub fn texts(mut self) -> Self {
         self.texts = true;
         self
     }
 }
 
-/// The changes of values that rewriting may make.
+/// The changes of results that rewriting may cause.
 ///
 /// ```
 /// use funcify::rewrite::{Parallel, RewriteOptions, Tolerance};
@@ -132,16 +134,16 @@ impl RewriteOptions {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tolerance {
-    /// Only the order of sums: results differ by rounding.
+    /// Sums may be reassociated, so results may differ by rounding error.
     #[default]
     Exact,
-    /// Any order of sums and products of floats, including products of factors that a loop never multiplies with each
-    /// other. Such a product may be infinite or 0 where no state of the loop is, which makes the state infinite or NaN.
+    /// Sums and products of floats may be reassociated. This includes products of factors that the loop never
+    /// multiplies with each other. Such a product may overflow or underflow although all states of the loop are finite,
+    /// and then a state becomes infinite or NaN.
     Reassociated,
 }
 
-/// A device's preference between work of logarithmic depth, with many parallel steps, and less work in sequential
-/// steps.
+/// The preference of a device: less work in sequential steps, or logarithmic depth with more work in parallel steps.
 ///
 /// ```
 /// use funcify::dispatch::{Backend, Reference};
@@ -151,9 +153,9 @@ pub enum Tolerance {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parallel {
-    /// Prefers the least work, as on processors with few cores.
+    /// The least work, as on processors with few cores.
     Avoid,
-    /// Prefers the least depth, as on devices where each step is a kernel launch, and a small kernel leaves most of the
-    /// device idle.
+    /// The least depth, as on devices where each step is a kernel launch, and small kernels leave most of the device
+    /// idle.
     Prefer,
 }

@@ -1,21 +1,21 @@
-//! If only the first rows of a loop's traces are read, shortens the loop to the steps that write those rows (as
-//! PyTensor's `scan_save_mem` does with the number of steps).
+//! Shortens a loop whose later steps are not needed: if only the first rows of its traces are read, only the steps that
+//! write these rows run (as in PyTensor's `scan_save_mem`).
 //!
-//! Precondition: the loop runs forward and is certain, because errors of the steps left out are lost; nothing uses a
-//! final carry, or a full buffer; every use of a trace is a slice that certainly ends before the end of the trace.
-//! Outputs of the graph count as using all rows. The number of steps is not negative. If that is not known, as for the
-//! first `T-1` rows of `T`, the slice of the trace fails at run time, and a slice of a sequence before the shortened
-//! loop must then fail as well.
+//! Precondition: the loop runs forward and cannot fail, because errors of the removed steps would be lost. Nothing uses
+//! a final carry or a full buffer. Every use of a trace is a slice that provably ends before the end of the trace; a
+//! trace that is an output of the graph is used completely. The new number of steps is not negative. If it may be
+//! negative, as `T-1` for the first `T-1` rows of `T`, the original slice of the trace fails at run time. A slice of a
+//! sequence before the shortened loop must then fail in the same case.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps that the uses of a loop need, so far.
+/// The steps that the uses of a loop's results need, as far as they have been examined.
 #[derive(Default)]
 struct Needed {
-    /// The number of steps. `None` if no use was found yet, or if all steps are needed.
+    /// The number of steps, or `None` if no use was found yet or all steps are needed.
     steps: Option<Dim>,
-    /// The ends of the slices.
+    /// The end indices of the slices.
     limits: Vec<Dim>,
     needs_all: bool,
 }
@@ -35,8 +35,8 @@ impl Needed {
     }
 }
 
-/// Returns the graph with shorter loops, and the line of the first shortened loop. Returns `None` if no loop can be
-/// shortened.
+/// Shortens loops. Returns the new graph, and the source line of the first shortened loop. Returns `None` if no loop
+/// can be shortened.
 pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let steps = needed_steps(graph);
     let site = graph.nodes()[*steps.keys().next()?].site;
@@ -50,8 +50,8 @@ pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finish()?, site))
 }
 
-/// Adds a loop with fewer steps. If the number may be negative, first slices the sequences of the loop to that many
-/// rows.
+/// Adds a loop with fewer steps. If their number may be negative, also slices the sequences of the loop to that many
+/// rows, so that a negative number is rejected.
 fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
@@ -74,14 +74,14 @@ fn is_natural(steps: &Dim) -> bool {
     steps.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns whether a slice before the loop rejects a negative number of steps, like the original slice after the loop,
-/// which ends no later.
+/// Returns `true` if slicing a sequence before the loop rejects a negative number of steps in every case in which the
+/// original slice after the loop fails.
 fn is_negative_rejected(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))
 }
 
-/// Returns the loops that can run fewer steps, with the number of steps.
+/// Returns the loops that can be shortened, by node index, with their new number of steps.
 fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
     let is_loop = |(_, node): &(usize, &Node)| matches!(&node.op, Op::Scan(scan) if may_be_shorter(scan));
     let loops = graph.nodes().iter().enumerate().filter(is_loop);
@@ -119,15 +119,15 @@ fn may_be_shorter(scan: &Scan) -> bool {
         && scan.buffers.iter().all(is_trace)
 }
 
-/// If an op is a slice of a trace, returns the number of steps that write the rows it reads, and the end of these
-/// rows.
+/// Returns the number of steps that write the rows that a slice of a trace reads, and the end index of the slice.
+/// Returns `None` if `user` is not a slice along axis 0.
 fn first_steps(buffer: &Buffer, user: &Node) -> Option<(Dim, Dim)> {
     let Op::Slice(Slice { axis: 0, limit, .. }) = &user.op else { return None };
     let given = if let Start::Given(rows) = buffer.start { rows } else { 0 };
     Some((limit.clone() - given, limit.clone()))
 }
 
-/// Returns the larger of two numbers of steps, if the same one is larger for all sizes.
+/// Returns the larger of two numbers of steps, or `None` if that depends on the sizes.
 fn larger(left: Dim, right: Dim) -> Option<Dim> {
     match (left.is_at_least(&right), right.is_at_least(&left)) {
         (Some(true), _) => Some(left),

@@ -1,4 +1,4 @@
-//! Defines rules. A rule is a name, a reason, and a function from an op in its context to a patch.
+//! Defines rules. A rule has a name, a reason, and a function that returns a patch for an op.
 
 use funcify_core::Value;
 use funcify_core::graph::{at_site, tracer};
@@ -16,17 +16,17 @@ use super::*;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// The name used to log and to disable the rule.
+    /// The name of the rule in logs and options.
     pub name: &'static str,
-    /// The reason for the rule, in one line.
+    /// The reason why the replacement is valid or useful, in one line.
     pub reason: &'static str,
-    /// `true` if its patches add floats in a different order, so that sums differ by rounding.
+    /// `true` if the rule reassociates sums of floats, so that results may differ by rounding error.
     pub reorders_sums: bool,
-    /// `true` if it changes more than the order of sums to reduce the depth. Such a rule is tried only if
+    /// `true` if the rule reassociates more than sums in order to reduce depth. Such a rule runs only if
     /// [`RewriteOptions::with`](super::RewriteOptions::with) requests it, or if reassociation is
-    /// [tolerated](super::Tolerance) and the device [prefers](super::Parallel) depth.
+    /// [tolerated](super::Tolerance) and the device [prefers](super::Parallel) less depth.
     pub on_request: bool,
-    /// The function that rewrites an op; `None` for rules about a whole graph, which the driver applies.
+    /// The function that rewrites an op, or `None` for a rule that the driver applies to whole graphs.
     pub(super) apply: Option<fn(&RewriteContext<'_>) -> Option<Patch>>,
 }
 
@@ -49,10 +49,10 @@ const fn whole_graph(name: &'static str, reason: &'static str) -> Rule {
 /// The rule that removes nodes that no output needs.
 pub(super) const DEAD_CODE: &str = "dead_code";
 
-/// The rule that trims traces to the rows that are read.
+/// The rule that trims traces to the last rows if nothing reads the others.
 pub(super) const TRIMMED: &str = "trimmed_traces";
 
-/// The rule that shortens a loop to the steps that are read.
+/// The rule that removes the last steps of a loop if nothing reads their results.
 pub(super) const SHORTENED: &str = "shortened_loops";
 
 /// The rule that merges loops with the same steps.
@@ -146,22 +146,22 @@ pub const RULES: &[Rule] = &[
 
 /// The replacement of an op.
 pub(super) enum Patch {
-    /// Existing values, one per result.
+    /// Existing values, one for each result.
     Values(Vec<ValueId>),
-    /// A program on these operands, whose outputs are the results.
+    /// The operands of a program, and the program, whose outputs replace the results.
     Program(Vec<ValueId>, Graph),
 }
 
 /// An op that is about to be added to a graph.
 pub(super) struct RewriteContext<'a> {
-    /// The graph so far.
+    /// The graph built so far.
     pub(super) graph: &'a Graph,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [ValueId],
     pub(super) site: Site,
-    /// `true` for each value so far that is certainly computed: nothing that it depends on may fail.
+    /// For each value of the graph, `true` if neither its op nor any op that it depends on can fail.
     pub(super) certain: &'a [bool],
-    /// The symbols that are not certain to be bound.
+    /// The symbols that may not be bound, because the op that binds them may fail.
     pub(super) uncertain_sizes: &'a [Symbol],
 }
 
@@ -181,13 +181,12 @@ impl RewriteContext<'_> {
         self.op.infer(&Place::new(self.op.name(), self.site), &self.graph.types(self.operands)).ok()
     }
 
-    /// Returns the node that computes a value, unless it is an input.
+    /// Returns the node that computes a value, or `None` for an input.
     pub(super) fn node(&self, value: ValueId) -> Option<&Node> {
         self.graph.node_of(value)
     }
 
-    /// Returns whether the op that computes a value certainly runs without an error, so that it can be left out
-    /// (rewrite-c3).
+    /// Returns `true` if the op that computes a value cannot fail, so that it may be removed (rewrite-c3).
     pub(super) fn is_certain(&self, value: ValueId) -> bool {
         self.node(value).is_none_or(|node| self.certainly_runs(node))
     }
@@ -197,8 +196,8 @@ impl RewriteContext<'_> {
         !uses_any(self.graph, node, &sizes) && cannot_fail(self.graph, node, &Sizes::new())
     }
 
-    /// Returns whether a value can be left out, while the `used` values stay, without losing an error of the ops that
-    /// compute it (rewrite-c3).
+    /// Returns `true` if a value may become unused (rewrite-c3): none of the ops that compute it can fail, except those
+    /// that the `used` values need anyway.
     pub(super) fn may_leave_out(&self, value: ValueId, used: &[ValueId]) -> bool {
         if used.contains(&value) || self.certain[value.index()] {
             return true;
@@ -207,12 +206,13 @@ impl RewriteContext<'_> {
         node.is_some_and(|node| node.inputs.iter().all(|input| used.contains(input) || self.certain[input.index()]))
     }
 
-    /// Returns a patch that is an existing value, such as an operand.
+    /// Returns a patch that replaces the op by an existing value, such as an operand.
     pub(super) fn value(&self, value: ValueId) -> Option<Patch> {
         Some(Patch::Values(vec![value]))
     }
 
-    /// Returns a patch built from these values. Returns `None` if it is invalid, or if `build` returns `None`.
+    /// Traces the replacement with `build`, which receives these operands. Returns `None` if `build` does, or if the
+    /// traced program is invalid.
     pub(super) fn build(
         &self,
         operands: &[ValueId],
@@ -234,13 +234,13 @@ impl RewriteContext<'_> {
         Some(Patch::Program(operands.to_vec(), graph))
     }
 
-    /// Returns a patch that is one op on these values.
+    /// Returns a patch that consists of a single op on these operands.
     pub(super) fn one_op(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
         let graph = Graph::of_typed_op(["patch", "v", "r"], op.into(), self.graph.types(operands), self.site).ok()?;
         Some(Patch::Program(operands.to_vec(), graph))
     }
 
-    /// Formats the op in its context as a program, for the log.
+    /// Formats the op as a program on its operands, for the log.
     pub(super) fn text(&self) -> String {
         match self.one_op(self.op.clone(), self.operands) {
             Some(Patch::Program(_, graph)) => graph.to_string(),

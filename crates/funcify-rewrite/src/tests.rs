@@ -1,4 +1,4 @@
-//! Tests the amount of work that rewriting takes, and that a rule cannot change a type.
+//! Tests the work that rewriting takes, and the results of a few rules.
 
 use funcify_core::graph::work;
 use funcify_core::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
@@ -6,7 +6,7 @@ use funcify_nn::S5;
 
 use super::{Rewrite, RewriteOptions};
 
-/// Builds a chain of ops to which each rule for single ops applies.
+/// Builds a chain of ops on which each rule for single ops applies.
 fn chain(length: usize) -> Graph {
     let graph = Graph::build("chain", |g| {
         let mut x = g.input("x", "f32[4,4]");
@@ -18,7 +18,7 @@ fn chain(length: usize) -> Graph {
     graph.unwrap()
 }
 
-/// Builds a sequence of loops, differentiated.
+/// Builds the gradient of a sequence of loops.
 fn loops(count: usize) -> Graph {
     let graph = Graph::build("loops", |g| {
         let (mut xs, w, u) = (g.input("xs", "f32[T,B,4]"), g.input("w", "f32[4,4]"), g.input("u", "f32[4,4]"));
@@ -34,7 +34,7 @@ fn loops(count: usize) -> Graph {
     graph.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap()
 }
 
-/// Rewriting a program that is four times as long takes about four times the work.
+/// Checks that the work is roughly linear in the length of the program.
 #[test]
 fn the_work_grows_with_the_program() {
     for (name, make) in [("chain", chain as fn(usize) -> Graph), ("loops", loops)] {
@@ -49,7 +49,7 @@ fn the_work_grows_with_the_program() {
     }
 }
 
-/// The gradient of each weight of a network is one product, outside of its loops.
+/// Checks that the gradient of each weight of a network is a single product outside of its loops.
 #[test]
 fn a_weight_gradient_is_one_product() {
     let graph = loops(1).rewritten();
@@ -61,8 +61,8 @@ fn a_weight_gradient_is_one_product() {
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
 }
 
-/// The op `cumulative` returns the same extremes and integers as the loop, forward and in reverse, for any number of
-/// steps.
+/// Checks that loops over extremes or integers are replaced by `cumulative`, with the same results in both directions
+/// and for any number of steps.
 #[test]
 fn running_extremes_and_integers_are_exact() {
     let floats = [1.0, -2.0, f64::INFINITY, 0.5, f64::NAN, 7.0, f64::NEG_INFINITY];
@@ -103,8 +103,8 @@ fn running_extremes_and_integers_are_exact() {
     }
 }
 
-/// The loop of a state space layer, whose state is complex, becomes an associative scan on request, also in its
-/// gradient.
+/// Checks that on request, the loop of a state space layer with a complex state becomes an associative scan, and so do
+/// the loops of its gradient.
 #[test]
 fn a_state_space_layer_is_an_associative_scan() {
     let scans =

@@ -1,13 +1,14 @@
-//! Trims traces to the rows that are read (PyTensor's `scan_save_mem`): if only the last rows of a trace are read, the
-//! trace keeps only those (scan-c7).
+//! Trims traces: if only the last rows of a trace are read, the trace keeps only those rows (scan-c7; PyTensor's
+//! `scan_save_mem`).
 //!
-//! Precondition: every use of the trace is a slice of a constant number of last rows. The trace certainly has that many
-//! rows: otherwise, a loop with few steps would fail with a different error than the slice. Outputs of the graph count
-//! as using all rows.
+//! Precondition: every use of the trace is a slice of a constant number of last rows. A trace that is an output of the
+//! graph is used completely. The trace is known to have at least that many rows. Otherwise, if the loop had too few
+//! steps, it would fail with a different error than the slice.
 
 use super::*;
 
-/// Returns the graph with trimmed traces, and the line of the first changed loop; `None` if nothing can be trimmed.
+/// Trims traces. Returns the new graph, and the source line of the first changed loop. Returns `None` if no trace can
+/// be trimmed.
 pub(super) fn trim_traces(graph: &Graph) -> Option<(Graph, Site)> {
     let trimmable = trimmable(graph);
     let op = |_: usize, node: &Node| match &node.op {
@@ -24,12 +25,12 @@ pub(super) fn trim_traces(graph: &Graph) -> Option<(Graph, Site)> {
         },
         op => op.clone(),
     };
-    // Values are numbered in the order of the nodes.
+    // Values are numbered in node order, so the first key belongs to the first loop.
     let first = graph.node_of(*trimmable.keys().next()?)?;
     Some((with_ops(graph, op)?, first.site))
 }
 
-/// Returns the traces of which only the last rows are read, with the number of these rows.
+/// Returns the traces that can be trimmed, with the number of last rows to keep.
 fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
     if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
@@ -53,14 +54,14 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     last.into_iter().filter_map(surely).collect()
 }
 
-/// If a value is the full trace of a buffer, returns its loop.
+/// Returns the loop whose buffer a value is, if the loop returns all rows of that buffer.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };
     scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
-/// Returns the number of last rows of a trace that an op reads, if it is a slice of them.
+/// Returns the number of last rows that an op reads of a trace, or `None` if the op is not a slice of last rows.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
     if !cannot_fail(graph, node, &Sizes::new()) {
@@ -73,7 +74,7 @@ fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<
     rows.constant().and_then(|rows| usize::try_from(rows).ok())
 }
 
-/// Returns the slice of the trimmed trace that equals this slice of the full trace.
+/// Converts a slice of the full trace to the equivalent slice of the trimmed trace.
 fn shift_slice(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
     if loop_of(graph, trace).is_some_and(|scan| scan.reverse) {
         return slice.clone();
@@ -82,7 +83,7 @@ fn shift_slice(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Sl
     Slice { start: slice.start.clone() - &left_out, limit: slice.limit.clone() - &left_out, ..slice.clone() }
 }
 
-/// Returns a copy of a graph in which `op` replaces the ops of the nodes.
+/// Copies a graph, replacing the op of each node by the result of `op`.
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = GraphCopy::with_inputs_of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;

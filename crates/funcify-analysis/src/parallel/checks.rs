@@ -1,4 +1,4 @@
-//! Checks of labels that cannot be made for one op at a time.
+//! Checks labels after propagation, where a check must look at more than one op.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use funcify_core::{DType, Graph, HostTensor};
 use super::{Label, Mixed, ParallelAxis};
 
 impl ParallelAxis {
-    /// Checks that each share results from a sum over the axis, or only from other shares. Otherwise each part would
-    /// add values that are the same in all parts.
+    /// Checks that each partial sum originates from a sum over the axis, or only from other partial sums. Otherwise a
+    /// value that is the same in all parts would be added once per part.
     pub(super) fn check_share_origins(&self, graph: &Graph) -> Result<(), Mixed> {
         for node in graph.nodes() {
             let of = |index: usize| self.get(graph, node.inputs[index]);
@@ -32,7 +32,7 @@ impl ParallelAxis {
                     let columns = graph.ty(node.inputs[0]).rank() - 1;
                     node.inputs.iter().any(is_share) || of(0) == Label::Axis(columns)
                 }
-                // `ParallelAxis::node` allows a share here only if nothing is rounded or truncated.
+                // `ParallelAxis::node` has checked that the cast neither rounds nor truncates a partial sum.
                 OpClass::Elementwise(Elementwise::Cast(_)) => is_share(&node.inputs[0]),
                 OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => {
                     linear()
@@ -47,8 +47,9 @@ impl ParallelAxis {
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.check_share_origins(body))
     }
 
-    /// Checks that loops scale shares only by moderate numbers and do not scale shares that they carry, and that shares
-    /// are divided only by moderate numbers. `known` holds the inputs of a body that are known to be moderate.
+    /// Checks the factors and divisors of partial sums. A divisor must be moderate, and so must a factor inside a loop.
+    /// A partial sum that a loop carries must not be scaled at all. `known` holds the inputs of a body that are known
+    /// to be moderate, and is `None` outside of loops.
     pub(super) fn check_share_factors(
         &self,
         graph: &Graph,
@@ -65,7 +66,7 @@ impl ParallelAxis {
             let is_known = match node.op.class() {
                 OpClass::Creation(Creation::Constant(constant)) => are_moderate(&constant.value),
                 OpClass::Creation(Creation::Size(size)) => size.dim.value(sizes).is_ok_and(|size| size > 0),
-                // An integer may be 0, and an f16 may be infinite.
+                // A cast of a moderate float to an integer may be 0, and a cast to f16 may be infinite.
                 OpClass::Elementwise(Elementwise::Cast(cast)) => {
                     are_known && matches!(cast.dtype, DType::BF16 | DType::F32 | DType::F64)
                 }
@@ -114,7 +115,7 @@ impl ParallelAxis {
     }
 }
 
-/// Returns whether all numbers of a tensor are far from 0 and from infinity.
+/// Returns `true` if the absolute value of each element is between 2^-24 and 2^24.
 fn are_moderate(numbers: &HostTensor) -> bool {
     let largest = f64::from(1 << 24);
     (0..numbers.len()).all(|index| (1.0 / largest..=largest).contains(&numbers.get(index).as_f64().abs()))

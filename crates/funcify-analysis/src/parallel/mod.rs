@@ -1,14 +1,14 @@
 //! Finds an axis that stays parallel through a whole program, bodies included.
 //!
-//! Parts of such an axis can run on different threads without waiting for each other. An elementwise op keeps the axis.
-//! So do rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and
-//! ops that only move axes.
+//! Parts of such an axis can run on different threads without waiting for each other. The axis passes through
+//! elementwise ops, the rows of the left matrix of a product and the columns of the right one, reductions over other
+//! axes, the rows of sequences, and ops that only move axes.
 //!
-//! A sum over the axis leaves each part with a share of the result, and the shares are summed at the end. Until then,
-//! they may be added and scaled. A factor in a loop must be a known, moderate number, and so must any divisor. Other
-//! numbers (0, an infinity, a very large number) could turn shares into infinities of opposite signs although their
-//! sum is finite. A loop must not scale a share that it carries, either, because the shares would grow beyond their
-//! sum. Any op that mixes the indices of the axis in another way ends the search.
+//! A sum over the axis leaves each part with a partial sum, and the partial sums are added up at the end. Until then,
+//! they may be added and scaled. A divisor must be a known, moderate number, and so must a factor inside a loop. Other
+//! numbers (0, an infinity, a very large number) could turn partial sums into infinities of opposite signs although
+//! the total is finite. A loop must not scale a partial sum that it carries: repeated scaling could make the partial
+//! sums overflow although the total does not. Any op that mixes the indices of the axis in another way ends the search.
 
 mod checks;
 
@@ -23,20 +23,20 @@ use funcify_core::ops::{
 use funcify_core::types::Sizes;
 use funcify_core::{DType, Graph};
 
-/// The location of the axis in a value.
+/// The position of the parallel axis in a value, or the role of a value without the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Label {
-    /// Not determined yet.
+    /// Not known yet.
     Unknown,
     /// The value does not have the axis and is the same in all parts.
     None,
     /// The value has the axis at this position.
     Axis(usize),
-    /// The value does not have the axis. It is a sum over the parts, and each part has a share of it.
+    /// The value does not have the axis. Each part computes a partial sum of it.
     Share,
 }
 
-/// An axis that stays parallel through a whole program, and its location in each value of the graph and its bodies.
+/// An axis that stays parallel through a whole program, and its position in each value of the graph and its bodies.
 ///
 /// The default represents a program without such an axis: its size is 0, and no value has it.
 ///
@@ -62,14 +62,14 @@ pub enum Label {
 pub struct ParallelAxis {
     graphs: HashMap<GraphId, Vec<Label>>,
     size: usize,
-    /// The element type of the engine.
+    /// The element type of the engine, if it computes in a single type.
     element: Option<DType>,
 }
 
-/// The error of an op that mixes the indices of the axis.
+/// The error for an axis that is not parallel: an op mixes its indices.
 struct Mixed;
 
-/// Returns whether the graph or one of its bodies has a condition that ends a loop or chooses a branch.
+/// Returns `true` if the graph or one of its bodies contains a conditional branch or a loop with a condition.
 fn has_conditions(graph: &Graph) -> bool {
     let ends = |op: &Op| {
         let is_conditional = match op.class() {
@@ -86,14 +86,14 @@ fn has_conditions(graph: &Graph) -> bool {
 }
 
 impl ParallelAxis {
-    /// Finds an axis of the program that stays parallel. Tries the first axis of each carry, buffer and sequence of
-    /// the outermost loops, and returns the first one for which the labels of all values agree. Skips axes of size 1,
-    /// such as a batch of one sequence.
+    /// Finds an axis of the program that stays parallel. The candidates are the first axes of the carries, buffers and
+    /// sequences of the outermost loops. Axes of size 1 are skipped. Returns the first candidate for which the labels
+    /// of all values are consistent.
     ///
     /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine computes in a
     /// single type. Casts of integers to this type are assumed to be exact.
     pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
-        // A condition applies to all indices of the axis at once.
+        // A condition is the same for all indices of the axis, so it would make the parts depend on each other.
         if has_conditions(graph) {
             return None;
         }
@@ -126,8 +126,7 @@ impl ParallelAxis {
         self.size
     }
 
-    /// Returns the location of the axis in a value of the graph or of a body, or [`Label::None`] if it is not
-    /// determined.
+    /// Returns the label of a value of the graph or of a body. Returns [`Label::None`] if the value has no label.
     pub fn of(&self, graph: &Graph, value: ValueId) -> Label {
         match self.graphs.get(&graph.id()).map(|labels| labels[value.index()]) {
             Some(Label::Unknown) | None => Label::None,
@@ -150,7 +149,7 @@ impl ParallelAxis {
         self.graphs.get_mut(&graph.id()).expect("`start` labels every body")[value.index()] = label;
     }
 
-    /// Labels all values. Repeats this until nothing changes.
+    /// Propagates labels between operands and results until nothing changes, and then checks them.
     fn propagate(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         loop {
             let before = self.graphs.clone();
@@ -172,7 +171,8 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Assigns the same label to two values of a graph, if at least one of them has a label.
+    /// Gives two values of a graph the same label. Does nothing if both are unlabelled, and fails if their labels
+    /// differ.
     fn unify(&mut self, graph: &Graph, one: ValueId, other: ValueId) -> Result<(), Mixed> {
         match (self.get(graph, one), self.get(graph, other)) {
             (Label::Unknown, label) => self.set(graph, one, label),
@@ -183,7 +183,7 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Assigns a label to a value. Fails if the value has a different label.
+    /// Labels a value. Fails if the value already has a different label.
     fn require_label(&mut self, graph: &Graph, value: ValueId, label: Label) -> Result<(), Mixed> {
         match self.get(graph, value) {
             Label::Unknown => self.set(graph, value, label),
@@ -193,14 +193,14 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Assigns a label to each of two values. Fails if either has a different label.
+    /// Labels two values. Fails if either already has a different label.
     fn require_labels(&mut self, graph: &Graph, labels: [(ValueId, Label); 2]) -> Result<(), Mixed> {
         labels.into_iter().try_for_each(|(value, label)| self.require_label(graph, value, label))
     }
 
     /// Labels an operand and a result whose axes correspond. `there` maps an axis of the operand to the result, and
-    /// `back` maps an axis of the result to the operand. They return `None` for an axis that the other side does not
-    /// have.
+    /// `back` maps an axis of the result to the operand. They return `None` if the other side does not have the axis.
+    /// The result is labelled `lost` if the axis is missing from it.
     fn map(
         &mut self,
         graph: &Graph,
@@ -315,8 +315,8 @@ impl ParallelAxis {
             }
             OpClass::Product(Product::MatMul(_)) => self.matmul(graph, node, shape(result)?.len())?,
             OpClass::Creation(Creation::Constant(_)) => {}
-            // None of their values may have the axis: they create their result, compute along axes, or contain code
-            // that is not analysed.
+            // None of their values may have the parallel axis: these ops create their result, compute along axes, or
+            // contain code that is not analysed.
             OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.require_no_axis(graph, node)?,
             OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.require_no_axis(graph, node)?,
             OpClass::Control(_) | OpClass::Custom(_) => self.require_no_axis(graph, node)?,
@@ -324,12 +324,12 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Requires that neither the operands nor the results have the axis.
+    /// Requires that no operand or result has the axis.
     fn require_no_axis(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         node.inputs.iter().chain(&node.outputs).try_for_each(|value| self.require_label(graph, *value, Label::None))
     }
 
-    /// Requires that all operands and the result have the axis at the same position, and that none of them is a share.
+    /// Requires that all operands and the result have the same label, and that no operand is a partial sum.
     fn elementwise(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         for input in &node.inputs {
             self.reject_share(graph, *input)?;
@@ -338,8 +338,8 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Labels a product or quotient. A share may be scaled by factors that are the same in all parts, but not if the
-    /// result is a quotient of integers, which is truncated.
+    /// Labels a product or quotient. A partial sum may be multiplied or divided by a value that is the same in all
+    /// parts. An integer quotient of a partial sum is rejected, because it is truncated.
     fn scale(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         if matches!(node.op, Op::Binary(ops::Binary::Div)) && graph.ty(node.outputs[0]).dtype.is_int() {
             return self.elementwise(graph, node);
@@ -353,7 +353,7 @@ impl ParallelAxis {
             }
             (_, Label::Share) => Err(Mixed),
             _ if self.get(graph, result) == Label::Share => Ok(()),
-            // The operand without a label may become a share, and then the result is a share, too.
+            // The unlabelled operand may still become a partial sum, and the result with it.
             (Label::Unknown, Label::None) | (Label::None, Label::Unknown)
                 if self.get(graph, result) == Label::Unknown =>
             {
@@ -363,8 +363,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Returns whether the cast of a sum is the sum of the casts of its shares, which requires that nothing is rounded,
-    /// truncated or compared.
+    /// Returns `true` if casting a sum is equivalent to casting its partial sums: the cast must not round, truncate or
+    /// compare.
     fn is_linear(&self, from: DType, to: DType) -> bool {
         from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
     }
@@ -431,7 +431,7 @@ impl ParallelAxis {
                     self.row(graph, node.inputs[operand], body, row)?;
                 }
             }
-            // The given rows would be added once per part.
+            // If the initial rows became partial sums, they would be added once per part.
             if buffer.start != Start::Empty {
                 self.reject_share(graph, whole)?;
             }
@@ -445,15 +445,13 @@ impl ParallelAxis {
                     (Label::Unknown, label) => self.set(body, value, label),
                     (label, Label::Unknown) => self.set(graph, last, label),
                     (inside, outside) if inside == outside => {}
-                    // A sum of shares starts from a value that is not a share; only the first part starts from that
-                    // value.
                     (Label::None, Label::Share) | (Label::Share, Label::None) => return Err(Mixed),
                     _ => return Err(Mixed),
                 }
             }
             match (self.get(graph, initial), self.get(graph, last)) {
                 (_, Label::Share) => self.require_label(graph, initial, Label::None)?,
-                // The initial value may be the start of a sum of shares.
+                // The carry may still become a partial sum. Its initial value does not.
                 (Label::None, Label::Unknown) => {}
                 _ => self.unify(graph, initial, last)?,
             }
@@ -488,8 +486,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Checks that values without a label are consistent with the labelled ones, and that every labelled axis has the
-    /// right size.
+    /// Treats unlabelled values as values without the axis, and checks that all labels are still consistent and all
+    /// labelled axes have the right size.
     fn check(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         for labels in self.graphs.values_mut() {
             labels.iter_mut().filter(|label| **label == Label::Unknown).for_each(|label| *label = Label::None);
@@ -504,8 +502,8 @@ impl ParallelAxis {
     }
 }
 
-/// Returns the axis of the shape `to` that has the same elements as `axis` of the shape `from`: it has the same size,
-/// and the same number of elements before it.
+/// Returns the axis of the shape `to` that corresponds to `axis` of the shape `from`: it has the same size, and the
+/// axes before it have the same number of elements.
 fn same_axis(from: &[usize], to: &[usize], axis: usize) -> Option<usize> {
     let before: usize = from[..axis].iter().product();
     (0..to.len()).find(|other| to[*other] == from[axis] && to[..*other].iter().product::<usize>() == before)

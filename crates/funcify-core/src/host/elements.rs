@@ -1,10 +1,10 @@
-//! Formats elements: `1.5`, `[1.0, nan]`, exact in every element type.
+//! Formats the elements of tensors, such as `1.5` or `[1.0, nan]`. The text determines each element exactly.
 
 use super::{HostTensor, Storage};
 use crate::types::{nearest_bf16, nearest_f16};
 
-/// Formats the element of a scalar, or the flat, row-major list of elements. Every element is printed exactly, except
-/// that all NaNs print as the same text.
+/// Formats the elements of a tensor: a single element for a scalar, and otherwise a flat list in row-major order. The
+/// text determines every element exactly, except that all NaNs are printed alike.
 pub(crate) fn print_elements(tensor: &HostTensor) -> String {
     let elements: Vec<String> = match tensor.storage() {
         Storage::Bool(elements) => elements.iter().map(bool::to_string).collect(),
@@ -36,11 +36,11 @@ fn special(element: f64) -> Option<String> {
     }
 }
 
-/// The bound up to which integers are printed with all their digits.
+/// The bound below which integers are printed with all their digits.
 const LARGEST_EXACT: f64 = 1e6;
 
-/// Formats an element with the fewest digits from which `round` recovers it. Integers below the bound keep all their
-/// digits.
+/// Formats a float with the fewest digits that still determine it: `round` of the printed number returns the float.
+/// Integers below [`LARGEST_EXACT`] are printed with all their digits.
 fn shortest(element: f64, round: impl Fn(f64) -> f64) -> String {
     if let Some(text) = special(element) {
         return text;

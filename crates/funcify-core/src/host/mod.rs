@@ -10,7 +10,7 @@ pub(crate) use elements::print_elements;
 
 use crate::types::{DType, Shape, TensorType, nearest_bf16, nearest_f16, round_integer_to_odd};
 
-/// One element in the type used for computation: integers as `i64`, floats as `f64`.
+/// A single element, widened for computation: integers to `i64`, and floats to `f64`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -30,7 +30,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Converts to a float; `true` becomes 1.
+    /// Converts the scalar to a float. `true` becomes 1.
     pub fn as_f64(self) -> f64 {
         match self {
             Scalar::Bool(value) => f64::from(u8::from(value)),
@@ -39,7 +39,8 @@ impl Scalar {
         }
     }
 
-    /// Converts to an integer: floats are truncated toward zero and saturate, NaN becomes 0, `true` becomes 1.
+    /// Converts the scalar to an integer. Floats are truncated toward zero and saturate, NaN becomes 0, and `true`
+    /// becomes 1.
     pub fn as_i64(self) -> i64 {
         match self {
             Scalar::Bool(value) => i64::from(value),
@@ -48,7 +49,7 @@ impl Scalar {
         }
     }
 
-    /// Converts to an element of `dtype` by the rule of [`cast`](crate::ops::Cast).
+    /// Converts the scalar to an element of `dtype`, by the same rule as [`Cast`](crate::ops::Cast).
     pub(crate) fn cast(self, dtype: DType) -> Scalar {
         let saturated = |x: f64| match dtype {
             DType::U8 => i64::from(x as u8),
@@ -60,14 +61,14 @@ impl Scalar {
             (_, DType::Bool) => Scalar::Bool(self.as_bool()),
             (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
             (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
-            // An i64 is rounded directly to a narrower float. Converting it to f64 first would round twice.
+            // Going through f64 would round twice.
             (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
             (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(round_integer_to_odd(x)),
             _ => Scalar::Float(self.as_f64()),
         }
     }
 
-    /// Returns whether the scalar is not zero. NaN is not zero.
+    /// Returns `true` if the scalar is nonzero. NaN is nonzero.
     pub fn as_bool(self) -> bool {
         match self {
             Scalar::Bool(value) => value,
@@ -77,7 +78,7 @@ impl Scalar {
     }
 }
 
-/// A Rust type that is the element type of a tensor.
+/// A Rust type that can be the element type of a tensor.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -87,17 +88,17 @@ impl Scalar {
 /// assert_eq!(f32::from_storage(&f32::into_storage(vec![1.0, 2.0])), Some([1.0, 2.0].as_slice()));
 /// ```
 pub trait Element: Copy + 'static {
-    /// The element type.
+    /// The corresponding element type.
     const DTYPE: DType;
     /// Wraps elements in a [`Storage`].
     fn into_storage(elements: Vec<Self>) -> Storage;
-    /// Returns the elements, if they have this type.
+    /// Returns the elements, or `None` if they have a different type.
     fn from_storage(storage: &Storage) -> Option<&[Self]>;
 }
 
 macro_rules! storage {
     ($($variant:ident, $element:ty, $dtype:ident, |$from:ident| $read:expr, |$to:ident| $write:expr;)*) => {
-        /// The elements of a tensor, row-major.
+        /// The elements of a tensor, in row-major order.
         ///
         /// ```
         /// # extern crate funcify_core as funcify;
@@ -124,7 +125,7 @@ macro_rules! storage {
                 match self { $(Storage::$variant(elements) => elements.len(),)* }
             }
 
-            /// Returns whether the storage has no elements.
+            /// Returns `true` if the storage has no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
@@ -134,21 +135,21 @@ macro_rules! storage {
                 match self { $(Storage::$variant(elements) => { let $from = elements[index]; $read })* }
             }
 
-            /// Converts scalars to elements of `dtype`: integers wrap, floats round to nearest even.
+            /// Converts scalars to elements of `dtype`. Integers wrap around, and floats round to nearest even.
             pub fn from_scalars(dtype: DType, scalars: impl IntoIterator<Item = Scalar>) -> Self {
                 match dtype {
                     $(DType::$dtype => Storage::$variant(scalars.into_iter().map(|$to| $write).collect()),)*
                 }
             }
 
-            /// Returns the elements' little-endian bytes.
+            /// Returns the elements as little-endian bytes.
             pub fn to_le_bytes(&self) -> Vec<u8> {
                 match self {
                     $(Storage::$variant(elements) => elements.iter().flat_map(|e| Bytes::to_le(*e)).collect(),)*
                 }
             }
 
-            /// Reads elements of `dtype` from little-endian bytes. An incomplete element at the end is dropped.
+            /// Reads elements of `dtype` from little-endian bytes. An incomplete last element is dropped.
             pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Self {
                 match dtype {
                     $(DType::$dtype => Storage::$variant(
@@ -214,7 +215,7 @@ impl Bytes for bool {
     }
 }
 
-/// A dense tensor in host memory, row-major.
+/// A dense, row-major tensor in host memory.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -233,14 +234,15 @@ pub struct HostTensor {
 }
 
 impl HostTensor {
-    /// Creates a tensor with these elements. Returns `None` if their number does not match the shape, or if the
+    /// Creates a tensor from its elements. Returns `None` if the number of elements does not match the shape, or if the
     /// product of the nonzero sizes exceeds the address space.
     pub fn new(shape: impl Into<Vec<usize>>, storage: Storage) -> Option<Self> {
         let shape = shape.into();
         (element_count(&shape) == Some(storage.len())).then_some(HostTensor { shape, storage })
     }
 
-    /// Creates a tensor with these elements. Returns `None` if their number does not match the shape.
+    /// Creates a tensor from a vector of elements in row-major order. Returns `None` if their number does not match the
+    /// shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -253,7 +255,7 @@ impl HostTensor {
         HostTensor::new(shape, E::into_storage(elements))
     }
 
-    /// Creates a scalar.
+    /// Creates a tensor of rank 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -266,7 +268,8 @@ impl HostTensor {
         HostTensor { shape: Vec::new(), storage: E::into_storage(vec![element]) }
     }
 
-    /// Creates a tensor by calling `f` with each multi-index. Integers wrap to `dtype`, floats round.
+    /// Creates a tensor by calling `f` with each multi-index. Converts its results to `dtype`: integers wrap around,
+    /// and floats are rounded.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -293,7 +296,7 @@ impl HostTensor {
         HostTensor::from_fn(dtype, shape, |_| Scalar::Int(0))
     }
 
-    /// Returns the sizes.
+    /// Returns the sizes of the axes.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -303,7 +306,7 @@ impl HostTensor {
         self.storage.dtype()
     }
 
-    /// Returns the element type and the shape.
+    /// Returns the type of the tensor: its element type and its shape.
     pub fn ty(&self) -> TensorType {
         TensorType::new(self.dtype(), Shape::from(self.shape.as_slice()))
     }
@@ -313,7 +316,7 @@ impl HostTensor {
         self.storage.len()
     }
 
-    /// Returns whether the tensor has no elements.
+    /// Returns `true` if the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.storage.is_empty()
     }
@@ -323,7 +326,7 @@ impl HostTensor {
         &self.storage
     }
 
-    /// Returns the elements as a slice, if they have this type.
+    /// Returns the elements as a slice, or `None` if they have a different type.
     pub fn as_slice<E: Element>(&self) -> Option<&[E]> {
         E::from_storage(&self.storage)
     }
@@ -343,17 +346,17 @@ impl HostTensor {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// Returns the elements as `f64`.
+    /// Returns the elements in row-major order, converted to `f64`.
     pub fn to_f64_vec(&self) -> Vec<f64> {
         self.scalars().map(Scalar::as_f64).collect()
     }
 
-    /// Returns the same elements with a different shape, or `None` if their number does not match it.
+    /// Returns the same elements with a different shape, or `None` if the number of elements does not match it.
     pub fn reshaped(self, shape: impl Into<Vec<usize>>) -> Option<Self> {
         HostTensor::new(shape, self.storage)
     }
 
-    /// Converts the elements to `dtype` by the rule of [`cast`](crate::ops::Cast).
+    /// Converts the elements to `dtype`, by the same rule as [`Cast`](crate::ops::Cast).
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -369,7 +372,7 @@ impl HostTensor {
     /// Returns row `row` along axis 0.
     ///
     /// # Panics
-    /// Panics if the tensor is a scalar or has no such row.
+    /// Panics if the tensor is a scalar or `row` is out of bounds.
     pub fn row(&self, row: usize) -> HostTensor {
         let shape = &self.shape[1..];
         let size: usize = shape.iter().product();
@@ -416,7 +419,7 @@ impl fmt::Debug for HostTensor {
     }
 }
 
-/// Returns the number of elements of a shape, or `None` if it or a stride exceeds the address space.
+/// Returns the number of elements of a shape, or `None` if the number or a stride exceeds the address space.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -458,7 +461,7 @@ mod tests {
         assert_eq!(rounded.get(0), Scalar::Float(f64::from(0.1f32)));
     }
 
-    /// Tests numbers that are one bit of an f64 away from the midpoint of two 16-bit numbers.
+    /// Tests numbers that are one ulp of f64 away from the midpoint of two neighbouring 16-bit floats.
     #[test]
     fn narrow_floats_are_rounded_once() {
         for (dtype, digits) in [(DType::F16, 11), (DType::BF16, 8)] {

@@ -5,7 +5,7 @@ use crate::ops::{Attribute, Attributes};
 use crate::types::grammar::{dim, dims};
 use crate::types::lexer::{Cursor, error_at};
 
-/// Parses `{axis=0, start=[1,T]}`, or nothing.
+/// Parses attributes in braces, such as `{axis=0, start=[1,T]}`. Returns no attributes if there is no brace.
 pub(super) fn attributes(cursor: &mut Cursor) -> Result<Attributes> {
     let mut attributes = Attributes::new();
     if !cursor.take_mark('{') {

@@ -5,11 +5,11 @@ use crate::graph::{Graph, ValueId};
 use crate::host::print_elements;
 use crate::ops::{Op, OpRules};
 
-/// The number of characters of a constant that a node shows.
+/// The maximum number of characters of a constant that a label shows.
 const ELEMENTS_WIDTH: usize = 40;
 
-/// Returns the graph in the language of Graphviz: a node for each input, op and output, labelled with the op and its
-/// attributes; an edge for each use, labelled with the type; a cluster for each body.
+/// Returns the graph as Graphviz source. Each input, op and output becomes a node, labelled with the op and its
+/// attributes. Each use of a value becomes an edge, labelled with the type, and each body becomes a cluster.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -40,7 +40,7 @@ impl Dot {
         self.lines.push(format!("{}{text}", "  ".repeat(depth)));
     }
 
-    /// Writes the nodes of a body. All their names begin with `prefix`.
+    /// Writes the nodes of a body. `prefix` keeps their names apart from those of other bodies.
     fn body(&mut self, graph: &Graph, prefix: &str, depth: usize) {
         let mut makers: std::collections::HashMap<ValueId, String> = Default::default();
         for (index, input) in graph.inputs().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Parses the elements of constants: `1.5`, `[1.0, nan]`, exact in every element type.
+//! Parses the elements of constants, such as `1.5` or `[1.0, nan]`. Literals are rounded only once.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::lexer::{Cursor, Token, error_at};
 use crate::types::{DType, TensorType, nearest_bf16, nearest_f16};
 
-/// Parses the elements of a constant of this type.
+/// Parses the elements of a constant of type `ty`.
 pub(super) fn parse_elements(cursor: &mut Cursor, ty: &TensorType) -> Result<HostTensor> {
     let site = cursor.site();
     let Some(shape) = ty.shape.constant() else {
@@ -41,7 +41,7 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
         DType::U32 => text.parse::<u32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I32 => text.parse::<i32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I64 => text.parse().ok().map(Scalar::Int),
-        // Parsing an f32 as an f64 first would round twice.
+        // Going through f64 would round twice.
         DType::F32 => text.parse::<f32>().ok().map(|e| Scalar::Float(e.into())),
         DType::F16 => half(&text, |e| nearest_f16(e).to_f64()),
         DType::BF16 => half(&text, |e| nearest_bf16(e).to_f64()),
@@ -61,8 +61,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     }
 }
 
-/// Rounds a literal to the nearest 16-bit float. The literal is first rounded to an f64. If that f64 is halfway between
-/// two numbers of the 16-bit type, the literal itself is compared with the midpoint.
+/// Rounds a literal to the nearest 16-bit float. First rounds it to an f64. If that is a midpoint between two 16-bit
+/// floats, the exact literal is compared with the midpoint.
 fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
     let nearest: f64 = text.parse().ok()?;
     let rounded = round(nearest);
@@ -79,7 +79,7 @@ fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
     }))
 }
 
-/// The magnitude of a decimal number: `0.digits` times ten to the power.
+/// The absolute value of a decimal number: `0.digits` times ten to the power of `power`.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Decimal {
     power: i64,
@@ -111,8 +111,8 @@ mod tests {
         Ok((*constant.value).clone())
     }
 
-    /// Tests literals just above, at and below the midpoint of two numbers of the type, closer than an f64 can
-    /// represent.
+    /// Tests literals that differ from a midpoint between two 16-bit floats by less than an f64 can represent, and the
+    /// midpoint itself.
     #[test]
     fn literals_are_rounded_once() {
         for (dtype, digits, fraction) in [

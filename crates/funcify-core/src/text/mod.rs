@@ -1,7 +1,7 @@
-//! Parses the text form (`.fir`) of graphs, and exports Graphviz. The printer is in `graph/print.rs`.
+//! Parses the text form (`.fir`) of graphs, and exports graphs to Graphviz. The printer is in `graph/print.rs`.
 //!
-//! The text has one equation per line, a type on every binder, and attributes in braces; `//` begins a comment.
-//! Printing, parsing and printing again yields the same text.
+//! The text has one equation per line, a type for each name that it defines, and attributes in braces. `//` begins a
+//! comment. The text round-trips: parsing a printed graph and printing it again yields the same text.
 //!
 //! ```text
 //! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {
@@ -20,7 +20,7 @@
 //! }
 //! ```
 //!
-//! All ops with bodies share one grammar; an op supplies only its words ([`Spelling`](crate::ops::form::Spelling)):
+//! All ops with bodies share one grammar. Each op supplies its keywords ([`Spelling`](crate::ops::form::Spelling)):
 //!
 //! ```text
 //! NAME %operand, .. {attribute=.., ..} {
@@ -37,24 +37,29 @@
 //! }
 //! ```
 //!
-//! The first form is for ops with named bodies, the second for ops that have a single unnamed body, such as a scan. In
-//! the second form, lines describe which rows of which operand or result each parameter is, and where the results are
-//! written; the remaining results follow the op's own word. Empty parts are omitted. Inside a body, the values after
-//! `with` keep their outer names. The index of the step is always called `t`.
+//! The first form is for ops with named bodies, the second for ops with a single unnamed body, such as a scan. In the
+//! second form, a line for each parameter states which rows of which operand or result it reads, and a line for each
+//! write states the row that it writes. Any other results follow the op's own keyword. Empty parts are omitted. Inside
+//! a body, the values after `with` keep their outer names. The index of the step is always called `t`.
 //!
-//! The attributes of a scan are `steps`, `until`, `order=down`, `unroll=3`; `policy=save_all`, `segments=[32]` or
-//! `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)); `truncate=3` (see
-//! [`ScanOptions::truncate`](crate::ScanOptions::truncate)). With an operand, as in `scan %n {steps=$1}`, the number of
-//! steps is the value of `%n`, and the symbol `$1` is bound to it from there on. With `{steps=20, until=$1}`, the loop
-//! ends after the first step in which the value of the body's last line, `until %stop`, is `true`, and `$1` is the
-//! number of steps that ran. The lines are ordered: sequences, buffers, carries. The words seq, nit-sot, sit-sot,
-//! mit-sot, mit-mot follow from the rest and are checked. A buffer that starts with given rows, in an upward loop,
-//! writes row `t`; elsewhere a tap is the index of a row.
+//! A scan has the attributes `steps`, `until`, `order=down` and `unroll=3`. Checkpointing is set by `policy=save_all`,
+//! `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and truncation by
+//! `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)).
 //!
-//! `bind_size %n {size=$1}` has no results: it binds `$1` to the value of `%n` from there on, as in `%0: f32[$1] =
-//! slice %xs {axis=0, start=0, limit=$1, step=1}`.
+//! In `scan %n {steps=$1}`, the number of steps is the value of `%n`, and later lines can use it as the symbol `$1`.
+//! With `{steps=20, until=$1}`, the body ends with the line `until %stop`. The loop ends after the first step in which
+//! `%stop` is `true`, and `$1` is the number of steps that ran.
 //!
-//! A switch shows its branches as blocks, which end with their results; for a boolean, `false` selects case 0:
+//! The lines of a scan's body begin with its sequences, then its buffers, then its carries. The words seq, nit-sot,
+//! sit-sot, mit-sot and mit-mot follow from the rest of the line, and the parser checks them. If a buffer has initial
+//! rows and the loop runs upward, its taps are relative to the row after the initial ones, so the step writes row `t`.
+//! All other taps are row indices.
+//!
+//! `bind_size %n {size=$1}` has no results. It binds the symbol `$1` to the value of `%n`, so that later lines can use
+//! it, as in `%0: f32[$1] = slice %xs {axis=0, start=0, limit=$1, step=1}`.
+//!
+//! A switch contains its branches as blocks, each of which ends with its results. If the selector is a boolean, `false`
+//! selects case 0:
 //!
 //! ```text
 //! %y: f32[] = switch %p {
@@ -69,7 +74,7 @@
 //! }
 //! ```
 //!
-//! A while loop names its initial carries, and shows the condition and the step:
+//! A while loop lists its initial carries, and contains the condition and the step:
 //!
 //! ```text
 //! %x: f32[] = while %start {bound=20} {
@@ -84,7 +89,8 @@
 //! }
 //! ```
 //!
-//! An associative scan names its leaves, may have `order=down`, and shows the combination of two elements:
+//! An associative scan lists its leaves, and contains the function that combines two elements. It may have
+//! `order=down`:
 //!
 //! ```text
 //! %p: f32[T], %h: f32[T] = associative_scan %a, %b {order=down} {
@@ -97,8 +103,8 @@
 //! }
 //! ```
 //!
-//! The call of a function with a custom derivative rule names its arguments, and shows the function and the graphs of
-//! the rule: `forward` and `backward` of a `custom_vjp`, or `tangent` of a `custom_jvp`.
+//! The call of a function with a custom derivative rule lists its arguments, and contains the function and the graphs
+//! of the rule: `forward` and `backward` for a `custom_vjp`, or `tangent` for a `custom_jvp`.
 //!
 //! ```text
 //! %y: f32[] = custom_vjp %x {
@@ -117,8 +123,8 @@
 //!
 //! In the graphs of a rule, `%r: f32[] = itself %a` calls the function that the rule belongs to.
 //!
-//! The text does not preserve the names of a body's results, which follow from the targets of the writes, nor a name
-//! shared by two values: the second one gets a number.
+//! Two kinds of names do not round-trip. A body's results get their names from the targets of the writes, and if two
+//! values share a name, the second one is printed as a number.
 
 mod attributes;
 mod dot;

@@ -1,4 +1,4 @@
-//! Parses the text form. Nodes are built with [`Graph::push_node`], so the type rules are checked.
+//! Parses the text form. Adds nodes with [`Graph::push_node`], which checks the type rules.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::types::grammar::tensor_type;
 use crate::types::lexer::{Cursor, Token, error_at, is_number, unknown_word};
 use crate::types::nearest::closest_word;
 
-/// Parses one function.
+/// Parses a text that consists of a single function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
     let read = || {
         let cursor = Cursor::new(text)?;
@@ -35,7 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<Graph> {
     })
 }
 
-/// Creates the error for a symbol that is used without a size (graph-c7).
+/// Creates the error for a symbol whose size nothing determines (graph-c7).
 fn unbound_symbol_error(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
     let site = cursor.first_word(symbol.name()).unwrap_or_default();
     let given = (0..graph.inputs().len()).flat_map(|index| graph.input_type(index).shape.dims());
@@ -52,16 +52,16 @@ fn unbound_symbol_error(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Erro
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
-/// The maximum number of characters of a line that an error shows.
+/// The maximum number of characters of a line that an error message shows.
 const SHOWN_WIDTH: usize = 120;
 
-/// Returns the line at fault, and a line with a caret below the location. Of a long line, only the part around the
-/// location is shown.
+/// Returns the line at fault, and a line with a caret that points at the error. A long line is cut to the part around
+/// the error.
 fn marked_line(text: &str, site: Site) -> Vec<String> {
     let Site::Text { line, column } = site else { return Vec::new() };
     let shown = text.split('\n').nth(line - 1).unwrap_or_default().trim_end();
     let skipped = if shown.chars().count() <= SHOWN_WIDTH { 0 } else { (column - 1).saturating_sub(SHOWN_WIDTH / 2) };
-    // Tabs are kept, so that the caret lines up with its character.
+    // Tabs are copied, so that the caret is below the right character.
     let blank = |c: char| if c == '\t' { c } else { ' ' };
     let before: String = shown.chars().skip(skipped).take(column - 1 - skipped).map(blank).collect();
     let padding = " ".repeat((column - 1 - skipped).saturating_sub(before.chars().count()));
@@ -69,7 +69,7 @@ fn marked_line(text: &str, site: Site) -> Vec<String> {
     vec![part, format!("{before}{padding}^")]
 }
 
-/// Parses an op's name and attributes. The error describes the expected text.
+/// Parses an op's name and attributes. The error states what was expected.
 #[cfg(test)]
 pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
     let read = || {
@@ -83,7 +83,7 @@ pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
     read().map_err(expectation)
 }
 
-/// Parses an op such as `slice %x {axis=0}`. `operands` parses the text between the name and the attributes.
+/// Parses an op such as `slice %x {axis=0}`. `operands` parses the part between the name and the attributes.
 fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) -> Result<()>) -> Result<Op> {
     let site = cursor.site();
     let name = cursor.expect_name("an op")?;
@@ -104,7 +104,7 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
     Ok(op)
 }
 
-/// Checks that an op has no attributes other than the known ones.
+/// Checks that an op has only known attributes.
 pub(super) fn check_known_attributes(site: Site, name: &str, attributes: &Attributes, known: &[&str]) -> Result<()> {
     let Some((key, _)) = attributes.iter().find(|(key, _)| !known.contains(key)) else { return Ok(()) };
     let expected = match known.is_empty() {
@@ -129,9 +129,9 @@ impl Body {
 /// A parser of functions.
 pub(super) struct Parser {
     pub(super) cursor: Cursor,
-    /// All names of values in the function, including those in bodies.
+    /// The names of all values in the function, including those in bodies.
     defined: HashSet<String>,
-    /// The enclosing ops, each with its finished bodies.
+    /// The enclosing ops, outermost first, each with the bodies parsed so far.
     pub(super) around: Vec<(&'static Spelling, Vec<FormBody>)>,
 }
 
@@ -166,8 +166,8 @@ impl Parser {
         Ok(body.graph)
     }
 
-    /// Parses the name after `@`, if there is one. If a word stands in its place and is followed by one of
-    /// `followers`, reports that its `@` is missing.
+    /// Parses an optional name after `@`. If the next token is a plain word followed by one of `followers`, reports
+    /// that its `@` is missing.
     pub(super) fn function_name(&mut self, followers: &[&str]) -> Result<String> {
         match self.cursor.peek().clone() {
             Token::Function(name) => {
@@ -217,7 +217,7 @@ impl Parser {
         self.cursor.expect_line_end()
     }
 
-    /// Parses `%x: f32[3]`.
+    /// Parses a name with its type, such as `%x: f32[3]`.
     pub(super) fn binder(&mut self, expected: &str) -> Result<Binder> {
         let site = self.cursor.site();
         let name = self.cursor.expect_value(expected)?;
@@ -238,7 +238,7 @@ impl Parser {
         Ok(binders)
     }
 
-    /// Parses values separated by commas, or none.
+    /// Parses a list of values separated by commas. The list may be empty.
     pub(super) fn values(&mut self, names: &HashMap<String, ValueId>) -> Result<Vec<ValueId>> {
         let mut values = Vec::new();
         while matches!(self.cursor.peek(), Token::Value(_)) && values.is_empty() || self.cursor.take_mark(',') {
@@ -247,7 +247,7 @@ impl Parser {
         Ok(values)
     }
 
-    /// Records the definition of a name, which must be unique within a function.
+    /// Records the definition of a name. Fails if the function already uses the name.
     pub(super) fn define(&mut self, name: &str, site: Site) -> Result<()> {
         if self.defined.insert(name.to_string()) {
             return Ok(());
@@ -274,8 +274,8 @@ impl Parser {
         })
     }
 
-    /// Parses one equation: a line, or an op with bodies up to its closing brace. `expected` describes the allowed
-    /// tokens, for errors.
+    /// Parses one equation: a single line, or an op with bodies up to its closing brace. `expected` describes the
+    /// tokens allowed here, for the error message.
     pub(super) fn equation(&mut self, body: &mut Body, expected: &str) -> Result<()> {
         let binders = match self.cursor.peek() {
             Token::Value(_) => {
@@ -283,7 +283,7 @@ impl Parser {
                 self.cursor.expect_mark('=')?;
                 binders
             }
-            // An op without results.
+            // The op has no results.
             Token::Name(_) => Vec::new(),
             _ => return Err(self.cursor.error(expected)),
         };
@@ -333,7 +333,7 @@ impl Parser {
         binders.iter().try_for_each(|binder| self.define(&binder.name, binder.site))
     }
 
-    /// Adds the node and checks the declared types of its results.
+    /// Adds a node, and checks the declared types of its results.
     pub(super) fn push(
         &mut self,
         body: &mut Body,
@@ -366,7 +366,7 @@ impl Parser {
     }
 }
 
-/// Checks that no binder limits its value to the last rows, which only the buffers of a loop may do.
+/// Checks that no binder has a `last` clause. Only the buffers of a loop may have one.
 pub(super) fn reject_last(binders: &[Binder]) -> Result<()> {
     let Some(binder) = binders.iter().find(|binder| binder.last.is_some()) else { return Ok(()) };
     Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)))
@@ -387,7 +387,7 @@ pub(super) fn duplicate_name(site: Site, component: &str, name: &str, rule: &str
 mod tests {
     use super::parse;
 
-    /// Checks that each damaged text is rejected, or parses to a graph whose printed text parses and prints the same.
+    /// Checks that the parser rejects each damaged text, or returns a graph that round-trips through its text.
     #[test]
     fn damaged_texts_do_not_panic() {
         let text = include_str!("mod.rs").replace("//!", "");

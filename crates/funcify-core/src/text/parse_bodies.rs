@@ -1,5 +1,5 @@
-//! Parses ops with bodies using one common grammar, `NAME operands {attributes} { bodies }`, and the words of the
-//! op's spelling.
+//! Parses ops with bodies, `NAME operands {attributes} { bodies }`. They share one grammar, and the spelling of each op
+//! supplies its keywords.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Parser {
         self.push(outer, op, &operands, binders, site)
     }
 
-    /// Parses the brace before the first line of an op or a body.
+    /// Parses the opening brace of an op or a body, and the end of its line.
     fn open_brace(&mut self, spelling: &Spelling) -> Result<()> {
         let opens = *self.cursor.peek() == Token::Mark('{') && *self.cursor.peek_at(1) == Token::NewLine;
         if !opens {
@@ -62,8 +62,8 @@ impl Parser {
         self.cursor.expect_line_end()
     }
 
-    /// Creates the error for an op with bodies whose first line does not end with an opening brace. Texts of earlier
-    /// versions are like this.
+    /// Creates the error for an op or body whose first line does not end with an opening brace, as in texts of earlier
+    /// versions.
     fn wrong_head(&self, spelling: &Spelling) -> Error {
         let attributes = match spelling.attributes {
             [] => String::new(),
@@ -73,7 +73,8 @@ impl Parser {
         self.cursor.error_with(expected, format!("write as in `{}`", spelling.example))
     }
 
-    /// Parses a body after its name, `(%c: f32[]) with %x { .. give %1 }`, and adds it to the bodies of the open op.
+    /// Parses the part of a body after its name, `(%c: f32[]) with %x { .. give %1 }`, and adds the body to the
+    /// innermost open op.
     fn body(&mut self, outer: &Body, results: &[Binder], spelling: &Spelling, name: String) -> Result<()> {
         if self.around.len() > MAX_DEPTH {
             return Err(error_at(self.cursor.site(), format!("at most {MAX_DEPTH} nested bodies"), "one more"));
@@ -135,7 +136,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Parses the captured outer values and their names in the body: `%x, %w as %w_1`.
+    /// Parses the list of captured outer values, such as `%x, %w as %w_1`. Returns them with their names in the body.
     fn captured(&mut self, outer: &Body) -> Result<Vec<(String, ValueId)>> {
         let mut captured: Vec<(String, ValueId)> = Vec::new();
         loop {
@@ -159,8 +160,8 @@ impl Parser {
         }
     }
 
-    /// Parses a line that describes parameters of the body: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, or
-    /// `mit-mot %m from %g`.
+    /// Parses the line that declares one or more parameters of a body: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`,
+    /// or `mit-mot %m from %g`.
     fn line(
         &mut self,
         outer: &Body,
@@ -199,13 +200,13 @@ impl Parser {
         Ok(Line { role, site, source, named, taps, from })
     }
 
-    /// Parses the name of the value that a line takes rows from. Returns it with its location.
+    /// Parses the name of the value whose rows a line reads. Returns the name and its location.
     fn source(&mut self) -> Result<(String, Site)> {
         let site = self.cursor.site();
         Ok((self.cursor.expect_value("a row such as `%xs[t]`, or a value such as `%xs`")?, site))
     }
 
-    /// Parses `[t+1]`, or nothing.
+    /// Parses an optional tap, such as `[t+1]`.
     fn tap(&mut self) -> Result<Tap> {
         if !self.cursor.take_mark('[') {
             return Ok(Tap { row: None, site: self.cursor.site() });
@@ -225,13 +226,13 @@ impl Parser {
         Ok(Tap { row: Some(sign.map_or(0, |(_, sign)| sign * distance)), site })
     }
 
-    /// Returns whether the next line is a write of the step: `%ys[t] = %0` or `%c = %1`.
+    /// Returns `true` if the next line is a write, such as `%ys[t] = %0` or `%c = %1`.
     fn at_write(&self) -> bool {
         matches!(self.cursor.peek(), Token::Value(_))
             && matches!(self.cursor.peek_at(1), Token::Mark('[') | Token::Mark('='))
     }
 
-    /// Parses `%ys[t] = %0`.
+    /// Parses a write, such as `%ys[t] = %0`.
     fn write(&mut self, results: &[Binder], body: &Body) -> Result<Write> {
         if !self.at_write() {
             return Err(self.cursor.error("a write such as `%ys[t] = %0`, or `}`"));

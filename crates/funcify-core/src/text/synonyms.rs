@@ -1,7 +1,7 @@
-//! Maps names that ops have elsewhere to the text form: in the builder, NumPy, JAX, PyTorch and StableHLO. If a text
-//! uses such a name, the error suggests the equivalent.
+//! Maps op names of other APIs (the builder, NumPy, JAX, PyTorch and StableHLO) to the text form, so that the error for
+//! such a name can suggest the equivalent.
 
-/// Returns the text form's equivalent of a name from elsewhere. Returns `None` if the name is unknown.
+/// Returns the equivalent of an op name of another API in the text form, or `None` if the name is unknown.
 pub(super) fn equivalent_of(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let bare = name.strip_prefix("reduce_").unwrap_or(&name);
@@ -21,7 +21,7 @@ pub(super) fn equivalent_of(name: &str) -> Option<String> {
     SYNONYMS.iter().find(|(names, _)| names.contains(&name.as_str())).map(|(_, written)| (*written).to_string())
 }
 
-/// Names from elsewhere with their equivalents.
+/// Names of ops in other APIs, and their equivalents in the text form.
 const SYNONYMS: &[(&[&str], &str)] = &[
     (&["dot", "mm", "bmm", "dot_general", "einsum"], "matmul %x, %y"),
     (&["maximum"], "max %x, %y"),
@@ -70,7 +70,7 @@ mod tests {
     use crate::ops::all_names;
     use crate::text::parse_op_text;
 
-    /// Checks that each suggestion parses, and that no synonym is the name of an op.
+    /// Checks that each suggestion parses, and that no synonym is itself the name of an op.
     #[test]
     fn each_answer_is_an_op() {
         let names = all_names();

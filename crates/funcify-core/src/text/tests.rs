@@ -1,5 +1,5 @@
-//! Tests round trips: printing, parsing and printing again yields the same text, an equal graph, and the same
-//! results.
+//! Tests round trips of the text form: parsing a printed graph returns an equal graph, which prints as the same text
+//! and computes the same results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn arguments(graph: &Graph) -> Vec<HostTensor> {
     types.iter().map(tensor).collect()
 }
 
-/// Checks the full round trip of one graph.
+/// Checks the round trip of a graph. Returns its text.
 fn round_trips(graph: &Graph) -> String {
     let text = print(graph);
     let parsed = parse(&text).unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
@@ -402,7 +402,7 @@ fn excerpts_show_the_last_equations() {
     assert_eq!(excerpt(&Graph::new(""), "sin", &[]), ["sin"]);
 }
 
-/// Checks that a function with these lines is rejected with this message, at this line and column.
+/// Checks that a function with these lines is rejected with this message, at this line and column if given.
 fn rejects(lines: &str, kind: &str, message: &str, place: Option<(usize, usize)>) {
     let text = format!("fn @f(%x: f32[T,3], %w: f32[3], %s: f32[1,3]) {{\n{lines}\n}}\n");
     let error: Error = parse(&text).expect_err(&text);

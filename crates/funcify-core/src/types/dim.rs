@@ -1,12 +1,12 @@
 //! Dimensions: integer polynomials over named symbols, in a canonical form.
 //!
-//! `T`, `T+1` and `2*B*T` are dimensions. Terms are sorted and have nonzero coefficients, so two dimensions are equal
-//! for all sizes exactly when they compare equal. A symbol stands for a size and is therefore not negative;
-//! [`Dim::is_at_least`] relies on that.
+//! `T`, `T+1` and `2*B*T` are dimensions. Terms are sorted and have nonzero coefficients, so two dimensions have the
+//! same value for all sizes if and only if they compare equal. A symbol represents a size, so it is never negative.
+//! [`Dim::is_at_least`] relies on this.
 //!
-//! Arithmetic is checked. A result is [beyond range](Dim::is_beyond_range) if a coefficient exceeds 64 bits, or if it
-//! is a product of polynomials with very many terms. Such a result is not a size and equals no size. It is known to be
-//! neither smaller nor larger than a size. Graphs reject types and attributes that contain it.
+//! Arithmetic is checked. A result is [beyond range](Dim::is_beyond_range) if a coefficient does not fit in 64 bits, or
+//! if a multiplication has too many terms. Such a result does not represent a size. It does not equal any size, and
+//! comparing it with a size has no known result. Graphs reject types and attributes that contain it.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::{SizeError, Sizes};
 
-/// Identifies a size that is bound when a program is called.
+/// The name of a size that is not known until the program is called.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -27,12 +27,12 @@ use super::{SizeError, Sizes};
 pub struct Symbol(Arc<str>);
 
 impl Symbol {
-    /// Returns the symbol named `name`. Names are identifiers; the builder generates those that start with `$`.
+    /// Returns the symbol with this name. Names are identifiers; generated names start with `$`.
     pub fn new(name: &str) -> Self {
         Symbol(name.into())
     }
 
-    /// Returns its name.
+    /// Returns the name of the symbol.
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -44,13 +44,13 @@ impl fmt::Display for Symbol {
     }
 }
 
-/// A product of symbols, sorted; empty for the constant term.
+/// A sorted product of symbols. It is empty for the constant term.
 type Monomial = Vec<Symbol>;
 
-/// The maximum number of term products in one multiplication, and of steps in one division.
+/// The maximum number of term products in a multiplication, and of steps in a division.
 const MAX_TERMS: usize = 1 << 16;
 
-/// One dimension: an integer polynomial over symbols.
+/// The size of an axis: an integer polynomial over symbols.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -65,9 +65,9 @@ const MAX_TERMS: usize = 1 << 16;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Dim {
-    /// The terms, sorted by degree, then by name; no coefficient is zero.
+    /// The terms, sorted by decreasing degree and then by name. No coefficient is zero.
     terms: Vec<(Monomial, i64)>,
-    /// `true` if arithmetic left the range of 64 bits; `terms` is then empty.
+    /// `true` if an operation overflowed 64 bits or its term limit. `terms` is then empty.
     beyond_range: bool,
 }
 
@@ -78,12 +78,12 @@ pub type Replacements = std::collections::BTreeMap<Symbol, Dim>;
 impl Dim {
     const BEYOND_RANGE: Dim = Dim { terms: Vec::new(), beyond_range: true };
 
-    /// Returns the dimension that consists of one symbol.
+    /// Returns the dimension that consists of a single symbol.
     pub fn symbol(symbol: &Symbol) -> Self {
         Dim { terms: vec![(vec![symbol.clone()], 1)], beyond_range: false }
     }
 
-    /// Returns the sum of these dimensions. Sorts the terms only once.
+    /// Returns the sum of all given dimensions. Sorts the terms only once.
     pub(crate) fn sum(dims: impl IntoIterator<Item = Dim>) -> Self {
         let (mut terms, mut beyond_range) = (Vec::new(), false);
         for dim in dims {
@@ -93,25 +93,26 @@ impl Dim {
         if beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// Returns the product of a number and symbols.
+    /// Returns the product of an integer and a list of symbols.
     pub(crate) fn product(coefficient: i64, mut symbols: Vec<Symbol>) -> Self {
         symbols.sort();
         Dim::from_terms(vec![(symbols, coefficient)])
     }
 
-    /// Returns whether this cannot be a size for any values of its symbols: it is negative or beyond range.
+    /// Returns `true` if the dimension is not a valid size for any values of its symbols: it is known to be negative,
+    /// or beyond range.
     #[doc(hidden)]
     pub fn is_unusable(&self) -> bool {
         let has_negative_constant = || self.terms.last().is_some_and(|(monomial, c)| monomial.is_empty() && *c < 0);
         self.beyond_range || (has_negative_constant() && self.terms.iter().all(|(_, c)| *c <= 0))
     }
 
-    /// Returns whether this is the result of arithmetic that left the range of 64 bits, and so not a size.
+    /// Returns `true` if the arithmetic that computed this dimension overflowed, so that it does not represent a size.
     pub fn is_beyond_range(&self) -> bool {
         self.beyond_range
     }
 
-    /// Returns its value, if it has no symbols.
+    /// Returns the value of the dimension, or `None` if it contains symbols or is beyond range.
     #[inline]
     pub fn constant(&self) -> Option<i64> {
         match self.terms.as_slice() {
@@ -122,7 +123,7 @@ impl Dim {
         }
     }
 
-    /// Returns the symbol, if the dimension is a single symbol.
+    /// Returns the symbol if the dimension is a single symbol, and `None` otherwise.
     pub fn as_symbol(&self) -> Option<&Symbol> {
         match self.terms.as_slice() {
             [(monomial, 1)] if monomial.len() == 1 => Some(&monomial[0]),
@@ -130,7 +131,7 @@ impl Dim {
         }
     }
 
-    /// Returns its symbols, sorted and without duplicates.
+    /// Returns the symbols of the dimension, sorted and without duplicates.
     pub fn symbols(&self) -> Vec<&Symbol> {
         let mut all: Vec<&Symbol> = self.terms.iter().flat_map(|(monomial, _)| monomial).collect();
         all.sort();
@@ -138,9 +139,10 @@ impl Dim {
         all
     }
 
-    /// Returns whether `self >= other` for all sizes, or `None` if the answer depends on the sizes.
+    /// Returns `Some(true)` if `self >= other` for all sizes, `Some(false)` if `self < other` for all sizes, and `None`
+    /// if neither can be shown.
     ///
-    /// A symbol is not negative, so a difference without negative coefficients is not negative.
+    /// Symbols are never negative, so a difference without negative coefficients is never negative.
     pub fn is_at_least(&self, other: &Dim) -> Option<bool> {
         if let (Some(left), Some(right)) = (self.constant(), other.constant())
             && left.checked_sub(right).is_some()
@@ -159,8 +161,8 @@ impl Dim {
         (constant_is_negative && none_is_positive).then_some(false)
     }
 
-    /// Returns its value for the given sizes. The value may be negative; [`Shape::value`](super::Shape::value) rejects
-    /// negative values.
+    /// Returns the value of the dimension for the given sizes. The value may be negative;
+    /// [`Shape::value`](super::Shape::value) rejects negative values.
     pub fn value(&self, sizes: &Sizes) -> Result<i64, SizeError> {
         if let Some(constant) = self.constant() {
             return Ok(constant);
@@ -181,7 +183,7 @@ impl Dim {
         i64::try_from(sum).map_err(|_| too_large())
     }
 
-    /// Replaces every symbol in `sizes` with its size.
+    /// Replaces the symbols that `sizes` binds by their sizes.
     pub fn substitute(&self, sizes: &Sizes) -> Dim {
         let mut terms = Vec::with_capacity(self.terms.len());
         for (monomial, coefficient) in &self.terms {
@@ -199,7 +201,7 @@ impl Dim {
         if self.beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// Replaces symbols by dimensions, all at once.
+    /// Replaces symbols by dimensions, simultaneously.
     #[doc(hidden)]
     pub fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));
@@ -212,13 +214,13 @@ impl Dim {
         }))
     }
 
-    /// Returns the polynomial whose product with `divisor` is this one, if it exists.
+    /// Divides the dimension by `divisor`. Returns `None` if the division is not exact.
     #[doc(hidden)]
     pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
         let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;
         let mut steps = 0;
         let (mut rest, mut quotient) = (self.clone(), Dim::default());
-        // The leading term of `rest` gets smaller in each iteration.
+        // Terminates because the leading term of `rest` decreases in each iteration.
         while let Some((monomial, coefficient)) = rest.terms.first() {
             steps += divisor.terms.len();
             if steps > MAX_TERMS {
@@ -238,7 +240,8 @@ impl Dim {
         (!rest.beyond_range).then_some(quotient)
     }
 
-    /// Solves `self == value` for its only symbol, if it is linear in that symbol: `k+1 == 8` yields `(k, 7)`.
+    /// Solves `self == value` for the symbol of `self`: `k+1 == 8` yields `(k, 7)`. Returns `None` if `self` is not
+    /// linear in a single symbol, or if the solution is not a size.
     #[doc(hidden)]
     pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
         let mut constant = 0;
@@ -251,7 +254,7 @@ impl Dim {
             }
         }
         let (symbol, factor) = unknown?;
-        // Computed in 128 bits, because the difference of two 64-bit numbers may need 65.
+        // The difference of two 64-bit numbers may overflow 64 bits.
         let (rest, factor) = (i128::from(value) - i128::from(constant), i128::from(factor));
         let size = i64::try_from(rest / factor).ok().filter(|size| *size >= 0 && rest % factor == 0)?;
         Some((symbol, size))
@@ -259,7 +262,7 @@ impl Dim {
 
     fn from_terms(mut terms: Vec<(Monomial, i64)>) -> Dim {
         terms.sort_by(|(a, _), (b, _)| (Reverse(a.len()), a).cmp(&(Reverse(b.len()), b)));
-        // Sums in 128 bits, so that cancellation does not depend on the order of the terms.
+        // Sums the coefficients in 128 bits, so that the order of the terms does not affect whether a sum overflows.
         let mut merged: Vec<(Monomial, i128)> = Vec::with_capacity(terms.len());
         for (monomial, coefficient) in terms {
             match merged.last_mut() {
@@ -321,7 +324,7 @@ impl From<usize> for Dim {
 }
 
 impl From<&str> for Dim {
-    /// Returns the dimension that consists of the symbol `name`. Polynomials are built with operators, or parsed with
+    /// Returns the dimension that consists of the symbol `name`. To build a polynomial, use operators or
     /// [`TensorType::parse`](crate::TensorType::parse).
     fn from(name: &str) -> Self {
         Dim::symbol(&Symbol::new(name))
@@ -345,7 +348,7 @@ impl<D: Into<Dim>> Sub<D> for Dim {
     type Output = Dim;
     fn sub(self, other: D) -> Dim {
         let other = other.into();
-        // `i64::MIN` has no negation.
+        // Negating `i64::MIN` overflows.
         let negated = other.terms.iter().map(|(monomial, c)| Some((monomial.clone(), c.checked_neg()?)));
         match negated.collect::<Option<Vec<_>>>() {
             Some(terms) => Dim::sum([self, Dim { terms, ..other }]),
@@ -428,7 +431,7 @@ mod tests {
         assert_eq!((dim("k") + 1).solve(0), None);
     }
 
-    /// Checks that results beyond 64 bits are not sizes, in any order of operations.
+    /// Checks that overflowing operations, in any order, yield a dimension that is not a size.
     #[test]
     fn arithmetic_beyond_range_is_no_size() {
         let (largest, smallest) = (Dim::from(i64::MAX), Dim::from(i64::MIN));

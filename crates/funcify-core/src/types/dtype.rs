@@ -14,15 +14,15 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum DType {
-    /// `true` or `false`.
+    /// Boolean.
     Bool,
-    /// Unsigned 8-bit integer; arithmetic wraps.
+    /// Unsigned 8-bit integer with wrapping arithmetic.
     U8,
-    /// Unsigned 32-bit integer; arithmetic wraps.
+    /// Unsigned 32-bit integer with wrapping arithmetic.
     U32,
-    /// Signed 32-bit integer, two's complement; arithmetic wraps.
+    /// Signed 32-bit integer (two's complement) with wrapping arithmetic.
     I32,
-    /// Signed 64-bit integer, two's complement; arithmetic wraps.
+    /// Signed 64-bit integer (two's complement) with wrapping arithmetic.
     I64,
     /// IEEE 754 binary16.
     F16,
@@ -35,11 +35,11 @@ pub enum DType {
 }
 
 impl DType {
-    /// All element types: `bool`, integers, floats, each group from narrow to wide.
+    /// All element types: `bool`, the integers from narrow to wide, and the floats from narrow to wide.
     pub const ALL: [DType; 9] =
         [DType::Bool, DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
 
-    /// Returns its name in the text form: `f32`, `i64`, `bool`, ...
+    /// Returns the name of the type in the text form, such as `f32`, `i64` or `bool`.
     pub fn name(self) -> &'static str {
         match self {
             DType::Bool => "bool",
@@ -54,27 +54,27 @@ impl DType {
         }
     }
 
-    /// Returns the element type with this name, if it exists.
+    /// Returns the element type with this name, or `None` if there is none.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Returns whether this is a floating-point type.
+    /// Returns `true` for floating-point types.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
     }
 
-    /// Returns whether this is an integer type (`bool` is not).
+    /// Returns `true` for integer types. `bool` is not an integer type.
     pub fn is_int(self) -> bool {
         matches!(self, DType::U8 | DType::U32 | DType::I32 | DType::I64)
     }
 
-    /// Returns whether this is an unsigned integer type.
+    /// Returns `true` for unsigned integer types.
     pub fn is_unsigned(self) -> bool {
         matches!(self, DType::U8 | DType::U32)
     }
 
-    /// Returns the number of bytes that one element takes in host memory.
+    /// Returns the size of an element in host memory, in bytes.
     pub fn size(self) -> usize {
         match self {
             DType::Bool | DType::U8 => 1,

@@ -1,10 +1,10 @@
-//! Parses dimensions and types: `2*B*T-3`, `f32[T,64]`.
+//! Parses dimensions such as `2*B*T-3`, and types such as `f32[T,64]`.
 
 use super::lexer::{Cursor, Token, error_at, unknown_word};
 use super::{DType, Dim, Symbol, TensorType};
 use crate::error::{Error, Result};
 
-/// Parses a text that contains one type and nothing else. The error names the expected tokens and their location.
+/// Parses a text that consists of a single type. The error names the expected tokens and their location.
 pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
     let read = || {
         let mut cursor = Cursor::new(text)?;
@@ -17,7 +17,7 @@ pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
     read().map_err(expectation)
 }
 
-/// Formats a parse error as one sentence.
+/// Formats a parse error as a single sentence.
 pub(crate) fn expectation(error: Error) -> String {
     match error {
         Error::Parse { at, expected, found, fix } => {
@@ -28,7 +28,7 @@ pub(crate) fn expectation(error: Error) -> String {
     }
 }
 
-/// Parses `f32[T,64]`.
+/// Parses a type, such as `f32[T,64]`.
 pub(crate) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
     let site = cursor.site();
     let name = cursor.expect_name("a type such as `f32[T,3]`")?;
@@ -44,16 +44,16 @@ pub(crate) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
     }
 }
 
-/// Parses dimensions up to the closing bracket: `T,B+1]`.
+/// Parses a list of dimensions up to and including the closing bracket: `T,B+1]`.
 pub(crate) fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
     cursor.list(']', "`,` or `]`, or `+`, `-` or `*` in a dimension", dim)
 }
 
-/// Parses a sum of products.
+/// Parses a dimension: a sum of products.
 pub(crate) fn dim(cursor: &mut Cursor) -> Result<Dim> {
     let site = cursor.site();
     let mut terms = vec![product(cursor)?];
-    // A minus sign is part of the product that follows it.
+    // `product` consumes the minus sign itself.
     while cursor.take_mark('+') || *cursor.peek() == Token::Mark('-') {
         terms.push(product(cursor)?);
     }
@@ -72,7 +72,7 @@ fn product(cursor: &mut Cursor) -> Result<Dim> {
     loop {
         match factor(cursor)? {
             Factor::Symbol(symbol) => symbols.push(symbol),
-            // Computed in 128 bits, because the magnitude of `i64::MIN` exceeds `i64::MAX`.
+            // Uses 128 bits, so that `-9223372036854775808` does not overflow before its sign is applied.
             Factor::Number(factor) => number = number.saturating_mul(factor.into()),
         }
         if !cursor.take_mark('*') {

@@ -1,7 +1,7 @@
-//! Rounds numbers to 16-bit floats exactly once.
+//! Rounds numbers to 16-bit floats, without double rounding.
 //!
-//! The conversions from f64 in the crate `half` ignore the last 32 bits, or convert to f32 first. They therefore
-//! mistake numbers close to the midpoint of two floats for the midpoint.
+//! The conversions from f64 in the `half` crate ignore the last 32 bits, or convert to f32 first. They therefore treat
+//! numbers close to the midpoint of two floats as if they were the midpoint.
 
 use half::{bf16, f16};
 
@@ -27,8 +27,8 @@ pub fn nearest_bf16(number: f64) -> bf16 {
     bf16::from_f32(round_to_odd(number))
 }
 
-/// Converts an integer to an f64 that [`nearest_f16`] and [`nearest_bf16`] round in the same way as the integer
-/// itself.
+/// Converts an integer to an f64 that [`nearest_f16`] and [`nearest_bf16`] round to the same result as the exact
+/// integer.
 #[doc(hidden)]
 pub fn round_integer_to_odd(integer: i64) -> f64 {
     let nearest = integer as f64;
@@ -40,9 +40,8 @@ pub fn round_integer_to_odd(integer: i64) -> f64 {
     f64::from_bits(toward_zero | 1)
 }
 
-/// Rounds to odd: returns the neighbouring f32 toward zero, with its last bit set if the conversion is inexact.
-/// Rounding that again to a 16-bit type gives the same result as rounding the number directly (Boldo, Melquiond
-/// 2008).
+/// Rounds to odd: truncates to an f32, and sets its last bit if the conversion is inexact. Rounding the result again to
+/// a 16-bit type is equivalent to rounding the number directly (Boldo, Melquiond 2008).
 fn round_to_odd(number: f64) -> f32 {
     let nearest = number as f32;
     if f64::from(nearest) == number || number.is_nan() || number.is_infinite() {
@@ -57,7 +56,7 @@ fn round_to_odd(number: f64) -> f32 {
 mod tests {
     use super::*;
 
-    /// Compares distances to find the nearer of the two neighbours.
+    /// Tests each midpoint of two neighbouring 16-bit floats, and the f64 values directly above and below it.
     #[test]
     fn numbers_next_to_the_middle_of_two_are_rounded_to_the_nearer_one() {
         for bits in (0u16..0x7c00).step_by(7) {

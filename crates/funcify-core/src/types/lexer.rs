@@ -1,26 +1,26 @@
-//! Splits the text form into tokens, and provides the cursor from which the parsers read them.
+//! Splits the text form into tokens, and provides the parsers' cursor.
 
 use std::fmt;
 
 use super::nearest::{closest_word, quoted_words};
 use crate::error::{Error, Place, Result, Site};
 
-/// A token.
+/// A token of the text form.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Token {
-    /// `%x` or `%0`: a value.
+    /// The name of a value: `%x` or `%0`.
     Value(String),
-    /// `@rnn`: a function or a body.
+    /// The name of a function or body: `@rnn`.
     Function(String),
-    /// A word or a symbol: `matmul`, `T`, `$1`.
+    /// A word or a size symbol: `matmul`, `T`, `$1`.
     Name(String),
-    /// Digits with an optional fraction and exponent: `3`, `1.5`, `1e-7`.
+    /// A number without a sign: `3`, `1.5`, `1e-7`.
     Number(String),
-    /// A character that is a token by itself.
+    /// A punctuation character, one of [`MARKS`].
     Mark(char),
     /// The token `..`.
     Range,
-    /// The end of a line. Lines do not end inside parentheses and brackets.
+    /// The end of a line. Line breaks inside parentheses and brackets are ignored.
     NewLine,
     /// The end of the text.
     End,
@@ -41,7 +41,7 @@ impl fmt::Display for Token {
 }
 
 impl Token {
-    /// Returns whether the token is this word or mark.
+    /// Returns `true` if the token is this word, number or mark.
     pub(crate) fn is(&self, text: &str) -> bool {
         match self {
             Token::Name(name) | Token::Number(name) => name == text,
@@ -51,8 +51,8 @@ impl Token {
     }
 }
 
-/// Creates an error for a location in the text that does not follow the grammar. If the word found is close to an
-/// expected word, the fix suggests it.
+/// Creates the error for a text that does not follow the grammar at `site`. If the word found resembles an expected
+/// word, the error suggests it.
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
     let word = quoted_words(&found).next().filter(|word| is_name(word));
@@ -61,7 +61,7 @@ pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt:
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
-/// Creates an error for a word that the language does not have.
+/// Creates the error for an unknown word.
 pub(crate) fn unknown_word<'a>(
     site: Site,
     expected: impl Into<String>,
@@ -80,7 +80,7 @@ fn is_name(word: &str) -> bool {
     word.chars().all(is_word)
 }
 
-/// The characters that are tokens by themselves.
+/// The punctuation characters, each of which is a token.
 const MARKS: &str = "()[]{}:,=+-*";
 
 /// Splits a text into tokens.
@@ -180,7 +180,7 @@ impl Lexer<'_> {
         Ok(self.tokens)
     }
 
-    /// Reads an identifier, or digits alone.
+    /// Reads the name of a value: an identifier, or digits only.
     fn value_name(&mut self, site: Site) -> Result<String> {
         let name = self.take_while(is_word);
         let starts_with_digit = name.starts_with(|c: char| c.is_ascii_digit());
@@ -216,12 +216,12 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Returns whether a value's printed name is a number, which means that the value has no name.
+/// Returns `true` if the printed name of a value is a number. Such a value has no name in the graph.
 pub(crate) fn is_number(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_digit())
 }
 
-/// The tokens of a text, with the position of the next one.
+/// The tokens of a text, and the position of the next token.
 pub(crate) struct Cursor {
     tokens: Vec<(Token, Site)>,
     next: usize,
@@ -237,7 +237,7 @@ impl Cursor {
         self.peek_at(0)
     }
 
-    /// Returns the token `distance` tokens after the next one.
+    /// Returns the token `distance` positions after the next one.
     pub(crate) fn peek_at(&self, distance: usize) -> &Token {
         self.tokens.get(self.next + distance).map_or(&Token::End, |(token, _)| token)
     }
@@ -252,12 +252,12 @@ impl Cursor {
         self.next = (self.next + 1).min(self.tokens.len());
     }
 
-    /// Creates an error for a next token that the grammar does not allow.
+    /// Creates the error for the next token, which the grammar does not allow.
     pub(crate) fn error(&self, expected: impl Into<String>) -> Error {
         error_at(self.site(), expected, self.peek())
     }
 
-    /// Like [`error`](Cursor::error), with a suggested fix.
+    /// Like [`error`](Cursor::error), but also suggests a fix.
     pub(crate) fn error_with(&self, expected: impl Into<String>, fix: impl Into<String>) -> Error {
         let (expected, found) = (expected.into(), self.peek().to_string());
         Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix: fix.into() }
@@ -275,7 +275,7 @@ impl Cursor {
         is_next
     }
 
-    /// Consumes the mark if it is next.
+    /// Consumes the mark if it is the next token. Returns `true` if it was.
     pub(crate) fn take_mark(&mut self, mark: char) -> bool {
         self.take_if(*self.peek() == Token::Mark(mark))
     }
@@ -284,17 +284,17 @@ impl Cursor {
         if self.take_mark(mark) { Ok(()) } else { Err(self.error(format!("`{mark}`"))) }
     }
 
-    /// Returns whether the word is next.
+    /// Returns `true` if the word is the next token.
     pub(crate) fn at_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Name(name) if name == word)
     }
 
-    /// Consumes the word if it is next.
+    /// Consumes the word if it is the next token. Returns `true` if it was.
     pub(crate) fn take_word(&mut self, word: &str) -> bool {
         self.take_if(self.at_word(word))
     }
 
-    /// Consumes several words and marks if they are next: `case 0`, `nit-sot`.
+    /// Consumes a sequence of words and marks, such as `case 0` or `nit-sot`, if they are the next tokens.
     pub(crate) fn take_phrase(&mut self, phrase: &str) -> bool {
         let spaced = phrase.replace('-', " - ");
         let is_next = spaced.split(' ').enumerate().all(|(index, word)| self.peek_at(index).is(word));
@@ -335,7 +335,7 @@ impl Cursor {
         }
     }
 
-    /// Reads the end of the line, which ends an equation.
+    /// Consumes the end of the line, which ends an equation.
     pub(crate) fn expect_line_end(&mut self) -> Result<()> {
         if *self.peek() != Token::NewLine && *self.peek() != Token::End {
             return Err(self.error("the end of the line"));
@@ -344,8 +344,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads items separated by commas, up to the closing mark. `expected` describes the tokens that may follow an
-    /// item.
+    /// Reads items separated by commas, up to and including the closing mark. `expected` describes the tokens that may
+    /// follow an item.
     pub(crate) fn list<T>(
         &mut self,
         close: char,

@@ -1,4 +1,4 @@
-//! Element types, dimensions and shapes: the type of a value, without its elements.
+//! The types of values: element types, dimensions and shapes.
 
 mod dim;
 mod dtype;

@@ -1,12 +1,12 @@
-//! Finds the known word that is closest to a misspelt one.
+//! Finds the known word that is closest to a misspelt word.
 
 use strsim::osa_distance;
 
-/// Returns the candidate at the smallest edit distance, if that is small: a missing, extra, different or transposed
-/// letter counts 1. A tie is resolved in favour of a candidate with the same letters, then of a candidate that is a
-/// prefix of the word, then of one of the same length, then of the first.
+/// Returns the candidate with the smallest edit distance to a misspelt word, or `None` if no candidate is close.
+/// Inserting, deleting, replacing or transposing letters counts as 1 each. Among candidates at the same distance,
+/// prefers one with the same letters, then a prefix of the word, then one of a similar length, then the first.
 pub(crate) fn closest_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // No word of the language is longer.
+    // Every word of the text form is shorter than this.
     const MAX_WORD_LENGTH: usize = 40;
     let (word, length) = (word.to_lowercase(), word.chars().count());
     if length > MAX_WORD_LENGTH {
@@ -31,7 +31,7 @@ fn sorted_letters(word: &str) -> Vec<char> {
     letters
 }
 
-/// Returns the words between backticks in a text, without a trailing `=`.
+/// Returns the words in backticks in a text, without a trailing `=`.
 pub(crate) fn quoted_words(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).map(|word| word.trim_end_matches('=')).filter(|word| !word.is_empty())
 }

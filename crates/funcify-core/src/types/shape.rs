@@ -1,4 +1,4 @@
-//! Shapes and tensor types, and their notation: `f32[T,B,64]`.
+//! Shapes and tensor types, and their text form: `f32[T,B,64]`.
 
 use std::fmt;
 use std::ops::Index;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{DType, Dim, SizeError, Sizes};
 
-/// A list of dimensions, outermost first. Cloning is cheap: clones share the list.
+/// A list of dimensions, outermost first. Clones are cheap, because they share the list.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -41,12 +41,12 @@ impl Shape {
         &self.0
     }
 
-    /// Returns the number of elements, as a polynomial.
+    /// Returns the number of elements: the product of all dimensions.
     pub fn elements(&self) -> Dim {
         self.0.iter().fold(Dim::from(1), |product, dim| product * dim)
     }
 
-    /// Returns the concrete sizes for the given sizes of symbols.
+    /// Returns the concrete sizes of the axes, given the sizes of the symbols.
     pub fn value(&self, sizes: &Sizes) -> Result<Vec<usize>, SizeError> {
         let size = |dim: &Dim| {
             let value = dim.value(sizes)?;
@@ -55,24 +55,24 @@ impl Shape {
         self.0.iter().map(size).collect()
     }
 
-    /// Returns the first dimension that cannot be a size for any values of its symbols: one that is negative or
-    /// beyond range.
+    /// Returns the first dimension that is not a valid size for any values of its symbols: it is known to be negative,
+    /// or beyond range.
     #[doc(hidden)]
     pub fn first_unusable_dim(&self) -> Option<&Dim> {
         self.0.iter().find(|dim| dim.is_unusable())
     }
 
-    /// Returns the concrete sizes, if no dimension has a symbol or is negative.
+    /// Returns the concrete sizes of the axes, or `None` if a dimension has a symbol or is negative.
     pub fn constant(&self) -> Option<Vec<usize>> {
         self.value(&Sizes::new()).ok()
     }
 
-    /// Replaces every symbol in `sizes` with its size.
+    /// Replaces the symbols that `sizes` binds by their sizes.
     pub fn substitute(&self, sizes: &Sizes) -> Shape {
         Shape(self.0.iter().map(|dim| dim.substitute(sizes)).collect())
     }
 
-    /// Returns the shape with `dim` inserted at the front.
+    /// Returns the shape with `dim` inserted as the first dimension.
     pub fn with_leading(&self, dim: impl Into<Dim>) -> Shape {
         self.with_inserted(0, dim)
     }
@@ -167,7 +167,7 @@ impl TensorType {
         TensorType { dtype, shape: Shape::scalar() }
     }
 
-    /// Parses the printed form of a type: `f32[T,B,64]`, `i64[]`, `f64[2*n+1]`. White space is ignored. The error
+    /// Parses the text form of a type, such as `f32[T,B,64]`, `i64[]` or `f64[2*n+1]`. Whitespace is ignored. The error
     /// names the expected tokens and their location.
     pub fn parse(text: &str) -> Result<TensorType, String> {
         super::grammar::parse_type(text)
@@ -178,7 +178,7 @@ impl TensorType {
         self.shape.rank()
     }
 
-    /// Returns the type of one row, which is the type without axis 0, or `None` for a scalar.
+    /// Returns the type of one row along axis 0, or `None` for a scalar.
     pub fn row(&self) -> Option<TensorType> {
         (self.rank() > 0).then(|| TensorType::new(self.dtype, self.shape.without(0)))
     }
@@ -188,12 +188,12 @@ impl TensorType {
         TensorType::new(self.dtype, self.shape.with_leading(n))
     }
 
-    /// Returns the type with the same shape and a different element type.
+    /// Returns the type with the same shape and another element type.
     pub fn with_dtype(&self, dtype: DType) -> TensorType {
         TensorType { dtype, shape: self.shape.clone() }
     }
 
-    /// Returns the type with the same element type and a different shape.
+    /// Returns the type with the same element type and another shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> TensorType {
         TensorType { dtype: self.dtype, shape: shape.into() }
     }

@@ -1,4 +1,4 @@
-//! Binds symbols to the sizes they have in a call.
+//! Maps symbols to their sizes in a call.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use super::{Dim, Symbol};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Sizes {
-    /// The bindings, sorted by symbol so that equal bindings compare equal.
+    /// The symbols and their sizes, sorted by symbol so that equal maps compare equal.
     bound: Vec<(Symbol, usize)>,
 }
 
@@ -27,13 +27,13 @@ impl Sizes {
         Sizes::default()
     }
 
-    /// Returns the size of `symbol`, if it is bound.
+    /// Returns the size of `symbol`, or `None` if it is unbound.
     pub fn get(&self, symbol: &Symbol) -> Option<usize> {
         let index = self.bound.binary_search_by(|(bound, _)| bound.cmp(symbol)).ok()?;
         Some(self.bound[index].1)
     }
 
-    /// Binds `symbol` to a size, replacing any previous one.
+    /// Binds `symbol` to a size. Replaces an earlier binding.
     pub fn set(&mut self, symbol: &Symbol, size: usize) {
         match self.bound.binary_search_by(|(bound, _)| bound.cmp(symbol)) {
             Ok(index) => self.bound[index].1 = size,
@@ -41,18 +41,18 @@ impl Sizes {
         }
     }
 
-    /// Removes the size of `symbol`.
+    /// Removes the binding of `symbol`.
     pub fn remove(&mut self, symbol: &Symbol) {
         self.bound.retain(|(bound, _)| bound != symbol);
     }
 
-    /// Iterates over symbols and their sizes, sorted by name.
+    /// Iterates over the symbols and their sizes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Symbol, usize)> {
         self.bound.iter().map(|(symbol, size)| (symbol, *size))
     }
 }
 
-/// The reason why a dimension has no size in a call.
+/// The reason why a dimension does not have a valid size in a call.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -63,11 +63,11 @@ impl Sizes {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SizeError {
-    /// No input's shape determines the symbol.
+    /// The symbol is unbound: no input's shape determines it.
     Unbound(Symbol),
-    /// The dimension's value does not fit in 64 bits.
+    /// The value of the dimension does not fit in 64 bits.
     TooLarge(Dim),
-    /// The dimension's value is negative.
+    /// The value of the dimension is negative. The second field is that value.
     Negative(Dim, i64),
 }
 

@@ -2,19 +2,20 @@
 //! Prefix Sums and Their Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets Over
 //! Sequence Length, 2018; S5).
 //!
-//! The maps of two successive steps compose to one map, `(a2 a1, a2 b1 + b2)`, so all states are one associative scan
-//! of logarithmic depth over the initial value and the maps of the steps. All factors apply element by element. If a
-//! step mixes two states, such as the parts of a complex number, the two form one map with four factors per element.
-//! Traces of a state are rows of the result; other uses in a step read them as a sequence.
+//! The maps of two successive steps compose to another affine map, `(a2 a1, a2 b1 + b2)`. An associative scan of
+//! logarithmic depth over the initial value and the maps of the steps therefore computes all states. Factors apply
+//! elementwise. If a step mixes two states, such as the parts of a complex number, they form a single map with four
+//! factors per element. A trace of a state becomes rows of the result, and other uses in a step read them as a
+//! sequence.
 //!
-//! Precondition: the loop is certain and runs all its steps; the states are floats; a step computes their next values
-//! with sums and differences, and with products and quotients whose other operand depends on sequences and invariants
-//! alone; the memory for the factors and addends of all steps is bounded by what the loop moves. Running sums and
-//! products are left to `cumulative`.
+//! Precondition: the loop cannot fail, and runs all its steps. The states are floats. A step computes their next values
+//! by additions, subtractions, and multiplications and divisions by values that depend only on sequences and
+//! invariants. The memory for the factors and addends of all steps is at most a multiple of the bytes that the loop
+//! reads and writes. Running sums and products are left to `cumulative`.
 //!
-//! The rule is tried if it is requested by name, or if reassociation is tolerated and the device prefers depth: it
-//! takes more work than the loop, rounds sums differently, and may multiply many factors to an infinite product where
-//! no state was infinite.
+//! The rule runs if it is requested by name, or if reassociation is tolerated and the device prefers less depth. It
+//! takes more work than the loop, rounds sums differently, and may multiply many factors to an infinite product
+//! although no state of the loop is infinite.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +26,10 @@ use funcify_core::types::TensorType;
 use super::removed_states::{State, StateRows, read_as_sequence, remove_states, states};
 use super::*;
 
-/// The largest number of states in one map.
+/// The maximum number of states in a map.
 const MAX_MIXED_STATES: usize = 2;
 
-/// Replaces states of a loop that are affine recurrences.
+/// Replaces states that are affine recurrences by associative scans.
 pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let recurrences = recurrences(scan);
@@ -38,19 +39,19 @@ pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_as_scans(scan, &recurrences, operands))
 }
 
-/// The way in which a value in a step depends on the states.
+/// The dependency of a value in a step on the states.
 #[derive(Clone)]
 enum Form {
-    /// Depends on no state.
+    /// The value depends only on sequences and invariants.
     Known,
-    /// The sum of these states, each times a factor, and of an addend that depends on no state.
+    /// The value is a sum of these states, with optional factors and an optional addend that depend on no state.
     Affine { states: BTreeSet<usize>, is_scaled: bool, is_shifted: bool },
     /// Any other dependency.
     Other,
 }
 
 impl Form {
-    /// Returns the form of an op's result for operands of these forms.
+    /// Returns the form of an op's result, given the forms of its operands.
     fn of(op: &Op, operands: &[&Form]) -> Form {
         match (op, operands) {
             (Op::Binary(Binary::Add | Binary::Sub), [left, right]) => left.plus(right),
@@ -85,7 +86,7 @@ impl Form {
     }
 }
 
-/// Returns the form of each value of a step.
+/// Returns the form of each value in the body.
 fn forms(scan: &Scan, states: &[State]) -> Vec<Form> {
     let (body, classes) = (&scan.body, classes(scan));
     let mut forms: Vec<Form> =
@@ -104,7 +105,7 @@ fn forms(scan: &Scan, states: &[State]) -> Vec<Form> {
     forms
 }
 
-/// Returns the states that are affine recurrences. States that a step mixes are in the same group.
+/// Returns the states that are affine recurrences, in groups of states that a step mixes.
 fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     let all = states(scan);
     if all.is_empty() {
@@ -115,7 +116,7 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
         Form::Affine { states, is_scaled, is_shifted } => Some((states, *is_scaled, *is_shifted)),
         _ => None,
     };
-    // States are in the same group if a step mixes them.
+    // Merges the groups that share a state.
     let mut groups: Vec<BTreeSet<usize>> = Vec::new();
     for number in 0..all.len() {
         let mut group = BTreeSet::from([number]);
@@ -146,7 +147,7 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     groups.into_iter().map(|group| group.into_iter().map(|number| all[number]).collect()).collect()
 }
 
-/// Removes these states from the loop, which reads their rows as sequences.
+/// Removes the given states from the loop. The rest of the loop reads their rows as sequences.
 fn emit_as_scans(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let mut all = Vec::new();
@@ -167,7 +168,7 @@ fn emit_as_scans(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) ->
     results.into_iter().collect()
 }
 
-/// A factor or an addend for all steps: a single number, or rows.
+/// A factor or addend: a number that is the same in all steps, or a row for each step.
 #[derive(Clone, Copy)]
 enum Term {
     Number(f64),
@@ -211,7 +212,7 @@ impl Term {
         }
     }
 
-    /// Returns the rows of all steps.
+    /// Expands the term to a row for each step.
     fn rows(self, row: &TensorType, steps: &Dim) -> Value {
         match self {
             Term::Number(number) => full(row.shape.with_inserted(0, steps.clone()), row.dtype, number),
@@ -220,10 +221,10 @@ impl Term {
     }
 }
 
-/// A value in each of the steps, as a factor for each state, then an addend.
+/// An affine combination of the states: a factor for each state, followed by an addend.
 type Sum = Vec<Term>;
 
-/// The maps of all steps: the next value of each state.
+/// The affine maps of all steps: the next value of each state, as a combination of the states.
 struct Maps {
     row: TensorType,
     steps: Dim,
@@ -264,14 +265,14 @@ impl Maps {
         Some(Maps { row: body.ty(states.first()?.before).clone(), steps: steps.clone(), sums })
     }
 
-    /// Computes the rows of each state, including the initial one.
+    /// Computes all rows of each state, including the initial row.
     fn run(&self, scan: &Scan, states: &[State], starts: Vec<Value>) -> Vec<Value> {
         let count = states.len();
         let rows = |term: Term| term.rows(&self.row, &self.steps);
         let mut leaves = Vec::new();
         for (number, sum) in self.sums.iter().enumerate() {
             for (other, factor) in sum[..count].iter().enumerate() {
-                // No result depends on the factors of the initial value.
+                // The initial value needs factors of the right shape. They do not affect any result.
                 let one = full(self.row.shape.clone(), self.row.dtype, f64::from(u8::from(number == other)));
                 let (one, factors) = (one.unsqueeze(0), rows(*factor));
                 leaves.push(concat(&if scan.reverse { [factors, one] } else { [one, factors] }, 0));
@@ -289,7 +290,7 @@ impl Maps {
     }
 }
 
-/// Returns a flag for each value of a step that depends on these states.
+/// Returns a flag for each value of the body: `true` if the value depends on one of these states.
 fn depends_on_states(body: &Graph, states: &[State]) -> Vec<bool> {
     let mut depends = vec![false; body.values().count()];
     states.iter().for_each(|state| depends[state.before.index()] = true);
@@ -300,7 +301,7 @@ fn depends_on_states(body: &Graph, states: &[State]) -> Vec<bool> {
     depends
 }
 
-/// Computes the sum for the result of a node. `rows` returns values that depend on no state.
+/// Returns the result of a node as an affine combination. `rows` returns the rows of values that depend on no state.
 fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Value>) -> Option<Sum> {
     let sum = |operand: usize| sums[node.inputs[operand].index()].as_ref();
     let each = |sum: &Sum, f: &dyn Fn(Term) -> Term| sum.iter().map(|term| f(*term)).collect::<Sum>();
@@ -323,7 +324,8 @@ fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Va
     }
 }
 
-/// Composes two successive maps: `(A2 A1, A2 b1 + b2)`, with the factors row by row before the addends.
+/// Composes two successive maps: `(A2 A1, A2 b1 + b2)`. A map is a list of its factors, in row-major order, followed by
+/// its addends.
 fn compose_maps(count: usize, first: &[Value], second: &[Value]) -> Vec<Value> {
     let product = |row: usize, of: &dyn Fn(usize) -> Value| {
         let terms = (0..count).map(|inner| second[row * count + inner] * of(inner));

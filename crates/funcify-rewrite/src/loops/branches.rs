@@ -1,11 +1,11 @@
-//! Moves invariant work out of the branches of a loop's switches, to run once before the loop (loop-invariant code
-//! motion of work that is safe to run: LLVM's `LICM` moves such work of blocks that may not run).
+//! Moves invariant work out of the branches of switches inside a loop, so that it runs once before the loop. This is
+//! loop-invariant code motion of speculatable work, as in LLVM's `LICM`.
 //!
-//! This saves work if the loop runs the branch more than once, and costs one extra evaluation if it never does.
+//! It saves work if the loop runs the branch more than once, and costs one extra evaluation if the branch never runs.
 //!
-//! Precondition: the ops are certain, because the branch may not run; they use only operands of the switch that
-//! depend on invariants, and no size that a loop binds in each step; the loop is not truncated. The switch has an
-//! alternative: otherwise it is a checkpoint. The memory held is bounded by the operands of the branch.
+//! Precondition: the ops cannot fail, because the branch may not run. They use only operands of the switch that depend
+//! on invariants, and no size that a step of the loop binds. The loop is not truncated. The switch has at least two
+//! branches; otherwise it is a checkpoint. The memory for the moved values is at most that of the branch's operands.
 
 use funcify_core::ops::Switch;
 
@@ -13,7 +13,7 @@ use super::cut::compute_values;
 use super::invariant::{shared_values, values_to_move, with_moved, with_params};
 use super::*;
 
-/// Moves invariant work in branches of a loop's switches before the loop.
+/// Moves invariant work out of the branches of a loop's switches, and out of the loop.
 pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
@@ -36,20 +36,20 @@ pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Work of a branch to move.
+/// The values of one branch that are moved out of the loop.
 struct Work<'a> {
-    /// The index of the switch among the nodes of the body. `number` is the index of the branch.
+    /// The node index of the switch in the body. `number` is the index of the branch.
     node: usize,
     number: usize,
     branch: &'a Graph,
-    /// The invariant operands of the branch, as values of the body and as parameters.
+    /// The invariant operands of the branch: each as a value of the body, and as a parameter of the branch.
     given: Vec<(ValueId, ValueId)>,
-    /// The values of the branch to move.
+    /// The values of the branch that are moved.
     values: Vec<ValueId>,
 }
 
-/// Returns the movable work in the branches of a body. The body's inputs from `first` on are the same in each step.
-/// `own` are the sizes that the loop binds.
+/// Returns the work in the branches of a body that can be moved out of the loop. The inputs of the body from index
+/// `first` on are invariants. `own` lists the sizes that the loop itself binds.
 fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
     let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
     let mut all = Vec::new();
@@ -81,7 +81,7 @@ fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<
 }
 
 impl Work<'_> {
-    /// Computes the values from the captures of the body.
+    /// Computes the moved values outside of the loop. `outside` maps outer values to the invariant inputs of the body.
     fn compute(&self, body: &Graph, outside: &[(Value, ValueId)]) -> Option<Vec<Value>> {
         let (operands, params): (Vec<ValueId>, Vec<ValueId>) = self.given.iter().copied().unzip();
         let given: Vec<(Value, ValueId)> = compute_values(body, outside, &operands)?.into_iter().zip(params).collect();
@@ -99,7 +99,7 @@ fn emit_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<V
     emit(Scan { body: Arc::new(without_work(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
 }
 
-/// Emits the while loop after the work.
+/// Emits the moved work, followed by the while loop.
 fn emit_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
     with_moved(op, operands, work, |body, outside, work| {
         let mut all = Vec::new();
@@ -110,7 +110,7 @@ fn emit_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Opti
     })
 }
 
-/// Returns the body with the values of the work as additional parameters at the end.
+/// Returns the body without the moved work. It takes the moved values as additional parameters at the end.
 fn without_work(body: &Graph, work: &[Work<'_>]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     body.inputs().iter().for_each(|input| copied.input(&mut graph, input.value, "x"));

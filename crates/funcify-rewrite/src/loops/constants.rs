@@ -1,13 +1,13 @@
-//! Replaces operands of a loop whose elements are all the same constant by that constant in each step (PyTensor's
-//! `scan_remove_constants_and_unused_inputs`). Other rules then see the constant, and a cotangent that is 1
-//! everywhere is not expanded to a tensor of all steps.
+//! Replaces loop operands whose elements all equal the same number by a constant inside the body (PyTensor's
+//! `scan_remove_constants_and_unused_inputs`). Other rules can then use the constant, and a cotangent that is 1
+//! everywhere is not expanded to a tensor over all steps.
 //!
-//! Precondition: the number is constant; for rows of a sequence, the loop is certain, because the rows are no longer
-//! read.
+//! Precondition: the number is known. If the operand is a sequence, the loop cannot fail, because an error for missing
+//! rows would be lost.
 
 use super::*;
 
-/// Replaces operands of a loop whose elements all equal one constant.
+/// Replaces operands of a loop whose elements all equal a known number.
 pub(crate) fn constants(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Scan(scan) = context.op else { return None };
     let places = scan.operands();

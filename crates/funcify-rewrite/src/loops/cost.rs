@@ -1,26 +1,27 @@
-//! Limits the memory that a rule may hold for all steps: traces are bounded by what the loop reads and writes anyway.
+//! Limits the memory that rules add to a loop, relative to the bytes that the loop reads and writes in any case.
 //!
-//! Symbolic sizes are compared as polynomials; a size without a known bound counts as large.
+//! Symbolic sizes are compared as polynomials. If the comparison depends on the sizes, the limit counts as exceeded.
 
 use funcify_core::types::{Replacements, TensorType};
 
 use super::*;
 
-/// The limit on the memory held for products and for sums over steps, as a multiple of what a loop reads and writes.
+/// The limit on the memory for products, and for sums over steps, as a multiple of the bytes that a loop reads and
+/// writes.
 pub(super) const MAX_MEMORY_FACTOR: i64 = 8;
 
-/// The number of bytes for all steps that is always allowed.
+/// The number of bytes over all steps that a rule may always add.
 const ALWAYS_ALLOWED_BYTES: i64 = 1 << 16;
 
-/// Returns the bytes of a tensor.
+/// Returns the number of bytes of a tensor.
 pub(super) fn bytes(ty: &TensorType) -> Dim {
     ty.shape.elements() * ty.dtype.size()
 }
 
-/// Returns the bytes that a step reads from sequences, and writes to and reads from buffers.
+/// Returns the number of bytes that a step reads from sequences, and reads from and writes to buffers.
 pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
     let (params, results) = (scan.params(), scan.results());
-    // Several rows of the same sequence count once.
+    // If a step reads several rows of a sequence, only one of them counts.
     let of_sequences = params.sequences.into_iter().filter_map(|mut rows| rows.next());
     let of_buffers = results.buffers.into_iter().filter_map(|mut rows| rows.next());
     let types = of_sequences.map(|param| scan.body.input_type(param));
@@ -31,13 +32,14 @@ fn sum<'a>(types: impl Iterator<Item = &'a TensorType>) -> Dim {
     types.fold(Dim::from(0), |sum, ty| sum + bytes(ty))
 }
 
-/// Returns whether `new` bytes per step are at most `factor` times the `present` bytes that a step moves already.
+/// Returns `true` if `new` bytes per step are within the limit: their total over all steps is small, or they are at
+/// most `factor` times `present`, the bytes that a step reads and writes in any case.
 pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= ALWAYS_ALLOWED_BYTES);
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
 }
 
-/// Returns [`is_bounded`] under the assumption that no size is 0. Empty tensors take no memory anyway.
+/// Like [`is_bounded`], but assumes that no size is 0. Empty tensors take no memory anyway.
 pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let symbols = new.symbols().into_iter().chain(present.symbols()).chain(steps.symbols());
     let one_more: Replacements = symbols.map(|symbol| (symbol.clone(), Dim::symbol(symbol) + 1)).collect();
@@ -45,8 +47,8 @@ pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, ste
     is_bounded(&new, &present, factor, &steps)
 }
 
-/// Returns the values that fit in the bound, in order: the bytes of a value count together with those of the values
-/// kept before it.
+/// Returns the values whose total memory is within the limit. Goes through them in order, and skips each value that
+/// would exceed the limit together with those kept so far.
 pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, steps: &Dim) -> Vec<ValueId> {
     let mut sum = Dim::from(0);
     values.retain(|value| {
@@ -60,7 +62,7 @@ pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, 
     values
 }
 
-/// Returns the bytes of several values of a body.
+/// Returns the total number of bytes of the given values.
 pub(super) fn bytes_of(body: &Graph, values: &[ValueId]) -> Dim {
     sum(values.iter().map(|value| body.ty(*value)))
 }

@@ -1,15 +1,16 @@
-//! Moves states that are running sums, products or extremes of a sequence out of the loop, as the op `cumulative`
-//! (JAX writes `cumsum` for a loop that adds up; PyTensor's `CumOp`).
+//! Moves running sums, products and extremes of a sequence out of the loop, as the op `cumulative` (JAX's `cumsum`;
+//! PyTensor's `CumOp`).
 //!
-//! Suppose that the next value of a state is the state combined with a value that depends on sequences only. The values
-//! of the state are then the rows of a single running reduction over `[s, x_0, x_1, ..]`, the initial value followed by
-//! these values. The op combines in the same order as the loop, so integers and extremes are exact, and floats differ
-//! only by the rounding inside a library's op. Traces of the state are rows of the result; other uses in a step read
+//! In such a loop, each step combines a state with a value `x_t` that depends only on sequences. The values of the
+//! state are then the rows of a running reduction over `[s, x_0, x_1, ..]`, where `s` is the initial value. The op
+//! combines them in the same order as the loop, so integers and extremes are exact, and floats differ only by the
+//! rounding error of a library's op. A trace of the state becomes rows of the result, and other uses in a step read
 //! them as a sequence.
 //!
-//! Precondition: the loop is certain and runs all its steps; the combination is a monoid that `cumulative` supports,
-//! and uses the state once; the state is a buffer, or something reads its rows: a state whose final value alone is used
-//! is a sum over steps. The rows take no more memory than the loop moves anyway.
+//! Precondition: the loop cannot fail, and runs all its steps. The combination is one that `cumulative` supports, and
+//! uses the state once. The state is a buffer, or something reads its values in the loop; if only the final value of a
+//! carry is used, it is a sum over steps, which another rule handles. The rows take no more memory than the loop reads
+//! and writes in any case.
 
 use funcify_core::graph::emit_value;
 
@@ -21,13 +22,13 @@ use crate::numbers::is_same;
 struct Running {
     kind: ReduceKind,
     state: State,
-    /// The value that a step combines it with.
+    /// The value that each step combines with the state.
     addend: ValueId,
     /// `true` if the initial value is the neutral element.
     starts_at_identity: bool,
 }
 
-/// Replaces states of a loop that are running reductions.
+/// Replaces states that are running reductions by `cumulative` ops.
 pub(crate) fn cumulative(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let states = running_states(context, scan);
@@ -58,7 +59,7 @@ fn running_states(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Running> {
     running
 }
 
-/// If the next value of a state combines the state with another value, returns that combination.
+/// Recognises a state that is a running reduction. Returns `None` for any other state.
 fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Option<Running> {
     let State { before, after, .. } = state;
     let (Op::Binary(op), &[left, right]) = defining_op(&scan.body, after)? else { return None };
@@ -71,7 +72,7 @@ fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Optio
     Some(Running { kind, state, addend, starts_at_identity })
 }
 
-/// Removes these states from the loop, which reads their rows as sequences.
+/// Removes the given states from the loop. The rest of the loop reads their rows as sequences.
 fn emit_as_cumulative(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let addends: Vec<ValueId> = running.iter().map(|running| running.addend).collect();

@@ -1,5 +1,5 @@
-//! Determines the values of a body that can be computed for all steps at once, and builds the programs that compute
-//! them. The batching rules turn an op into the op for all steps, which has one lane per step.
+//! Finds the values of a body that can be computed for all steps at once, and extracts the programs that compute them.
+//! The batching rules vectorise these programs, with one lane per step.
 
 use funcify_core::graph;
 use funcify_core::ops::{OpClass, Product};
@@ -10,11 +10,11 @@ use super::*;
 /// The dependencies of a value in a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// Depends on nothing, or on invariants only: the value is the same in each step.
+    /// The value depends on nothing but invariants, so it is the same in each step.
     Shared,
-    /// Also depends on rows of sequences, through ops that may run before the loop.
+    /// The value also depends on rows of sequences, through ops that may run before the loop.
     FromSequences,
-    /// Depends on states, or on ops that must not run outside of the loop.
+    /// The value depends on states, or on ops that must run inside the loop.
     Stepwise,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
         params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::FromSequences);
     }
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
-    // The sizes that each step binds anew: the numbers of steps of inner loops.
+    // The sizes that are bound again in each step, such as the trip counts of inner loops.
     let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for node in body.nodes() {
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
@@ -45,8 +45,8 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
     classes
 }
 
-/// Returns whether an op of a loop may run for all steps at once: a product must remain a single product, and the
-/// memory must be bounded. `present` are the bytes that a step moves anyway.
+/// Returns `true` if an op of a loop may run for all steps at once. A matrix product must stay a single product, and
+/// the memory for all steps must be bounded. `present` is the number of bytes that a step reads and writes in any case.
 fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool {
     let body = &scan.body;
     let is_one_product = match node.op.class() {
@@ -56,7 +56,7 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
         OpClass::Product(Product::Conv(_)) => operands == [Class::FromSequences, Class::Shared],
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => true,
-        // `classes` never lifts these.
+        // `classes` excludes these ops.
         OpClass::Control(_) | OpClass::Custom(_) => return false,
     };
     let is_from_sequences = operands.contains(&Class::FromSequences);
@@ -64,8 +64,8 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
         || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, MAX_MEMORY_FACTOR, &scan.steps))
 }
 
-/// Computes values of a loop's body for all steps, from the rows of the sequences, the invariants, and traces of other
-/// values. Returns `None` if a value depends on anything else.
+/// Computes values of a loop's body for all steps. Uses the rows of the sequences, the invariants, and the given traces
+/// of other values. Returns `None` if a value depends on anything else.
 pub(super) fn compute_for_all_steps(
     parts: &Loop,
     steps: &Dim,
@@ -87,13 +87,13 @@ pub(super) fn compute_for_all_steps(
     Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
 }
 
-/// Computes values of a body that depend on the given parameters only.
+/// Computes values of a body that depend only on the given parameters.
 pub(super) fn compute_values(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
     let (values, params): (Vec<Value>, Vec<ValueId>) = given.iter().copied().unzip();
     graph::inline(&extract_program(body, &params, outputs)?, &values).ok()
 }
 
-/// Returns a flag for each value, set if the outputs need it. The search stops at values that are available.
+/// Returns a flag for each value: `true` if the outputs need it. The search does not continue past available values.
 pub(super) fn needed<'a>(
     body: &Graph,
     outputs: impl IntoIterator<Item = &'a ValueId>,
@@ -109,12 +109,12 @@ pub(super) fn needed<'a>(
     needed
 }
 
-/// Returns whether a node computes a value that is needed and was not copied.
+/// Returns `true` if a node computes a needed value that has not been copied.
 pub(super) fn computes_needed(node: &Node, needed: &[bool], copied: &ValueMap<'_>) -> bool {
     node.outputs.iter().any(|output| needed[output.index()] && copied.get(*output).is_none())
 }
 
-/// Extracts the program from some values of a body to others.
+/// Extracts the part of a body that computes `outputs` from `params`.
 fn extract_program(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
     let needed = needed(body, outputs, |value| params.contains(&value));
     let (mut graph, mut copied) = (Graph::new("step"), ValueMap::new(body));

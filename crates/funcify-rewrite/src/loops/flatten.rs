@@ -1,14 +1,14 @@
-//! Merges two nested loops into one loop over the steps of both, if a step of the outer loop only runs the inner one on
-//! the outer states (loop coalescing: Polychronopoulos 1987).
+//! Merges two nested loops into a single loop, if a step of the outer loop only runs the inner loop on the outer states
+//! (loop coalescing: Polychronopoulos 1987).
 //!
-//! Step s of outer step t becomes step `t*S + s`, so rows of rows become rows of one flat sequence, and the states
-//! take the same values in the same order.
+//! With `S` inner steps, step `s` of outer step `t` becomes step `t*S + s`. Rows of rows become rows of a flat
+//! sequence, and the states take the same values in the same order.
 //!
-//! Precondition: both loops are certain, run all their steps, in the same direction, are not truncated, and do not
-//! specify the values that a forward pass keeps; a step of the outer loop contains nothing else. Each carry of the
-//! inner loop starts as a carry of the outer one, and its final value is the next value of that carry. A sequence of
-//! the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step; an invariant of
-//! the inner loop is an invariant of the outer one. The traces are complete traces of the inner loop.
+//! Precondition: neither loop can fail, both run all their steps, and they have the same direction. They are not
+//! truncated and have no checkpoint policy. A step of the outer loop contains nothing but the inner loop. Each carry of
+//! the inner loop starts as a carry of the outer one, and its final value is the next value of that carry. Each
+//! sequence of the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step. Each
+//! invariant of the inner loop is an invariant of the outer one. The traces are complete traces of the inner loop.
 
 use super::*;
 
@@ -22,13 +22,13 @@ pub(crate) fn flatten(context: &RewriteContext<'_>) -> Option<Patch> {
 struct Nest<'a> {
     outer: &'a Scan,
     inner: &'a Scan,
-    /// The sequence of the outer loop for each sequence of the inner one, and the offset at which it is read.
+    /// For each sequence of the inner loop, the sequence of the outer loop and the offset of the row that it reads.
     sequences: Vec<(usize, usize)>,
-    /// The carry of the outer loop for each carry of the inner one.
+    /// For each carry of the inner loop, the carry of the outer loop.
     carries: Vec<usize>,
-    /// The invariant of the outer loop for each invariant of the inner one.
+    /// For each invariant of the inner loop, the invariant of the outer loop.
     invariants: Vec<usize>,
-    /// The trace of the inner loop for each trace of the outer one.
+    /// For each trace of the outer loop, the trace of the inner loop.
     traces: Vec<usize>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Nest<'a> {
         })
     }
 
-    /// Emits the loop over the steps of both.
+    /// Emits the merged loop.
     fn emit_flat(&self, operands: &[Value]) -> Option<Vec<Value>> {
         let (outer, places) = (self.outer, self.outer.operands());
         let steps = outer.steps.clone() * &self.inner.steps;
@@ -104,7 +104,7 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// Returns the node of a body with exactly one node.
+/// Returns the live node of a body, if there is exactly one.
 fn only_node(body: &Graph) -> Option<&Node> {
     let mut nodes = body.live();
     nodes.next().filter(|_| nodes.next().is_none())

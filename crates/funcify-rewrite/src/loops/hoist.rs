@@ -1,14 +1,15 @@
-//! Moves work that depends on sequences only out of the loop, as one op for all steps (PyTensor's `push_out_seq`,
-//! whose products stay inside; Appleyard, Kociský, Blunsom 2016 do it for products: `x_t W` is one product).
+//! Moves work that depends only on sequences out of the loop, as a single op for all steps (PyTensor's `push_out_seq`).
+//! Unlike PyTensor, this also moves matrix products: `x_t W` for all steps is a single product (Appleyard, Kociský,
+//! Blunsom 2016).
 //!
-//! The batching rules turn an op into the op for all steps, which has one lane per step. The loop then reads a row of
-//! the result. A trace whose rows are computed this way is no longer part of the loop.
+//! The batching rules vectorise an op, with one lane per step. The loop then reads one row of the result per step. If
+//! all rows of a trace are computed this way, the loop no longer writes that trace.
 //!
-//! Precondition: the loop runs all its steps, whose number is fixed before it; the ops are certain, because there may
-//! be no step; the right operand of a product is the same in each step, so that the products of all steps form a single
-//! product. The memory held for all steps is bounded: each value is at most
-//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times what a step moves anyway, and a value that the loop
-//! still reads comes from a product, or is no larger than its sources.
+//! Precondition: the loop runs all its steps, and their number is fixed before the loop. The ops cannot fail, because
+//! the loop may have no steps. The right operand of a product is the same in each step, so that the products of all
+//! steps form a single product. The memory for all steps is bounded: each value is at most
+//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as what a step reads and writes in any case. A
+//! value that the loop still reads must come from a product, or be no larger than its sources.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -16,7 +17,7 @@ use funcify_core::ops::Work;
 use super::cost::affordable;
 use super::*;
 
-/// Moves work of a loop before it.
+/// Moves work that depends only on sequences out of the loop, so that it runs before the loop.
 pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
     let plan = Hoisted::of(scan)?;
@@ -25,9 +26,9 @@ pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
 
 /// The values and traces to move.
 struct Hoisted {
-    /// The values that the rest of the loop reads.
+    /// The moved values that the rest of the loop reads.
     read: Vec<ValueId>,
-    /// The traces whose rows are all computed before the loop, each with the value that a step writes to it.
+    /// The traces that are computed before the loop: the index of each, and the value that a step writes to it.
     traces: Vec<(usize, ValueId)>,
 }
 
@@ -77,7 +78,7 @@ impl Hoisted {
     }
 }
 
-/// Returns the values of moved nodes that the rest of a loop reads.
+/// Returns the results of moved nodes that the rest of the loop reads.
 fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
     let moved = || body.nodes().iter().zip(moved).filter(|(_, moved)| **moved).map(|(node, _)| node);
     let mut left = uses.to_vec();
@@ -92,7 +93,7 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
     moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Returns whether computing a value for all steps at once pays off: its computation takes work, and the value comes
+/// Returns `true` if it pays off to compute a value for all steps at once: computing it takes work, and the value comes
 /// from a product or is no larger than its sources.
 fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;

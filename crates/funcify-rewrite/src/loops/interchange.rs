@@ -1,20 +1,21 @@
-//! If an inner loop depends on the sequences of the outer loop, but on none of its states, replaces it with one loop
-//! for all outer steps (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). A step of the new loop does
-//! the work of that inner step for all outer steps, so the number of inner steps is no longer multiplied by the number
-//! of outer steps.
+//! Runs an inner loop for all outer steps at once, if it depends on the sequences of the outer loop but on none of its
+//! states (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). Each step of the new loop performs the
+//! corresponding inner step for all outer steps. The number of sequential steps is then no longer multiplied by the
+//! number of outer steps.
 //!
-//! Precondition: both loops are certain, run all their steps, the same number each time, and are not truncated; the
-//! inner one does not specify the values that a forward pass keeps; its body has no loop or switch. The memory for all
-//! steps is at most twice what the outer loop moves anyway. If the outer loop has a state, the inner one returns final
-//! values only, because a backward loop may recompute rows so that they are not held.
+//! Precondition: neither loop can fail or is truncated, and both run all their steps. The number of inner steps is the
+//! same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. The memory for
+//! all steps is at most twice what the outer loop reads and writes in any case. If the outer loop has a state, the
+//! inner loop must return only final values: rows that a backward loop recomputes in order to save memory must not be
+//! stored for all steps.
 
 use super::cost::is_bounded_for_nonempty;
 use super::*;
 
-/// The limit on the memory held, as a multiple of what the outer loop reads and writes.
+/// The limit on the additional memory, as a multiple of the bytes that the outer loop reads and writes.
 const MAX_HELD_FACTOR: i64 = 2;
 
-/// Runs inner loops for all outer steps at once, before the outer loop.
+/// Moves inner loops out of the outer loop. Each then runs once, for all outer steps.
 pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
     let results = independent_results(scan);
@@ -24,7 +25,7 @@ pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_inner_before(scan, &results, operands))
 }
 
-/// Returns the results of inner loops that depend on no state, if the rest of a step reads them.
+/// Returns the results of inner loops that depend on no state and that the rest of a step reads.
 fn independent_results(scan: &Scan) -> Vec<ValueId> {
     let body = &scan.body;
     if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
@@ -56,8 +57,8 @@ fn is_plain(scan: &Scan) -> bool {
     is_whole && scan.body.nodes().iter().all(|node| node.op.bodies().is_empty() && !node.op.is_opaque())
 }
 
-/// Returns the bytes held in a step of the outer loop: the values computed for the inner loop, its states and
-/// results, and the largest value in one of its steps.
+/// Returns the number of bytes per outer step that the new loop holds: the operands computed for the inner loop, its
+/// states and results, and the largest value in one of its steps.
 fn bytes_held(body: &Graph, node: &Node, inner: &Scan) -> Dim {
     let computed: Vec<ValueId> = node.inputs.iter().copied().filter(|input| body.node_of(*input).is_some()).collect();
     let values = inner.body.nodes().iter().flat_map(|node| &node.outputs).map(|output| bytes(inner.body.ty(*output)));

@@ -1,17 +1,17 @@
-//! Moves work that is the same in each step out of the loop, to run once before it (loop-invariant code motion;
-//! PyTensor's `push_out_non_seq`).
+//! Moves work that is the same in each step out of the loop, so that it runs once before the loop (loop-invariant code
+//! motion; PyTensor's `push_out_non_seq`).
 //!
-//! Values that depend on invariants only, including inner loops, leave the body of a scan, and the condition and the
-//! body of a while loop. Ops that only move elements stay, as do constants.
+//! Values that depend only on invariants, including inner loops, are moved out of the body of a scan, and out of the
+//! condition and body of a while loop. Constants, and ops that only move elements, stay.
 //!
-//! Precondition: the ops are certain, because the loop may have no steps; none uses a size that a loop binds in each
-//! step; the loop is not truncated. The memory held is bounded by the operands of a step.
+//! Precondition: the ops cannot fail, because the loop may have no steps. They use no size that a step of the loop
+//! binds. The loop is not truncated. The memory for the moved values is at most that of a step's operands.
 
 use super::cost::affordable;
 use super::cut::compute_values;
 use super::*;
 
-/// Moves invariant work of a loop before it.
+/// Moves invariant work out of a loop, so that it runs before the loop.
 pub(crate) fn invariants(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
@@ -38,8 +38,8 @@ pub(crate) fn invariants(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns a flag for each value of a body, set if the value depends on the given values alone. `own` are the sizes
-/// that the loop binds.
+/// Returns a flag for each value of a body: `true` if the value depends only on the `given` values. `own` lists the
+/// sizes that the loop itself binds.
 pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
     let mut is_shared = vec![false; body.values().count()];
     given.for_each(|value| is_shared[value.index()] = true);
@@ -55,7 +55,7 @@ pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, 
     is_shared
 }
 
-/// Returns the shared values that other ops of a body read, if computing them takes work.
+/// Returns the shared values that are worth moving: other ops of the body read them, and computing them takes work.
 pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     let is_made = |output: &ValueId| is_shared[output.index()];
     let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));
@@ -78,8 +78,8 @@ pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     affordable(body, read, &bytes_of(body, &inputs), &Dim::from(1))
 }
 
-/// Returns whether an op is never moved: an op of another crate, a function with a derivative rule, a loop that binds
-/// a size, or a checkpoint, which exists so that the backward pass computes it again.
+/// Returns `true` for ops that are never moved: ops of other crates, functions with derivative rules, loops that bind a
+/// size, and checkpoints, which exist so that the backward pass recomputes them.
 fn is_never_moved(op: &Op) -> bool {
     match op {
         Op::Switch(switch) => switch.branches.len() == 1,
@@ -102,8 +102,9 @@ fn emit_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Opti
     })
 }
 
-/// Adds the while loop with additional operands for its condition and body. For each of the two graphs, with its
-/// captures and its entry of `moved`, `more` returns the additional values and the graph that takes them as inputs.
+/// Adds a while loop whose condition and body take additional operands. `more` is called for the condition and for the
+/// body, with the captured values and the entry of `moved`. It returns the additional operands, and the new graph that
+/// takes them as inputs.
 pub(super) fn with_moved<M>(
     op: &While,
     operands: &[Value],
@@ -127,14 +128,14 @@ pub(super) fn with_moved<M>(
     emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
 }
 
-/// Returns the body with these values as additional parameters at the end.
+/// Returns the body with these values turned into additional parameters at the end.
 pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
         copied.input(&mut graph, value, "moved");
     }
     for node in body.live() {
-        // A node without results is needed for the size that it binds.
+        // A node without results is kept for the size that it binds.
         if node.outputs.is_empty() || node.outputs.iter().any(|output| copied.get(*output).is_none()) {
             copied.node(&mut graph, node, node.op.clone())?;
         }

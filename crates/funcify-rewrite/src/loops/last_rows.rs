@@ -1,14 +1,13 @@
 //! Replaces buffers with carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
 //!
-//! - A buffer that returns only its last row and reads only the previous row becomes a carry, so that no row is put
-//!   into a tensor and taken from it again in each step.
-//! - A trace that returns only its last row becomes the final value of a carry: of an existing carry with that value,
-//!   or of a new one, which starts at zeros that no step reads.
-//! - A full buffer that is written row by row in order, and never read, becomes a trace; its initial rows are not
-//!   needed.
+//! - A buffer that returns only its last row, and whose steps read only the previous row, becomes a carry. The steps
+//!   then need not copy rows into a tensor and out of it.
+//! - A trace that returns only its last row becomes the final value of a carry. If the loop has no carry with that
+//!   value, a new one is added. It starts at zeros, which no step reads.
+//! - A full buffer that is written row by row in order, and never read, becomes a trace without initial rows.
 //!
-//! Precondition: the loop is not truncated, because its derivative depends on the buffers. It is also certain: the last
-//! row of a trace then exists, and leaving out operands that are no longer read loses no error.
+//! Precondition: the loop is not truncated, because its derivative depends on the buffers. The loop cannot fail, so the
+//! last row of a trace exists, and removing unread operands loses no error.
 
 use super::*;
 
@@ -37,7 +36,7 @@ fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Opti
     let buffer = &scan.buffers[number];
     let is_last = buffer.returned == Returned::Last(1);
     match buffer.start {
-        // scan-c5: the only row that it can read is the previous one.
+        // By scan-c5, a step can only read the previous row.
         Start::Given(1) | Start::Empty if is_last => Some(Replacement::Carry),
         Start::Full if buffer.reads.is_empty() && buffer.writes == [0] => {
             let operand = scan.operands().buffers[number]?;
@@ -49,7 +48,7 @@ fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Opti
 
 fn emit_replaced(scan: &Scan, replacements: &[Option<Replacement>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    // The results that are last rows, each with the carry that has this row as its final value.
+    // The results that are last rows, each with the carry whose final value replaces it.
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for (number, mut part) in std::mem::take(&mut parts.buffers).into_iter().enumerate() {
         match replacements[number] {

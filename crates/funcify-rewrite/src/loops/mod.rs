@@ -1,9 +1,9 @@
-//! Rules for loops. Each rule takes a [`Loop`] apart, changes the reads, writes or carries of a step, and reassembles
-//! it.
+//! Rules for loops. Each rule splits a [`Loop`] into parts, changes the reads, writes or carries of a step, and
+//! reassembles the loop.
 //!
-//! Work that a rule moves out of a loop must be certain (rewrite-c3), because a loop may have no steps. Traces that a
-//! rule adds are bounded by what the loop reads and writes anyway: [`cost`]. In loops that end early, work that
-//! depends on the steps stays, and loops that are truncated (scan-c8) are left unchanged.
+//! Work that a rule moves out of a loop must not be able to fail (rewrite-c3), because the loop may have no steps. The
+//! traces that rules add are bounded by the bytes that the loop reads and writes in any case ([`cost`]). In loops with
+//! early exit, work that depends on the step is not moved. Truncated loops (scan-c8) are left unchanged.
 
 mod affine;
 mod branches;
@@ -48,8 +48,8 @@ use self::cost::{MAX_MEMORY_FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
 use self::cut::{Class, classes, compute_for_all_steps, computes_needed, needed};
 use crate::rule::{Patch, RewriteContext};
 
-/// A loop in parts. Values of the body refer to the original body plus added parameters. `V` is the type of the
-/// operands, which are values of the open trace or of a graph.
+/// A loop, split into parts. Values of the body refer to `body`, a copy of the original body with added parameters. `V`
+/// is the type of the operands: values of the open trace, or value ids of a graph.
 pub(super) struct Loop<V = Value> {
     pub(super) scan: Scan,
     pub(super) body: Graph,
@@ -59,15 +59,15 @@ pub(super) struct Loop<V = Value> {
     pub(super) carries: Vec<CarryPart<V>>,
     pub(super) invariants: Vec<(V, ValueId)>,
     until: Option<ValueId>,
-    /// The parameters that no longer have an operand, because all their elements equal one constant.
+    /// The parameters that became constants, with the number that all their elements equal. They have no operand.
     constants: Vec<(ValueId, Scalar)>,
-    /// The replacements of values of the body.
+    /// The replacements for values of the body.
     replacements: HashMap<ValueId, ValueId>,
 }
 
 pub(super) struct SequencePart<V = Value> {
     pub(super) value: V,
-    /// The offsets, with their parameters in the body.
+    /// The offsets that a step reads, each with its parameter in the body.
     pub(super) reads: Vec<(usize, ValueId)>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct BufferPart<V = Value> {
     pub(super) value: Option<V>,
     pub(super) reads: Vec<ValueId>,
     pub(super) written: Vec<ValueId>,
-    /// The index of its original result.
+    /// The index of its result in the original loop, or `None` if the buffer was added.
     pub(super) number: Option<usize>,
 }
 
@@ -84,13 +84,13 @@ pub(super) struct CarryPart<V = Value> {
     pub(super) value: V,
     pub(super) param: ValueId,
     pub(super) next: ValueId,
-    /// The index of its original result.
+    /// The index of its result in the original loop, or `None` if the carry was added.
     pub(super) number: Option<usize>,
 }
 
 /// The results of a reassembled loop.
 struct Results {
-    /// The results by their original indices.
+    /// The results, by their index in the original loop.
     old: Vec<Option<Value>>,
     /// The results of the buffers, in order.
     buffers: Vec<Value>,
@@ -99,7 +99,7 @@ struct Results {
 }
 
 impl<V: Copy> Loop<V> {
-    /// Splits a loop on these operands into parts.
+    /// Splits a loop with these operands into parts.
     pub(super) fn of(scan: &Scan, operands: &[V]) -> Self {
         let (layout, results, places, body) = (scan.params(), scan.results(), scan.operands(), &scan.body);
         let param = |index: usize| body.inputs()[index].value;
@@ -145,7 +145,8 @@ impl<V: Copy> Loop<V> {
         }
     }
 
-    /// Replaces a value of the body with a new parameter, which takes the value's name, or `name` if it has none.
+    /// Replaces a value of the body by a new parameter. The parameter takes the name of the value, or `name` if the
+    /// value has none.
     fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
         let name = self.body.value_name(value).unwrap_or(name).to_string();
         let param = self.body.push_input(&name, self.body.ty(value).clone(), false);
@@ -153,7 +154,7 @@ impl<V: Copy> Loop<V> {
         param
     }
 
-    /// Adds a trace of a value of the body. Returns its index among the buffers.
+    /// Adds a trace of a value in the body. Returns the index of its buffer.
     fn trace(&mut self, value: ValueId) -> usize {
         let buffer = Buffer::nit_sot();
         self.buffers.push(BufferPart { buffer, value: None, reads: vec![], written: vec![value], number: None });
@@ -166,22 +167,22 @@ impl<V: Copy> Loop<V> {
         written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect()
     }
 
-    /// Returns the nodes that a step needs because they bind sizes.
+    /// Returns the indices of the live nodes that bind sizes.
     fn binding(&self) -> Vec<usize> {
         let live = self.body.live_nodes();
         let is_binding = |(index, node): &(usize, &Node)| live[*index] && node.op.binds().next().is_some();
         self.body.nodes().iter().enumerate().filter(is_binding).map(|(index, _)| index).collect()
     }
 
-    /// Returns a flag for each value, set if a step needs it to compute the outputs. The search stops at values that
-    /// are available.
+    /// Returns a flag for each value: `true` if the outputs or the nodes that bind sizes need it. `is_there` marks
+    /// available values; the search does not continue past them.
     fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
         let nodes = self.body.nodes();
         let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
         needed(&self.body, outputs.iter().chain(binding), is_there)
     }
 
-    /// Builds the body with the parameters and results of the parts, and the nodes that they need.
+    /// Builds the new body: the parameters and results of the parts, and the nodes that the results need.
     fn body(&self) -> Option<Graph> {
         let outputs = self.outputs();
         let needed = self.needed(&outputs, |value| self.replacements.contains_key(&value));
@@ -217,7 +218,7 @@ impl<V: Copy> Loop<V> {
         Some(graph)
     }
 
-    /// Reassembles the loop and its operands. Returns `None` if a step needs a value that is no longer available.
+    /// Reassembles the loop. Returns it with its operands, or `None` if a step needs a value that is not available.
     pub(super) fn assemble(&self) -> Option<(Scan, Vec<V>)> {
         let body = self.body()?;
         let mut operands: Vec<V> = self.count.into_iter().collect();
@@ -240,7 +241,7 @@ impl<V: Copy> Loop<V> {
 }
 
 impl Loop {
-    /// Adds the loop to the open trace.
+    /// Reassembles the loop and adds it to the open trace.
     fn emit(&self) -> Option<Results> {
         let (scan, operands) = self.assemble()?;
         let results = emit(scan, &operands).ok()?;
@@ -253,7 +254,7 @@ impl Loop {
         Some(Results { old, buffers: buffers.to_vec(), carries: carries.to_vec() })
     }
 
-    /// Adds the loop to the open trace like [`emit`](Loop::emit), if it still has results.
+    /// Like [`emit`](Loop::emit), but adds nothing if the loop has no results left.
     fn emit_rest(&self) -> Option<Results> {
         if !self.buffers.is_empty() || !self.carries.is_empty() || self.scan.binds().next().is_some() {
             return self.emit();
@@ -263,8 +264,8 @@ impl Loop {
     }
 }
 
-/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and is certain: what remains of the
-/// loop may become dead code, and removing it must not lose an error.
+/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and cannot fail. A rule may turn the
+/// rest of such a loop into dead code, and removing that loses no error.
 fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
     match context.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {
@@ -279,7 +280,7 @@ fn is_certain_loop(context: &RewriteContext<'_>, scan: &Scan) -> bool {
     scan.has_all_rows(&context.types()) && nodes.all(|node| cannot_fail(&scan.body, node, &Sizes::new()))
 }
 
-/// Counts the uses of each value of a body, by its outputs and by the nodes that these need.
+/// Counts the uses of each value of a body by live nodes and outputs.
 fn uses(body: &Graph) -> Vec<usize> {
     let mut uses = vec![0; body.values().count()];
     body.live().flat_map(|node| &node.inputs).for_each(|input| uses[input.index()] += 1);
@@ -292,7 +293,7 @@ fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
-/// Returns the traces that return all rows: the index of each, and the value that a step writes to it.
+/// Returns the traces whose rows are all returned: the index of each, and the value that a step writes to it.
 pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     let results = scan.results().buffers;
     let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;
@@ -300,7 +301,7 @@ pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     traces.map(move |(number, _)| (number, scan.body.outputs()[results[number].start].value))
 }
 
-/// Returns the rows of a buffer that are results (scan-c7).
+/// Selects the rows of a buffer that the loop returns (scan-c7).
 fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     let rows = all.dim(0);
     match returned {
@@ -310,7 +311,7 @@ fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     }
 }
 
-/// Returns the rows of a sequence that the steps read at an offset.
+/// Selects the rows of a sequence that the steps read at an offset.
 fn rows(value: Value, offset: usize, steps: &Dim) -> Value {
     if offset == 0 && value.dim(0) == *steps {
         return value;

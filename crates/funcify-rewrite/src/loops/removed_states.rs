@@ -1,19 +1,20 @@
-//! Removes states whose values in all steps are known before the loop. The rest of a step reads their rows as a
-//! sequence. Traces of such a state consist of these rows.
+//! Removes states whose values in all steps are computed outside of the loop. Traces of such a state become these
+//! values, and the rest of a step reads them as a sequence.
 
 use super::*;
 
 /// A state of a loop.
 #[derive(Clone, Copy)]
 pub(super) struct State {
-    /// The index of its result among the loop's results.
+    /// The index of the state among the loop's results.
     pub(super) number: usize,
-    /// The values before and after a step.
+    /// The values in the body that hold the state before and after a step.
     pub(super) before: ValueId,
     pub(super) after: ValueId,
 }
 
-/// Returns the states of a loop: carries, and buffers that return all rows and whose steps read the previous row.
+/// Returns the states of a loop: its carries, and the buffers that return all rows and whose steps read only the
+/// previous row.
 pub(super) fn states(scan: &Scan) -> Vec<State> {
     let (body, params, results) = (&scan.body, scan.params(), scan.results());
     let state = |(number, param, result): (usize, usize, usize)| State {
@@ -31,12 +32,12 @@ pub(super) fn states(scan: &Scan) -> Vec<State> {
 }
 
 impl State {
-    /// Returns whether it is a carry.
+    /// Returns `true` if the state is a carry, and `false` if it is a buffer.
     pub(super) fn is_carry(&self, scan: &Scan) -> bool {
         self.number >= scan.buffers.len()
     }
 
-    /// Returns its initial value: that of a carry, or the single row of a buffer.
+    /// Returns the operand with the initial value of the state. For a buffer, this is a tensor with a single row.
     pub(super) fn start<V: Copy>(&self, scan: &Scan, operands: &[V]) -> Option<V> {
         let places = scan.operands();
         let operand = match places.buffers.get(self.number) {
@@ -46,7 +47,7 @@ impl State {
         operands.get(operand).copied()
     }
 
-    /// Puts its initial row before the rows of all steps.
+    /// Concatenates the initial value and the rows of all steps.
     pub(super) fn with_start(&self, scan: &Scan, start: Value, steps: Value) -> Value {
         let start = if self.is_carry(scan) { start.unsqueeze(0) } else { start };
         concat(&if scan.reverse { [steps, start] } else { [start, steps] }, 0)
@@ -56,21 +57,21 @@ impl State {
 /// A state that was removed from a loop, with its remaining uses.
 pub(super) struct RemovedState {
     state: State,
-    /// The traces that consist of its rows: their indices, the rows that are returned, and whether they hold the
-    /// value after a step.
+    /// The traces of the state. Each has the index of its result, the rows that are returned, and `true` if a row holds
+    /// the state after the step.
     traces: Vec<(usize, Returned, bool)>,
     reads_before: bool,
     reads_after: bool,
 }
 
 impl RemovedState {
-    /// Returns whether anything uses the value before a step.
+    /// Returns `true` if a step or a trace uses the value of the state before a step.
     pub(super) fn uses_before(&self) -> bool {
         self.reads_before || self.traces.iter().any(|(.., is_after)| !is_after)
     }
 }
 
-/// Removes states from a loop.
+/// Removes states and their traces from a loop. Returns them with their remaining uses.
 pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedState> {
     let is_removed = |number: Option<usize>| states.iter().any(|state| number == Some(state.number));
     parts.buffers.retain(|part| !is_removed(part.number));
@@ -94,18 +95,18 @@ pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedSt
     removed.into_iter().map(reads).collect()
 }
 
-/// The rows of a state.
+/// The values of a state in all steps, as the rows of a tensor.
 pub(super) struct StateRows {
     pub(super) rows: Value,
-    /// The offsets of the rows that hold the state before and after a step.
+    /// The offsets at which a step finds the state before and after it.
     pub(super) before: usize,
     pub(super) after: usize,
-    /// The final result of the state.
+    /// The loop's result for this state: the last value of a carry, or all rows of a buffer.
     pub(super) result: Value,
 }
 
 impl StateRows {
-    /// Creates the rows of a state from its initial row and those of all steps.
+    /// Creates the rows of a state. `rows` includes the initial value.
     pub(super) fn with_start(scan: &Scan, state: &State, rows: Value) -> StateRows {
         let (before, after) = if scan.reverse { (1, 0) } else { (0, 1) };
         let result = if state.is_carry(scan) { rows.index(0, if scan.reverse { 0 } else { -1 }) } else { rows };
@@ -113,8 +114,8 @@ impl StateRows {
     }
 }
 
-/// Lets a loop read the rows of a removed state as a sequence. Returns the results that consist of these rows, by
-/// their indices.
+/// Makes the loop read the rows of a removed state as a sequence. Returns the results of the original loop that consist
+/// of these rows, with their indices.
 pub(super) fn read_as_sequence(
     parts: &mut Loop,
     reverse: bool,

@@ -1,19 +1,19 @@
-//! Moves sums over steps out of the loop (the sink of dot products in PyTensor's `push_out_dot1`; cuDNN computes
-//! weight gradients this way).
+//! Moves sums over steps out of the loop (PyTensor's `push_out_dot1` moves dot products this way; cuDNN computes weight
+//! gradients this way).
 //!
 //! If a carry starts at zero, each step adds a term to it, and nothing else reads it, its final value is the sum of the
-//! terms over all steps. If a term is a product of two values of the step, the sum is one product that contracts the
-//! steps: `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. A weight gradient is then one product, instead of a product
-//! and an addition per step. The values in a term are either computed from the sequences for all steps, or traces that
-//! the loop writes.
+//! terms over all steps. If a term is a product of two values of the step, the sum is a single product that contracts
+//! over the steps: `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. A weight gradient then takes one large product,
+//! instead of a product and an addition per step. The operands of a term are either computed from the sequences for all
+//! steps, or traced by the loop.
 //!
-//! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is an integer; the traces
-//! are bounded by what the loop reads and writes. Floats are summed in a different order.
+//! Precondition: the carry is an integer or starts at 0. An unknown float could be -0, and `0 + -0` is 0. The memory
+//! for the traces is bounded by the bytes that the loop reads and writes. Floats are summed in a different order.
 
 use super::*;
 use crate::numbers::is_zero;
 
-/// A carry that is a sum.
+/// A carry that is a sum over steps.
 struct Sum {
     carry: usize,
     terms: Vec<Term>,
@@ -25,22 +25,22 @@ impl Sum {
     }
 }
 
-/// An addend, and the ops that move the elements of the sum afterwards, the last op first.
+/// A term of a sum: an addend, and the ops that move its elements. These ops are applied to the sum, in reverse order.
 struct Term {
     addend: Addend,
     moves: Vec<Op>,
 }
 
-/// The value that a step adds.
+/// The value that each step adds.
 enum Addend {
-    /// The product of two values of each step.
+    /// The matrix product of two values of the step.
     Product(ValueId, ValueId),
-    /// The sum of a value of each step over some of its axes.
+    /// The sum of a value of the step over the given axes.
     Reduced(ValueId, Vec<usize>),
 }
 
 impl Term {
-    /// Returns the values that are needed for all steps.
+    /// Returns the values of the body that the sum needs for all steps.
     fn values(&self) -> Vec<ValueId> {
         match &self.addend {
             Addend::Product(left, right) => vec![*left, *right],
@@ -48,7 +48,7 @@ impl Term {
         }
     }
 
-    /// Computes the sum over all steps; `stacked` returns a value for all steps.
+    /// Computes the sum over all steps. `stacked` returns the values of a step stacked over all steps.
     fn sum_over_steps(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
             Addend::Product(left, right) => contract_steps(stacked(*left)?, stacked(*right)?)?,
@@ -61,7 +61,7 @@ impl Term {
     }
 }
 
-/// Moves sums of a loop after it.
+/// Replaces carries that are sums over steps by ops after the loop.
 pub(crate) fn sink(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let sums = sums(context, scan);
@@ -76,7 +76,7 @@ pub(crate) fn sink(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_sums_after(scan, &classes, &sums, operands))
 }
 
-/// Returns the carries that are sums.
+/// Returns the carries that are sums over steps.
 fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     let (body, places) = (&scan.body, scan.operands());
     let uses = uses(body);
@@ -95,10 +95,11 @@ fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     carries.filter_map(sum).collect()
 }
 
-/// The maximum nesting depth of additions, and the number of terms at which additions are no longer split.
+/// The maximum nesting depth of additions. Also the number of terms from which on additions are no longer split.
 const MAX_NESTED_ADDITIONS: usize = 16;
 
-/// Returns the values added to `carry` to compute `value`, if nothing else uses it.
+/// Returns the addends of `value` if it is `carry` plus other values. Returns `None` if it is not, or if anything else
+/// uses `value` or one of the intermediate sums.
 fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: usize) -> Option<Vec<ValueId>> {
     if uses[value.index()] != 1 || depth > MAX_NESTED_ADDITIONS {
         return None;
@@ -116,7 +117,7 @@ fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: 
     None
 }
 
-/// Splits an addend into its terms: both operands of an addition that nothing else uses.
+/// Splits an addend into terms: both operands of an addition whose result is not used elsewhere, recursively.
 fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
     match defining_op(body, addend) {
         Some((Op::Binary(Binary::Add), [left, right]))
@@ -148,8 +149,8 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
     }
 }
 
-/// Collects the values that a loop must trace so that `value` is available for all steps: those that cannot be computed
-/// from the sequences alone. Ops that only move elements are applied after the loop.
+/// Collects the values that the loop must trace in order to provide `value` for all steps: those that cannot be
+/// computed from the sequences. Ops that only move elements are skipped, because they can be applied after the loop.
 fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
@@ -167,13 +168,13 @@ fn is_certain_value(body: &Graph, value: ValueId) -> bool {
     body.node_of(value).is_none_or(|node| cannot_fail(body, node, &Sizes::new()))
 }
 
-/// Returns the existing trace of a value in a loop.
+/// Returns the index of an existing trace of a value, if there is one.
 fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
     traces(scan).find(|(_, written)| *written == value).map(|(number, _)| number)
 }
 
-/// Returns the sums whose traces are bounded, products first. The traces of a sum without a product must already exist,
-/// or take no more memory than the loop moves anyway.
+/// Returns the sums whose traces fit in the memory limit. Tries sums with products first. The traces of other sums must
+/// already exist, or take no more memory than the bytes that the loop reads and writes in any case.
 fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);
@@ -187,7 +188,7 @@ fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Su
         }
         let new = all.iter().filter(|value| traced(scan, **value).is_none());
         let new = new.fold(Dim::from(0), |sum, value| sum + bytes(body.ty(*value)));
-        // A value that is the same in each step would be repeated.
+        // An invariant operand would have to be repeated for all steps.
         let shared = sum.terms.iter().flat_map(Term::values).any(|value| classes[value.index()] == Class::Shared);
         let is_free = all.len() == traces.len();
         let factor = if sum.has_product() { MAX_MEMORY_FACTOR } else { 1 };
@@ -199,7 +200,7 @@ fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Su
     affordable
 }
 
-/// Emits the loop without the sums, and the sums after it.
+/// Emits the loop without the sums, and then computes the sums.
 fn emit_sums_after(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Option<Vec<Value>> {
     let body = &scan.body;
     let starts = &operands[scan.operands().carries];
@@ -228,8 +229,8 @@ fn emit_sums_after(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Val
     results.old.into_iter().collect()
 }
 
-/// Computes the sum over axis 0 of the products of two stacks of matrices, as one product whose contracted axis
-/// includes the steps.
+/// Computes the sum over axis 0 of the products of two stacks of matrices, as a single product. Its contracted axis
+/// combines the steps with the original contracted axis.
 fn contract_steps(left: Value, right: Value) -> Option<Value> {
     let rank = left.rank();
     if rank < 3 || right.rank() != rank {

@@ -1,15 +1,15 @@
-//! Removes carries that never change, and merges states that are equal (PyTensor's
-//! `scan_remove_constants_and_unused_inputs` and `scan_merge_inouts`; XLA's while-loop simplifier).
+//! Removes carries that never change, and merges equal states (PyTensor's `scan_remove_constants_and_unused_inputs` and
+//! `scan_merge_inouts`; XLA's while-loop simplifier).
 //!
-//! - A carry that each step returns unchanged is an invariant, and its final value is the initial one, even with no
-//!   steps.
-//! - Carries with the same initial value are merged if their next values are equal whenever the carries are. The rule
-//!   assumes that all carries with the same start are equal, and splits those that turn out to differ, until nothing
-//!   changes; this also merges carries that feed each other.
-//! - Two reads of the same row of the same sequence are merged, as are two invariants with the same value.
+//! - A carry that each step returns unchanged becomes an invariant. Its final value is its initial value, even if the
+//!   loop has no steps.
+//! - Carries with the same initial value are merged if they stay equal in each step. The rule first assumes that all
+//!   carries with the same initial value are equal. It then separates those whose next values differ, until nothing
+//!   changes. This also merges carries that depend on each other.
+//! - Two reads of the same row of the same sequence are merged, and so are two invariants with the same value.
 //!
-//! Precondition: the loop is not truncated, because its derivative depends on the carries. To turn a carry into an
-//! invariant, the loop must also be certain.
+//! Precondition: the loop is not truncated, because its derivative depends on the carries. A loop whose carry becomes
+//! an invariant also must not be able to fail.
 
 use funcify_core::ops::OpRules;
 
@@ -23,7 +23,7 @@ pub(crate) fn states(context: &RewriteContext<'_>) -> Option<Patch> {
         return None;
     }
     let same = same_params(context, scan);
-    // The rest of the loop may become dead code.
+    // The rest of the loop may become dead code, so it must not be able to fail.
     let constant = if is_certain_loop(context, scan) { constant_carries(scan, &same) } else { Vec::new() };
     if constant.is_empty() && same.iter().copied().eq(0..same.len()) {
         return None;
@@ -31,7 +31,7 @@ pub(crate) fn states(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_merged(scan, &same, &constant, operands))
 }
 
-/// Returns, for each parameter of the body, the first parameter with the same value in each step.
+/// Returns, for each parameter of the body, the index of the first parameter that has the same value in each step.
 fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     let (layout, places) = (scan.params(), scan.operands());
     let mut same: Vec<usize> = (0..layout.count).collect();
@@ -48,7 +48,7 @@ fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
         }
     }
     let carries: Vec<(usize, usize)> = layout.carries.zip(scan.results().carries).collect();
-    // Each round splits a class, so there are at most as many rounds as carries.
+    // Each iteration splits a class of equal carries, so there are at most as many iterations as carries.
     while carries.iter().any(|(param, _)| same[*param] != *param) {
         let numbers = value_numbers(&scan.body, &same);
         let next = |result: usize| numbers[scan.body.outputs()[result].value.index()];
@@ -65,8 +65,8 @@ fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     same
 }
 
-/// Assigns a number to each value of a body. Values have equal numbers if they are equal under the assumption that the
-/// parameters marked as the same are equal.
+/// Numbers the values of a body so that values with the same number are equal, assuming that the parameters that `same`
+/// maps to the same parameter are equal (value numbering).
 fn value_numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..body.values().count()).collect();
     for (param, first) in same.iter().enumerate() {
@@ -87,7 +87,7 @@ fn value_numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     numbers
 }
 
-/// Returns the carries that each step returns unchanged.
+/// Returns the indices of the carries that each step returns unchanged.
 fn constant_carries(scan: &Scan, same: &[usize]) -> Vec<usize> {
     let body = &scan.body;
     let carries = scan.params().carries.zip(scan.results().carries).enumerate();
@@ -108,7 +108,7 @@ fn emit_merged(scan: &Scan, same: &[usize], constant: &[usize], operands: &[Valu
     let is_first = |value: ValueId| !parts.replacements.contains_key(&value);
     parts.sequences.iter_mut().for_each(|part| part.reads.retain(|(_, param)| is_first(*param)));
     parts.invariants.retain(|(_, param)| is_first(*param));
-    // A row that is read must still exist: an unread sequence is left out only if another part reads all its rows.
+    // Removing a sequence without reads keeps the check for missing rows, because another sequence reads the same rows.
     parts.sequences.retain(|part| !part.reads.is_empty());
     let first_of = |carry: usize| same[layout.carries.start + carry] - layout.carries.start;
     let starts: Vec<Value> = parts.carries.iter().map(|part| part.value).collect();

@@ -1,15 +1,15 @@
-//! Replaces loops with no steps by their initial values, and loops with one step by that step (XLA's while-loop
+//! Replaces loops without steps by their initial values, and loops with a single step by that step (XLA's while-loop
 //! simplifier; PyTensor's `scan_inline_trivial`).
 //!
-//! Precondition: the number of steps is constant, 0 or 1; the loop is not truncated and does not end early, and its
-//! rows exist. An inlined step is certain, because its ops with unused results no longer run. A body in which a loop
-//! binds a size stays, because a different loop may bind a size of the same name.
+//! Precondition: the number of steps is the constant 0 or 1. The loop is not truncated, has no early exit, and reads
+//! only rows that exist. The ops of an inlined step cannot fail, because those with unused results no longer run. A
+//! loop whose body binds a size is kept, because another loop may bind a size of the same name.
 
 use funcify_core::graph::inline;
 
 use super::*;
 
-/// Replaces a loop with zero or one steps.
+/// Replaces a loop that has zero steps or one step.
 pub(crate) fn few_steps(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Scan(scan) = context.op else { return None };
     let steps = scan.steps.constant()?;
@@ -27,7 +27,7 @@ pub(crate) fn few_steps(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns the results of a loop without steps.
+/// Returns the results of a loop with zero steps.
 fn results_of_no_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let (places, results) = (scan.operands(), scan.results());
     let mut values = Vec::new();
@@ -45,10 +45,10 @@ fn results_of_no_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Returns the results of a loop that runs one step.
+/// Computes the results of a loop with one step.
 fn results_of_one_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let places = scan.operands();
-    // scan-c1: all rows are read before one is written.
+    // By scan-c1, a step reads all its rows before it writes any.
     let mut params = Vec::new();
     for (sequence, operand) in scan.sequences.iter().zip(places.sequences) {
         params.extend(sequence.reads.iter().map(|offset| operands[operand].index(0, *offset as i64)));
@@ -75,7 +75,7 @@ fn results_of_one_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Returns a tensor with the rows at these indices replaced.
+/// Replaces the rows of a tensor at the given indices.
 fn with_rows(given: Value, places: &[usize], rows: &[Value]) -> Value {
     let mut written: Vec<(usize, Value)> = places.iter().copied().zip(rows.iter().copied()).collect();
     written.sort_by_key(|(place, _)| *place);

@@ -152,7 +152,8 @@ fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector
     m.of_bits(m.to_exponent(m.add(n, bias)))
 }
 
-/// Computes exp(x). Multiplies by 2^n in two steps, so that 2^n may be outside the range of normal numbers.
+/// Computes exp(x). Multiplies by 2^n in two steps, because 2^n itself may overflow or be subnormal. A subnormal result
+/// is rounded only once.
 #[inline(always)]
 pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let [low, high] = T::EXP_RANGE;

@@ -25,7 +25,7 @@ impl Plan {
         self.stages.push(Stage { parts, programs: vec![program], concurrent: false });
     }
 
-    /// Adds a stage with `parts` parts of `len` indices each. All of them run the same program.
+    /// Adds a stage with `parts` parts of `len` indices each. All of them run `program`.
     pub fn parts(&mut self, parts: usize, len: usize, program: Nodes) {
         let parts = vec![Part { len, program: 0 }; parts];
         self.stages.push(Stage { concurrent: parts.len() > 1, parts, programs: vec![program] });

@@ -57,7 +57,8 @@ use verdict::Verdict;
 use crate::machine::Machine;
 use crate::plan::Plan;
 
-/// Checks a plan by proving it. If it cannot be proved, runs it with `run`, which must run it as a call does.
+/// Checks a plan by proving it. If there is no proof, tests it using `run`, which must run the plan in the same way as
+/// a call.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
     let verdict = match known::prove_cached(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),
@@ -70,7 +71,7 @@ pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> 
     }
 }
 
-/// Proves an f32 plan without constants for a graph without symbols. The error describes the fault of the plan, or why
+/// Proves an f32 plan without constants, for a graph without symbols. The error describes the fault, or the reason why
 /// there is no proof. For tests of hand-written plans.
 #[doc(hidden)]
 pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {

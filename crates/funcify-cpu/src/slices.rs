@@ -140,8 +140,8 @@ impl OnSlices {
 
     /// Runs the program. Arguments and results are in row-major order. `T` is the float type of the graph. Integers and
     /// booleans are passed as floats of type `T`: an integer must be in the range of its own type, and a boolean must
-    /// be 0 or 1. Only the first call allocates memory. Several threads may call the program concurrently; each
-    /// additional concurrent call allocates its own scratch memory once.
+    /// be 0 or 1. Only the first call allocates memory. Several threads may call the program concurrently. Each
+    /// concurrent call then uses its own scratch memory, which is allocated once.
     ///
     /// ```
     /// use funcify::Graph;

@@ -1,4 +1,4 @@
-//! Limits the work of a proof: to a small amount in a user's debug build, and not at all in tests of plans.
+//! Limits the work of a proof: to a small amount in a user's debug build, and to a much larger one in tests of plans.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

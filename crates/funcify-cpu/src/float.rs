@@ -36,15 +36,15 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn times(self, other: Self) -> Self;
     /// Returns the quotient of two elements.
     fn over(self, other: Self) -> Self;
-    /// Returns `true` if the element is NaN.
+    /// Returns the element with the opposite sign.
     fn negated(self) -> Self;
-    /// Returns the larger of two elements, like [`max`](Float::max).
+    /// Returns `true` if the element is NaN.
     fn is_nan(self) -> bool;
-    /// Returns the smaller of two elements, like [`min`](Float::min).
+    /// Returns the larger of two elements, like [`max`](Float::max).
     fn larger(self, other: Self) -> Self;
-    /// Computes `a * b + c`, with a single rounding where the processor supports it.
+    /// Returns the smaller of two elements, like [`min`](Float::min).
     fn smaller(self, other: Self) -> Self;
-    /// Computes a * b + c, rounded once where the processor supports it.
+    /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
 
     /// Splits the slice into full vectors and the remaining elements.
@@ -66,9 +66,9 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn sub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// Computes a * b.
     fn mul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// Computes `a * b + c`, with a single rounding where the processor supports it.
+    /// Computes a / b.
     fn div<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// Computes a * b + c, rounded once where the processor supports it.
+    /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     /// Computes the square root.
     fn sqrt<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
@@ -96,13 +96,13 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn xor<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
     /// Computes a + b, wrapping.
     fn add_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// Shifts the integer n to the exponent field of an element, for n between -2000 and 2000.
+    /// Computes a - b, wrapping.
     fn sub_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// Shifts n to the exponent field of an element, for integers n between -2000 and 2000.
+    /// Shifts the integer n to the exponent field of an element, for n between -2000 and 2000.
     fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;
-    /// Returns the biased exponent of nonnegative elements, as a float.
+    /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two<S: Simd>(simd: S, n: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
-    /// Returns the stored exponent of nonnegative elements, as a number.
+    /// Returns the biased exponent of nonnegative elements, as a float.
     fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
 
     /// Returns the sum of the elements of a vector, in an order that depends on the instruction set.
@@ -161,13 +161,13 @@ pub trait Constants: Copy {
     const ONE: Self;
     /// Infinity.
     const INFINITY: Self;
-    /// The mask of the sign bit.
+    /// A quiet NaN.
     const NAN: Self;
-    /// The number of fraction bits.
+    /// The mask of the sign bit.
     const SIGN: u64;
-    /// The exponent bias.
+    /// The number of fraction bits.
     const FRACTION_BITS: u64;
-    /// The bias of a stored exponent.
+    /// The exponent bias.
     const EXPONENT_BIAS: u64;
     /// 1.5 * 2^[`FRACTION_BITS`](Constants::FRACTION_BITS). Adding it to a small number rounds that number to an
     /// integer, which ends up in the low bits of the sum.

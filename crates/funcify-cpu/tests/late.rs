@@ -27,7 +27,7 @@ fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     events
 }
 
-/// Builds a loop with a number of steps that is a value, and a carry.
+/// Builds a loop with one carry, whose number of steps is known only at run time.
 fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     let mut loop_ = Recurrence::new();
     loop_.steps_value(steps);

@@ -1,10 +1,10 @@
-//! Times of whole loops and of kernels: `cargo bench -p funcify-cpu [-- loops kernels planning dispatch plain avx2]`.
+//! Benchmarks whole loops and kernels: `cargo bench -p funcify-cpu [-- loops kernels planning dispatch plain avx2]`.
 //!
-//! Without arguments, it times loops and kernels on the widest vectors. `planning` times the planning of programs,
-//! and `dispatch` runs a loop for a profiler.
+//! Without arguments, it times loops and kernels on the widest instruction set. `planning` times the planning of
+//! programs, and `dispatch` runs a loop for use with a profiler.
 //!
-//! It prints the minimum and the median of many runs, and for loops also the minimum of the processor time, which is
-//! less sensitive to a busy machine.
+//! It prints the minimum and the median of many runs. For loops, it also prints the minimum CPU time, which is less
+//! sensitive to other load on the machine.
 
 mod kernels;
 
@@ -36,7 +36,7 @@ fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
     [times[0], times[times.len() / 2]]
 }
 
-/// Returns the minimum processor time of this thread, in milliseconds.
+/// Returns the minimum CPU time of this thread over many runs, in milliseconds.
 fn processor_time(mut call: impl FnMut(), runs: usize) -> f64 {
     let once = |_| {
         let start = ThreadTime::now();
@@ -82,8 +82,8 @@ fn loops(machine: Machine) {
     }
 }
 
-/// Times compiling the conformance suite's programs for their sizes, and planning those with loops after they are
-/// rewritten.
+/// Times how long the programs of the conformance suite take to compile, and those with loops take to plan after
+/// rewriting.
 fn planning() {
     let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {
@@ -124,7 +124,7 @@ fn planning() {
     }
 }
 
-/// Returns the least of three times, if there are any.
+/// Returns the minimum of three measurements, or `None` if all of them failed.
 fn shortest(time: impl Fn() -> Option<Duration>) -> Option<Duration> {
     (0..3).filter_map(|_| time()).min()
 }

@@ -1,4 +1,4 @@
-//! The backend `cpu`: runs programs on host tensors, and compiles whole programs where the planner supports them.
+//! The `cpu` backend: runs programs on host tensors, and compiles a program as a whole if the planner supports it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Returns a backend that divides every program, however small, and uses strips of few steps. For tests.
+    /// Returns a backend that divides every program among threads, however small, and uses short strips. For tests.
     #[doc(hidden)]
     pub fn dividing_all() -> Self {
         Cpu { division: Division::Always, ..Cpu::default() }
     }
 
-    /// Returns a backend that translates every loop it can to machine code. For tests.
+    /// Returns a backend that translates every supported loop to machine code. For tests.
     #[doc(hidden)]
     pub fn translating_all() -> Self {
         Cpu { translation: Translation::Always, ..Cpu::default() }
@@ -105,7 +105,7 @@ impl Compiled<Arc<HostTensor>> for HostProgram {
     }
 }
 
-/// Borrows the elements of a tensor, if they have that float type.
+/// Borrows the elements of a tensor. Returns `None` if their type is not `dtype`, which is a float type.
 fn borrow_elements(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
     match dtype {
         DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),

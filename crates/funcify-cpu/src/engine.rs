@@ -1,5 +1,4 @@
-//! A compiled program or loop that reads slices and returns vectors, for every backend whose tensors are in host
-//! memory.
+//! Compiled programs and loops that read slices and return vectors, for any backend whose tensors are in host memory.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,16 +19,16 @@ use crate::planner::{Division, GraphPlan, plan_graph};
 use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
 
-/// A program or a loop, compiled for the sizes of one call. Several threads may call it at once.
+/// A program or a loop that is compiled for the sizes of its operands. It may be called from several threads at once.
 ///
-/// All values have one element type, [`dtype`](Engine::dtype), the widest float type of the program. Narrower floats
-/// are converted to it, and so are booleans (1 and 0) and integers, which it represents exactly.
+/// All values have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Narrower
+/// floats are converted to it, and so are integers (exactly) and booleans (to 1 and 0).
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
 }
 
-/// Elements in row-major order. Their type is the element type of the engine.
+/// Elements in row-major order, of an engine's element type.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Elements<'a> {
     /// The elements of an f32 engine.
@@ -39,10 +38,10 @@ pub enum Elements<'a> {
 }
 
 impl Elements<'static> {
-    /// The placeholder for an operand that is not read.
+    /// A placeholder for an operand that the engine does not read.
     pub const NONE: Self = Elements::F32(Cow::Borrowed(&[]));
 
-    /// Converts numbers to elements of an engine of type `dtype`.
+    /// Converts numbers to elements for an engine whose element type is `dtype`.
     pub fn of_numbers(numbers: impl Iterator<Item = f64>, dtype: DType) -> Self {
         match dtype {
             DType::F64 => Elements::F64(numbers.collect()),
@@ -58,7 +57,7 @@ impl Elements<'static> {
         }
     }
 
-    /// Converts the elements to booleans of a tensor library: `true` where an element is not 0.
+    /// Converts the elements to a tensor library's booleans: `true` for each element that is not 0.
     pub fn to_bools<B: From<bool>>(&self) -> Vec<B> {
         match self {
             Elements::F32(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
@@ -81,14 +80,14 @@ pub enum AnyExecutors {
     F64(Executors<f64>),
 }
 
-/// The constants of a plan, and a pool of its executors. The pool holds as many executors as calls ran concurrently.
+/// A plan's constants, and a pool of its executors. The pool grows to the maximum number of concurrent calls.
 pub struct Executors<T> {
     constants: Vec<Vec<T>>,
     programs: Programs<T>,
     free: Mutex<Vec<Executor<T>>>,
 }
 
-/// An element type of engines: f32 or f64.
+/// The element type of an engine: f32 or f64.
 pub trait Number: Element + Default {
     /// The element type as a [`DType`].
     const DTYPE: DType;
@@ -130,8 +129,7 @@ numbers! {
 }
 
 impl Engine {
-    /// Compiles a program, or a loop in a program, for `machine`. If that fails, the error names the op that prevents
-    /// it.
+    /// Compiles a program, or a loop of a program, for `machine`. The error names the op that prevented compilation.
     pub fn compile(whole: WholeRequest<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
         let elements = plan.plan.scratch_elements() + plan.constants.iter().map(HostTensor::len).sum::<usize>();
@@ -168,7 +166,7 @@ impl Engine {
         proof::check(&subject, &|inputs| self.call_on_host(inputs)).map_err(|fault| Declined::fault(fault.to_string()))
     }
 
-    /// Runs the engine on host tensors, to check it. Returns `None` if it refuses them or takes too long.
+    /// Runs the engine on host tensors for the checker. Returns `None` if it rejects them or takes too long.
     fn call_on_host(&self, inputs: &[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> {
         let elements = |(index, tensor)| match self.reads(index) {
             Some(_) => self.elements(tensor),
@@ -192,18 +190,19 @@ impl Engine {
         self.plan.dtype
     }
 
-    /// Returns the element type of an operand, or `None` if the operand is not read: pass [`Elements::NONE`] for it.
+    /// Returns the type of the elements to pass for an operand, or `None` if the engine does not read the operand: pass
+    /// [`Elements::NONE`] for it.
     pub fn reads(&self, operand: usize) -> Option<DType> {
         self.plan.reads[operand]
     }
 
-    /// Returns the types and shapes of the results.
+    /// Returns the dtype and shape of each result.
     pub fn results(&self) -> &[(DType, Vec<usize>)] {
         &self.plan.results
     }
 
-    /// Converts a tensor of a different type to elements of the engine. Returns `None` if they cannot represent one of
-    /// its integers.
+    /// Converts a tensor of any type to elements of the engine. Returns `None` if it contains an integer that is too
+    /// large for the engine's element type.
     pub fn elements(&self, tensor: &HostTensor) -> Option<Elements<'static>> {
         let dtype = self.dtype();
         if self.is_words(tensor.dtype()) {
@@ -213,14 +212,14 @@ impl Engine {
                 _ => Elements::F32(words.map(f32::from_word).collect()),
             });
         }
-        // Only half of the exact range is used, which leaves room for additions.
+        // Allows only half of the range of exact integers, which leaves room for additions.
         let greatest = greatest_integer(dtype) / 2;
         let is_held = |scalar: Scalar| (-greatest..=greatest).contains(&scalar.as_i64());
         let are_held = !tensor.dtype().is_int() || tensor.scalars().all(is_held);
         are_held.then(|| Elements::of_numbers(tensor.scalars().map(Scalar::as_f64), dtype))
     }
 
-    /// Converts a result to a tensor of its type.
+    /// Converts a result to a tensor of type `dtype`.
     pub fn tensor(&self, result: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
         let tensor = match result {
             words if self.is_words(dtype) => HostTensor::from_vec(words.words(), shape),
@@ -231,13 +230,13 @@ impl Engine {
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
 
-    /// Returns whether values of a type are words. Words are stored in the bits of the engine's elements.
+    /// Returns `true` if values of type `dtype` are words: `u32` values stored in the bits of the engine's elements.
     pub(crate) fn is_words(&self, dtype: DType) -> bool {
         self.plan.has_words && dtype == DType::U32
     }
 
-    /// Runs the engine. It calls `stop` regularly between steps. It refuses the call if a loop without a bound runs
-    /// more steps than the engine's integers can count.
+    /// Runs the engine. It polls `stop` between steps, and ends the call early once that returns `true`. It rejects the
+    /// call ([`Outcome::Refused`]) if a loop without a bound runs more steps than the element type can count exactly.
     pub fn call(
         &self,
         operands: &[Elements<'_>],
@@ -250,7 +249,7 @@ impl Engine {
     }
 
     /// Runs the engine on slices of its element type, and writes the results to the caller's slices. Only the first
-    /// call allocates memory. Must not be used for engines that may refuse a call.
+    /// call allocates memory. Must not be used for engines that may reject a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
         let executors =
             T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
@@ -294,8 +293,8 @@ impl<T: Number> Executors<T> {
         })
     }
 
-    /// Runs a free executor, or a new one if all are busy, and returns whether it ran to the end. Returns an error if
-    /// the operands have a different element type.
+    /// Runs an idle executor, or a new one if all are busy. Returns `true` if it was not stopped early. Returns an
+    /// error if the operands have a different element type.
     fn run<'o>(
         &'o self,
         plan: &GraphPlan,
@@ -317,10 +316,10 @@ impl<T: Number> Executors<T> {
     }
 }
 
-/// The number of bytes freed at once.
+/// The maximum number of bytes to free at once.
 const BYTES_FREED_AT_ONCE: usize = 32 << 20;
 
-/// Frees memory piece by piece, because other threads wait for the operating system while it frees a piece.
+/// Frees memory in pieces, because the operating system blocks other threads while it frees a large one.
 fn free_in_pieces<T>(mut memory: Vec<T>) {
     while memory.len() > BYTES_FREED_AT_ONCE / size_of::<T>() {
         memory.truncate(memory.len() - BYTES_FREED_AT_ONCE / size_of::<T>());

@@ -1,4 +1,4 @@
-//! Records which transformations of the planner took effect, so that tests can check that they reach all of them.
+//! Records which transformations of the planner were applied, so that tests can check that they cover all of them.
 
 use std::cell::Cell;
 
@@ -56,11 +56,11 @@ transformations! {
 }
 
 thread_local! {
-    /// The transformations that took effect in plans of this thread, as bits.
+    /// The set of transformations applied to plans of this thread, as a bit mask.
     static FIRED_IN_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The transformations that took effect in one plan.
+/// The set of transformations applied to one plan, as a bit mask.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Fired(u64);
 
@@ -69,13 +69,13 @@ impl Fired {
         self.0 |= 1 << transformation as u64;
     }
 
-    /// Adds the transformations of this plan to those of the thread.
+    /// Adds the transformations of this plan to the set of the thread.
     pub(crate) fn count(self) {
         FIRED_IN_THREAD.set(FIRED_IN_THREAD.get() | self.0);
     }
 }
 
-/// Returns and clears the names of the transformations that took effect in this thread's plans. For tests.
+/// Returns the names of the transformations applied to this thread's plans, and clears the set. For tests.
 #[doc(hidden)]
 pub fn take_fired() -> Vec<&'static str> {
     let fired = FIRED_IN_THREAD.take();

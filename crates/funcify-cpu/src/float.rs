@@ -1,6 +1,6 @@
-//! Element types as vectors: the operations on `f32` and `f64` that the kernels need, on every instruction set.
+//! Vector operations on `f32` and `f64`, for every instruction set.
 //!
-//! The kernels are written once, generic over a [`Float`] and an instruction set `S` of `pulp`. `S` is a token that
+//! The kernels are written once, generic over a [`Float`] and an instruction set `S` of `pulp`. A value of type `S`
 //! proves that the processor has these instructions. All methods are inlined into a function that `S::vectorize`
 //! compiles for `S`.
 
@@ -9,14 +9,14 @@ use pulp::bytemuck::{self, Pod};
 
 /// An element type of the engine: `f32` or `f64`.
 pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + Default {
-    /// A register full of elements.
+    /// A vector of elements.
     type Vector<S: Simd>: Copy;
-    /// One truth value per element.
+    /// A vector of booleans, one per element.
     type Mask<S: Simd>: Copy;
-    /// The elements as unsigned integers of the same width.
+    /// A vector of unsigned integers of the same width as the elements.
     type Bits<S: Simd>: Copy;
 
-    /// Returns the number of elements in a register.
+    /// Returns the number of elements in a vector.
     fn lanes<S: Simd>() -> usize;
     /// Returns the element nearest to `value`.
     fn from_f64(value: f64) -> Self;
@@ -38,27 +38,27 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn over(self, other: Self) -> Self;
     /// Returns the element with the opposite sign.
     fn negated(self) -> Self;
-    /// Returns whether the element is NaN.
+    /// Returns `true` if the element is NaN.
     fn is_nan(self) -> bool;
-    /// Computes [`max`](Float::max) of two elements.
+    /// Returns the larger of two elements, like [`max`](Float::max).
     fn larger(self, other: Self) -> Self;
-    /// Computes [`min`](Float::min) of two elements.
+    /// Returns the smaller of two elements, like [`min`](Float::min).
     fn smaller(self, other: Self) -> Self;
-    /// Computes a * b + c, rounded once where the processor supports it.
+    /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
 
-    /// Splits the slice into full registers and the remaining elements.
+    /// Splits the slice into full vectors and the remaining elements.
     fn as_vectors<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
-    /// Splits the slice into full registers and the remaining elements, all of them writable.
+    /// Splits the slice into full vectors and the remaining elements, all of them mutable.
     fn as_vectors_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
-    /// Returns the elements of registers.
+    /// Returns the elements of vectors as a slice.
     fn elements<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self];
-    /// Loads fewer elements than a register holds, and sets the others to 0.
+    /// Loads fewer elements than a vector has, and sets the others to 0.
     fn load_part<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
-    /// Stores the first elements of a register, as many as the slice holds.
+    /// Fills the slice with the first elements of a vector.
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: Self::Vector<S>);
 
-    /// Returns a register with `value` in every element.
+    /// Returns a vector with `value` in every element.
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
     /// Computes a + b.
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
@@ -68,16 +68,16 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn mul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// Computes a / b.
     fn div<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// Computes a * b + c, rounded once where the processor supports it.
+    /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     /// Computes the square root.
     fn sqrt<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// Computes a < b; false for NaN.
+    /// Compares `a < b`; `false` for NaN.
     fn less<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
-    /// Computes a <= b; false for NaN.
+    /// Compares `a <= b`; `false` for NaN.
     fn less_equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
-    /// Computes a == b; false for NaN.
+    /// Compares `a == b`; `false` for NaN.
     fn equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
     /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select<S: Simd>(simd: S, mask: Self::Mask<S>, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
@@ -86,7 +86,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn bits<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Bits<S>;
     /// Returns the elements with these bits.
     fn of_bits<S: Simd>(simd: S, a: Self::Bits<S>) -> Self::Vector<S>;
-    /// Returns a register with an integer in every element.
+    /// Returns a vector with the integer `value` in every element.
     fn splat_word<S: Simd>(simd: S, value: u64) -> Self::Bits<S>;
     /// Computes a & b.
     fn and<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
@@ -98,56 +98,56 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn add_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
     /// Computes a - b, wrapping.
     fn sub_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// Shifts n to the exponent field of an element, for integers n between -2000 and 2000.
+    /// Shifts the integer n to the exponent field of an element, for n between -2000 and 2000.
     fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;
     /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two<S: Simd>(simd: S, n: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
-    /// Returns the stored exponent of nonnegative elements, as a number.
+    /// Returns the biased exponent of nonnegative elements, as a float.
     fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
 
-    /// Returns the sum of the elements of a register, in an order that depends on the instruction set.
+    /// Returns the sum of the elements of a vector, in an order that depends on the instruction set.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
-    /// Returns the product of the elements of a register.
+    /// Returns the product of the elements of a vector.
     fn product<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
 
-    /// Computes |a|, also for NaN.
+    /// Clears the sign bit, also of NaN.
     #[inline(always)]
     fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1)))
     }
 
-    /// Computes -a, also for NaN.
+    /// Flips the sign bit, also of NaN.
     #[inline(always)]
     fn neg<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::xor(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN)))
     }
 
-    /// Returns the nonnegative `magnitude` with the sign of `sign`.
+    /// Returns `magnitude`, which must not be negative, with the sign of `sign`.
     #[inline(always)]
     fn with_sign<S: Simd>(simd: S, magnitude: Self::Vector<S>, sign: Self::Vector<S>) -> Self::Vector<S> {
         let sign = Self::and(simd, Self::bits(simd, sign), Self::splat_word(simd, Self::SIGN));
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, magnitude), sign))
     }
 
-    /// Returns `low` where `x` is less than `low`, and `x` elsewhere; NaN stays NaN.
+    /// Returns `x`, but `low` where `x < low`. NaN stays NaN.
     fn at_least<S: Simd>(simd: S, low: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
-    /// Returns `high` where `x` is greater than `high`, and `x` elsewhere; NaN stays NaN.
+    /// Returns `x`, but `high` where `x > high`. NaN stays NaN.
     fn at_most<S: Simd>(simd: S, high: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// Returns the larger element, where -0 is less than +0; NaN if either is NaN.
+    /// Returns the larger element, where -0 is less than +0. Returns NaN if either is NaN.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
         let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
-        // For two zeros, `larger` is b. The result must be negative only if both are.
+        // For two zeros, `larger` is b, but the maximum is -0 only if both are.
         let sign = Self::or(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1));
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
     }
 
-    /// Returns the smaller element, where -0 is less than +0; NaN if either is NaN.
+    /// Returns the smaller element, where -0 is less than +0. Returns NaN if either is NaN.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        // The two selections differ only for zeros and NaN. For two zeros, the combined bits are negative if either
-        // zero is, as the minimum must be. For NaN and any number, the combined bits are NaN.
+        // The two selections differ only for zeros and NaN. For two zeros, the combined bits have a sign if either zero
+        // does, which is the minimum. For NaN and any number, the combined bits are NaN.
         let (first, second) = (Self::at_most(simd, b, a), Self::at_most(simd, a, b));
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, first), Self::bits(simd, second)))
     }
@@ -163,16 +163,16 @@ pub trait Constants: Copy {
     const INFINITY: Self;
     /// A quiet NaN.
     const NAN: Self;
-    /// The sign bit.
+    /// The mask of the sign bit.
     const SIGN: u64;
-    /// The number of bits of the fraction.
+    /// The number of fraction bits.
     const FRACTION_BITS: u64;
-    /// The bias of a stored exponent.
+    /// The exponent bias.
     const EXPONENT_BIAS: u64;
     /// 1.5 * 2^[`FRACTION_BITS`](Constants::FRACTION_BITS). Adding it to a small number rounds that number to an
-    /// integer, which is then in the low bits.
+    /// integer, which ends up in the low bits of the sum.
     const ROUNDER: Self;
-    /// 2^[`FRACTION_BITS`](Constants::FRACTION_BITS). All numbers of at least this size are integers.
+    /// 2^[`FRACTION_BITS`](Constants::FRACTION_BITS). All numbers that are at least this large are integers.
     const WHOLE: Self;
 }
 
@@ -185,7 +185,7 @@ macro_rules! operators {
     )*};
 }
 
-/// Implements methods that call a method of `pulp`.
+/// Implements methods by forwarding to methods of `pulp`.
 macro_rules! forward_to_pulp {
     ($($name:ident($($operand:ident: $ty:ty),*) $(-> $result:ty)? = $pulp:ident;)*) => {$(
         #[inline(always)]
@@ -309,8 +309,8 @@ macro_rules! float {
                 product(a: S::$vector) -> Self = $product;
             }
 
-            // If an operand is NaN, a vector instruction returns its second operand or NaN; the scalar one returns the
-            // operand that is not NaN.
+            // If an operand is NaN, the vector instruction returns its second operand or NaN, but the scalar one
+            // returns the operand that is not NaN.
             #[inline(always)]
             fn at_least<S: Simd>(simd: S, low: S::$vector, x: S::$vector) -> S::$vector {
                 if S::IS_SCALAR { Self::select(simd, Self::less(simd, x, low), low, x) } else { simd.$max(low, x) }
@@ -366,14 +366,14 @@ float! {
     reduce: reduce_sum_f64s, reduce_product_f64s;
 }
 
-/// Adds 1.5 * 2^23, which leaves n in the low bits, and shifts the other bits out.
+/// Adds 1.5 * 2^23, which leaves n in the low bits, and shifts out the bits above them.
 #[inline(always)]
 fn to_exponent_f32<S: Simd>(simd: S, n: S::f32s) -> S::u32s {
     let low = simd.transmute_u32s_f32s(simd.add_f32s(n, simd.splat_f32s(f32::ROUNDER)));
     simd.wrapping_dyn_shl_u32s(low, simd.splat_u32s(23))
 }
 
-/// Adds the rounder and the bias as one constant. The low bits of the sum are then the stored exponent of 2^n.
+/// Adds the rounder and the bias as one constant, so that the low bits of the sum are the biased exponent of 2^n.
 #[inline(always)]
 fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     const BIASED: f32 = f32::ROUNDER + 127.0;
@@ -385,7 +385,8 @@ fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     (simd.transmute_f32s_u32s(first), simd.transmute_f32s_u32s(second))
 }
 
-/// Uses the field, an integer below 2^23, as the fraction of a number between 2^23 and 2^24.
+/// Converts the exponent field, an integer below 2^23, to a float: uses it as the fraction of a number between 2^23 and
+/// 2^24.
 #[inline(always)]
 fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     let field = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(23));
@@ -393,10 +394,11 @@ fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     simd.sub_f32s(simd.transmute_f32s_u32s(number), simd.splat_f32s(f32::WHOLE))
 }
 
-/// A number whose unit bit is bit 32, so that its integer part is in the upper half of a 64-bit word.
+/// A number whose units digit is bit 32, so that the integer part is in the upper half of the 64-bit word.
 const UPPER_HALF: f64 = (1u64 << 20) as f64;
 
-/// Adds 1.5 * 2^20, which leaves n in the low bits of the upper half, and shifts the other bits of both halves out.
+/// Adds 1.5 * 2^20, which leaves n in the low bits of the upper half, and shifts out the bits above them in both
+/// halves.
 #[inline(always)]
 fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     let upper = simd.transmute_u64s_f64s(simd.add_f64s(n, simd.splat_f64s(1.5 * UPPER_HALF)));
@@ -408,7 +410,7 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
-/// Splits n into half of it, rounded, and the rest.
+/// Splits n into a rounded half and the rest, and computes the power of two of each.
 #[inline(always)]
 fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     let rounder = simd.splat_f64s(f64::ROUNDER);
@@ -420,7 +422,8 @@ fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     (simd.transmute_f64s_u64s(first), simd.transmute_f64s_u64s(second))
 }
 
-/// Moves the field to the lowest bits of the upper half, where it becomes the fraction of a number.
+/// Moves the exponent field to the low bits of the upper half, and converts it to a float by using it as the fraction
+/// of a number.
 #[inline(always)]
 fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
     let shifted: S::u64s = if S::IS_SCALAR {

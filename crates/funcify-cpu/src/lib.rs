@@ -1,7 +1,7 @@
-//! A compiled CPU engine for whole loops of tensor programs. A planner builds plans ahead of time, and SIMD kernels run
-//! them tile by tile.
+//! A compiled CPU engine for whole loops of tensor programs. A planner compiles loops to plans, and SIMD kernels
+//! run the plans tile by tile.
 //!
-//! Users need two types: [`Cpu`], the backend, and [`OnSlices`], for calls that allocate nothing.
+//! Most users need only [`Cpu`], the backend, and [`OnSlices`], for calls without allocation.
 //!
 //! ```
 //! use funcify::dispatch::Function;
@@ -17,15 +17,14 @@
 //! # Ok::<(), funcify::Error>(())
 //! ```
 //!
-//! # Inside
+//! # Implementation
 //!
 //! A `Plan` describes everything that a call does: regions of memory, loops, and instructions over rows and lanes.
-//! `plan` documents the instruction set. An `Executor` checks a plan, owns its scratch memory, and runs it on the
-//! caller's slices. The kernels are in `kernels`, compiled for each instruction set of `Machine`.
+//! The instruction set is documented in `plan`. An `Executor` checks a plan, owns its scratch memory, and runs it on
+//! the caller's slices. The kernels, in `kernels`, are compiled for each instruction set of `Machine`.
 //!
-//! To read the crate, start with `plan` (the computation, and the proof that it stays within its memory), then `run`
-//! (loops and threads), `body` (the innermost loops), `views` (the memory that one part sees) and `kernels`
-//! (registers).
+//! To read the code, start with `plan` (the plan, and the check that it stays within its memory). Continue with `run`
+//! (loops and threads), `body` (innermost loops), `views` (the memory that is visible to one thread) and `kernels`.
 //!
 //! **Invariant:** an instruction allocates nothing. **Invariant:** results do not depend on the number of threads.
 
@@ -51,7 +50,7 @@ mod views;
 pub use backend::Cpu;
 pub use slices::OnSlices;
 
-// For the other crates of the workspace, tests and benchmarks.
+// Exported for other crates of the workspace, tests and benchmarks.
 #[doc(hidden)]
 pub use engine::{Elements, Engine, Number};
 #[doc(hidden)]
@@ -69,7 +68,7 @@ pub use residuals::{DerivativePrograms, lay_out_residuals};
 #[doc(hidden)]
 pub use run::{CallError, Element, Executor};
 
-/// Returns the results of the plan checks of this process. Plans are checked only with debug assertions.
+/// Returns statistics of the plan checks in this process. Plans are checked only with debug assertions.
 #[doc(hidden)]
 pub fn proof_counts() -> ProofCounts {
     proof::counts()

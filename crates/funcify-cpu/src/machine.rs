@@ -1,4 +1,4 @@
-//! The instruction set of the kernels: detected once, or selected by a test.
+//! The instruction set that the kernels use: the widest one by default, or one selected by a test.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use pulp::{Arch, Scalar, Simd};
 
 use crate::float::Float;
 
-/// An instruction set of this processor, with the rule for translating loops to machine code.
+/// An instruction set of this processor, and a policy for translating loops to machine code.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     arch: Arch,
@@ -14,16 +14,16 @@ pub struct Machine {
     translation: Translation,
 }
 
-/// The rule for translating loops over a few vectors to machine code. It needs the crate's feature `jit`.
+/// The policy for translating loops over a few vectors to machine code. It has no effect without the feature `jit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Translation {
     /// Never translates.
     Never,
-    /// Translates a loop if one call is expected to gain some tens of microseconds: a translation takes about a
-    /// millisecond.
+    /// Translates a loop if that saves at least some tens of microseconds per call. (Translation takes about a
+    /// millisecond.)
     #[default]
     Worthwhile,
-    /// Translates every loop that it can. For tests.
+    /// Translates every supported loop. For tests.
     Always,
 }
 
@@ -33,12 +33,12 @@ impl Machine {
         Machine::of(Arch::new())
     }
 
-    /// Returns the instruction set without vectors, used by processors without AVX2 or NEON.
+    /// Returns the scalar instruction set. Processors without AVX2 or NEON use it.
     pub fn plain() -> Self {
         Machine::of(Arch::Scalar)
     }
 
-    /// Returns every instruction set that the kernels and this processor support, the plain one first.
+    /// Returns all instruction sets that both the kernels and this processor support, starting with the scalar one.
     pub fn all() -> Vec<Self> {
         let mut all = vec![Machine::plain()];
         #[cfg(target_arch = "x86_64")]
@@ -54,13 +54,13 @@ impl Machine {
         Machine { arch, translation: Translation::default() }
     }
 
-    /// Returns the same machine with a different rule for translating to machine code.
+    /// Returns the same instruction set with another policy for translating to machine code.
     pub fn with_translation(self, translation: Translation) -> Self {
         Machine { translation, ..self }
     }
 
-    /// Returns the rule for translating to machine code. Machines without vectors never translate; all others have a
-    /// fused multiply-add.
+    /// Returns the policy for translating to machine code. The scalar instruction set never translates, because machine
+    /// code requires a fused multiply-add, which all other instruction sets have.
     #[cfg(feature = "jit")]
     pub(crate) fn translation(self) -> Translation {
         if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }
@@ -93,8 +93,8 @@ impl Machine {
         self.run(Lanes::<T>(PhantomData))
     }
 
-    /// Runs `work` with the token of the instruction set. `work` itself is compiled without that instruction set; the
-    /// code that it passes to `Simd::vectorize` is compiled with it.
+    /// Runs `work` with the token of the instruction set. `work` itself is not compiled for that instruction set; only
+    /// code that it passes to `Simd::vectorize` is.
     pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
         match self.arch {
             #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! Compiles the forward and backward programs of a framework's op. Their residuals have the layout in which the
-//! planned loops store them.
+//! Compiles the forward and backward programs of a framework's op, with residuals in the memory layout of the planned
+//! loops.
 
 use funcify_core::derivative::{BackwardInput, GradOptions, Pullback, Wrt};
 use funcify_core::error::{Error, Place, Result, Site};
@@ -10,23 +10,23 @@ use funcify_runtime::{Backend, CompileOptions, Function};
 
 use crate::planner::innermost_axes;
 
-/// A forward program that saves residuals, and the backward program that computes gradients of some of a graph's
-/// inputs.
+/// A forward program that saves residuals, and a backward program that computes gradients with respect to some of the
+/// graph's inputs.
 pub struct DerivativePrograms<B: Backend> {
-    /// Computes the graph's outputs, followed by the residuals.
+    /// The program that computes the graph's outputs, followed by the residuals.
     pub forward: Function<B>,
-    /// Computes the gradients.
+    /// The program that computes the gradients.
     pub backward: Function<B>,
-    /// The origin of each input of the backward program.
+    /// The source of each input of the backward program.
     pub backward_inputs: Vec<BackwardInput>,
-    /// For each input of the graph, `true` if its gradient was requested and it has a differentiable path to a result.
+    /// For each input of the graph, `true` if its gradient was requested and a result depends on it differentiably.
     pub differentiated: Vec<bool>,
 }
 
 impl<B: Backend> DerivativePrograms<B> {
-    /// Compiles the programs that compute the gradients of the inputs marked in `wrt`. Inputs without a differentiable
-    /// path to a result are left out; returns `None` if no input remains. Residuals are laid out for arguments of these
-    /// sizes.
+    /// Compiles the programs that compute the gradients of the inputs marked in `wrt`. Omits inputs without a
+    /// differentiable path to a result, and returns `None` if no input remains. The memory layout of the residuals is
+    /// optimised for arguments of the given sizes.
     ///
     /// # Errors
     /// Returns the errors of [`Graph::pullback`] and of [`Function::compile_with`].
@@ -50,8 +50,8 @@ impl<B: Backend> DerivativePrograms<B> {
     }
 }
 
-/// Marks the inputs in `wrt` that have a differentiable path to a result, and returns these marks with the graphs that
-/// compute their gradients. Returns `None` if no input remains.
+/// Finds the inputs in `wrt` that have a differentiable path to a result. Returns them as marks, together with the
+/// graphs that compute their gradients, or `None` if there is no such input.
 #[track_caller]
 fn connected_pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
     let mut connected = wrt.to_vec();
@@ -79,16 +79,16 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
     graph.pullback(Wrt::Names(names.collect()), options.clone())
 }
 
-/// Lays out the residuals of a framework op's two programs in the order in which the loops of the forward plan store
-/// them, for arguments of these sizes. No other code reads the residuals, so neither plan has to move their elements.
-/// The first `outputs` outputs of the forward graph are the graph's own and keep their layout. For other sizes, the
-/// programs compute the same values.
+/// Changes the memory layout of the residuals between a forward and a backward program to the layout in which the loops
+/// of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose them; no other
+/// code reads them. The first `outputs` outputs of the forward graph are the graph's own and keep their layout. For
+/// other sizes, the programs compute the same values.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));
     let arguments: Vec<TensorType> =
         inputs.zip(arguments).map(|(input, sizes)| input.with_shape(sizes.as_slice())).collect();
-    // The call itself reports arguments that do not fit.
+    // Invalid arguments are reported by the call itself.
     let Ok(sizes) = bind_sizes(&at, &pullback.forward, &arguments) else { return Ok(pullback) };
     let innermost = innermost_axes(&pullback.forward, &sizes);
     if innermost[outputs..].iter().all(Option::is_none) {

@@ -1,4 +1,4 @@
-//! Programs on the caller's slices: a call writes into the caller's buffers and allocates nothing.
+//! Programs that read and write the caller's slices, without allocating memory in a call.
 
 use std::any::Any;
 use std::ops::RangeInclusive;
@@ -11,10 +11,10 @@ use funcify_runtime::{Function, bind_sizes};
 use crate::backend::{Cpu, HostProgram};
 use crate::engine::Number;
 
-/// A program compiled for one set of sizes, which reads and writes the caller's slices.
+/// A program that is compiled for fixed sizes, and reads and writes the caller's slices.
 ///
-/// Use it for calls that are very frequent, such as a simulation step or a filter in a control loop. A graph that
-/// cannot be compiled as a whole is rejected.
+/// Use it for very frequent calls, such as a simulation step or a filter in a control loop. Graphs that cannot be
+/// compiled as a whole are rejected.
 ///
 /// ```
 /// use funcify::{Graph, scan};
@@ -38,7 +38,7 @@ pub struct OnSlices {
     outputs: Vec<Slot>,
 }
 
-/// The largest number of elements that a slice of f64 may have.
+/// The maximum number of elements in a slice of f64.
 const MAX_ELEMENTS: usize = isize::MAX as usize / size_of::<f64>();
 
 /// An argument or a result.
@@ -50,7 +50,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Describes a slot. If the number of elements overflows, it is set to a length that no slice can have.
+    /// Creates a slot. If the number of elements overflows, sets it to a length that no slice can have.
     fn new(name: &str, dtype: DType, shape: &[usize]) -> Self {
         let ty = TensorType::new(dtype, Shape::from(shape));
         let count = |product: usize, size: &usize| product.saturating_mul(*size);
@@ -58,7 +58,7 @@ impl Slot {
         Slot { name: name.to_string(), ty, elements }
     }
 
-    /// Returns the range of valid elements, if they are integers or booleans.
+    /// Returns the range of valid elements for integers and booleans, and `None` for floats.
     fn integer_range(&self) -> Option<RangeInclusive<f64>> {
         match self.ty.dtype {
             DType::Bool => Some(0.0..=1.0),
@@ -72,8 +72,8 @@ impl Slot {
 }
 
 impl OnSlices {
-    /// Compiles a graph for arguments of these shapes, one for each input. If the graph cannot be compiled as a
-    /// whole, the error names the op that prevents it; [`Function`] runs such graphs too.
+    /// Compiles a graph for arguments of the given shapes, one for each input. If the graph cannot be compiled as a
+    /// whole, the error names the op that prevents it. [`Function`] supports such graphs, too.
     ///
     /// ```
     /// use funcify::Graph;
@@ -138,10 +138,10 @@ impl OnSlices {
         self.outputs.iter().map(|output| (output.name.as_str(), &output.ty))
     }
 
-    /// Runs the program on arguments in row-major order, and writes the results in that order. `T` is the float type
-    /// of the graph. Integers and booleans are passed as floats of that type: as integers in the range of their own
-    /// type, and as 0 or 1. Only the first call allocates memory. Threads may call the program concurrently; each call
-    /// then uses memory of its own.
+    /// Runs the program. Arguments and results are in row-major order. `T` is the float type of the graph. Integers and
+    /// booleans are passed as floats of type `T`: an integer must be in the range of its own type, and a boolean must
+    /// be 0 or 1. Only the first call allocates memory. Several threads may call the program concurrently. Each
+    /// concurrent call then uses its own scratch memory, which is allocated once.
     ///
     /// ```
     /// use funcify::Graph;
@@ -160,9 +160,8 @@ impl OnSlices {
     /// ```
     ///
     /// # Errors
-    /// Returns `Type` if the number, length or element type of the slices differs from the program's, or if an
-    /// argument has an element that its type cannot represent. For example, 300.5 is not a `u8`, 2 is not a `bool`, and
-    /// -0.0 is neither.
+    /// Returns `Type` if the number, lengths or element type of the slices are wrong, or if an argument has an element
+    /// that its type cannot represent. For example, 300.5 is not a `u8`, 2 is not a `bool`, and -0.0 is neither.
     #[track_caller]
     pub fn call<T: Number>(&self, inputs: &[&[T]], results: &mut [&mut [T]]) -> Result<()> {
         let site = Site::caller();
@@ -179,14 +178,14 @@ impl OnSlices {
         engine.call_into(inputs, results).map_err(failed)?;
         let integers = self.outputs.iter().zip(results).filter(|(slot, _)| !slot.ty.dtype.is_float());
         for number in integers.flat_map(|(_, result)| result.iter_mut()) {
-            // The product of 0 and a negative integer is -0.0, which is not an integer.
+            // Adds 0 to turn -0.0 into 0: the plan computes 0 times a negative integer as -0.0.
             *number = number.plus(T::default());
         }
         Ok(())
     }
 }
 
-/// Checks that the elements of an argument are values of its type. Only integers and booleans are checked.
+/// Checks that the elements of an argument are valid for its type. Floats are always valid.
 fn check_elements<T: Number>(place: impl Fn() -> Place, slot: &Slot, slice: &[T]) -> Result<()> {
     let Some(range) = slot.integer_range() else { return Ok(()) };
     let is_one = |number: f64| range.contains(&number) && number.trunc() == number && !is_negative_zero(number);

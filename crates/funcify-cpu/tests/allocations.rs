@@ -1,5 +1,5 @@
-//! A call allocates nothing: it uses the executor's memory and the caller's slices. Only allocations on the thread of
-//! the call are counted, so other threads do not affect the result.
+//! Checks that a call allocates nothing: it uses the executor's memory and the caller's slices. Only allocations on the
+//! calling thread are counted, so other threads do not affect the result.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "benches and other tests share these files")]
 mod plans;
@@ -22,7 +22,7 @@ fn a_call_allocates_nothing() {
         plans::running_sum(100, 40, 20),
         plans::running_sum_of_one(1000),
     ];
-    // One thread runs the calls, so that rayon's queues belong to it.
+    // All calls run on the only thread of a pool, which owns rayon's queues.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     pool.install(|| {
         for workload in &workloads {
@@ -56,7 +56,7 @@ fn a_call_on_slices_allocates_nothing_after_the_first() {
     assert!(loss[0] > 0.0 && of_w.iter().chain(&of_h).all(|each| *each != 0.0));
 }
 
-/// Checks the elements of integers, and corrects results, in place.
+/// Integer arguments are checked and integer results are corrected in place.
 #[test]
 fn a_call_on_slices_of_integers_allocates_nothing_after_the_first() {
     let graph = Graph::build("masked", |g| {

@@ -1,5 +1,5 @@
-//! Guarantees of the backend `cpu`: loops are compiled or report the reason, can be stopped, and compute the same
-//! bits whatever else runs at the same time.
+//! Guarantees of the `cpu` backend: loops are compiled, or the reason is reported; they can be cancelled; and they
+//! compute the same bits regardless of what else runs concurrently.
 
 mod numbers;
 
@@ -14,7 +14,7 @@ use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
 use numbers::{assert_near, built, inputs as inputs_of, numbers, sizes, traced};
 
-/// Builds `h <- tanh(x W + h U + b)` over T rows of B by H, with the gradients of a loss.
+/// Builds the recurrent network `h <- tanh(x W + h U + b)` over T steps and B rows, with the gradients of a loss.
 fn network() -> Graph {
     let forward = built("network", |g| {
         let [x, h] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]")];
@@ -42,8 +42,8 @@ fn loops_and_their_gradients_are_compiled() {
     }
 }
 
-/// Checks that the products of a strip of steps are one instruction: for whole strips, for the remaining steps, and for
-/// the first step.
+/// The products of all steps of a strip become one instruction: for full strips, for the remaining steps, and for the
+/// first step.
 #[test]
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
@@ -68,7 +68,7 @@ fn weight_gradients_are_summed_in_strips() {
     assert_near(&found, &expected, 2e-4, "");
 }
 
-/// Asserts that all loops of a graph are compiled, and that it computes the same results as the reference evaluator.
+/// Asserts that all loops of a graph are compiled, and that the results agree with the reference evaluator.
 fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
@@ -80,15 +80,15 @@ fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Compiles counters, values computed from them, and the index of the best one. These are integers that floats
-/// represent exactly.
+/// Counters, values computed from them, and the index of a maximum are integers that floats represent exactly, so the
+/// plan represents them as floats.
 #[test]
 fn integers_are_numbers_of_the_plan() {
     let float = |i: Value| i.cast(DType::F32);
     let x = numbers(&[5], 7);
     let programs = [
         built("powers", |g| fori_loop(0, 9, g.input("x", "f32[5]"), |i, y| y * 0.5 + float(i) * y)),
-        // The loop carries a counter as well, and returns the trace of its values.
+        // The loop also carries a counter, and returns all its values.
         built("counted", |g| {
             let step = |(i, y): (Value, Value), x: Value| {
                 let is_third = (i % 3).eq(0);
@@ -104,7 +104,7 @@ fn integers_are_numbers_of_the_plan() {
             let start = (constant(0i64), constant(f32::NEG_INFINITY), constant(-1i64));
             scan(start, g.input("x", "f32[5]"), step).0
         }),
-        // An integer zero has no sign, but the sign of a float zero decides the sign of its reciprocal.
+        // The plan must not turn an integer 0 into -0.0, which has a different reciprocal.
         built("zeros", |g| {
             let none = constant(0i32);
             let step = |i: Value, x: Value| {
@@ -135,8 +135,8 @@ fn integers_are_numbers_of_the_plan() {
     }
 }
 
-/// Reads rows of a table at positions that the loop computes and clamps into the table. The positions include the
-/// index of the first largest element, or of the first NaN.
+/// A loop reads rows of a table at indices that it computes and clamps. Some of them come from `argmax`, of rows with
+/// equal maxima or with NaN.
 #[test]
 fn positions_are_computed_and_taken() {
     let table = numbers(&[6, 4], 12);
@@ -173,8 +173,8 @@ fn positions_are_computed_and_taken() {
     }
 }
 
-/// Carries a histogram as the state, and reads an element at a separate position in each lane. Gathering clamps
-/// positions outside the range; scattering skips them.
+/// The state is a histogram, and each lane reads it at its own index. Gathering clamps indices that are out of range,
+/// and scattering skips them.
 #[test]
 fn elements_are_gathered_and_scattered() {
     for (axis, mode) in (0..2).flat_map(|axis| ScatterMode::ALL.map(|mode| (axis, mode))) {
@@ -200,8 +200,8 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one, &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
-/// Leaves integers that a plan cannot represent to the reference evaluator, because the plan would round them or would
-/// not wrap them.
+/// Integers that a plan cannot represent are left to the reference evaluator, because the plan would round them, or
+/// would not wrap on overflow.
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {
@@ -223,8 +223,7 @@ fn integers_beyond_the_floats_are_not_compiled() {
     }
 }
 
-/// Runs conjugate gradients, which take as many steps as the residual needs: none if it is small, and at most the
-/// bound.
+/// Conjugate gradients take as many steps as the residual requires: none if it is small, and at most the bound.
 #[test]
 fn loops_that_a_condition_ends_are_compiled() {
     let solve = |bound: Option<usize>| {
@@ -259,7 +258,7 @@ fn loops_that_a_condition_ends_are_compiled() {
     compiled(&solve(None), &[matrix, HostTensor::zeros(funcify::DType::F32, &[7])]);
 }
 
-/// Applies Newton's method to find the square root of each element, starting from the previous root.
+/// Newton's method computes the square root of each element, starting from the previous root.
 #[test]
 fn a_condition_ends_a_loop_in_a_loop() {
     let graph = built("roots", |g| {
@@ -273,7 +272,7 @@ fn a_condition_ends_a_loop_in_a_loop() {
     compiled(&graph, &[xs]);
 }
 
-/// Compiles choices between products and between inputs, inside and outside a loop, and their gradients.
+/// Choices between products and between inputs, inside and outside a loop, are compiled, and so are their gradients.
 #[test]
 fn choices_by_booleans_are_compiled() {
     let graph = built("choices", |g| {
@@ -302,7 +301,7 @@ fn a_loop_without_end_is_stopped() {
     assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
 }
 
-/// Checks that a value that all parts hold is added only once to a sum over the divided axis.
+/// A term that does not depend on the divided axis is added to a sum over that axis only once, not in every part.
 #[test]
 fn what_all_parts_have_is_added_once() {
     let graph = built("layer", |g| {
@@ -318,8 +317,8 @@ fn what_all_parts_have_is_added_once() {
     assert_near(&found, &expected, 1e-5, "");
 }
 
-/// A mean divides a sum over lanes by a size. A loop that adds up over lanes starts from a value shared by all parts,
-/// and several such loops start from the same number. Neither prevents dividing a program, forward or backward.
+/// A mean divides a sum over lanes by a size. A running total over lanes starts from a value that all parts share, and
+/// several such totals start from the same number. Neither prevents dividing a program or its gradient into parts.
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let programs = ["mean", "total"].map(|loss| {
@@ -328,7 +327,7 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
             let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
             let start = ((zeros, zero), (zero, zeros));
             let (((_, total), (other, _)), states) = scan(start, x, |((h, total), (other, all)), x| {
-                // The first addition in program order is the last one for which the divided axis becomes known.
+                // The analysis recognises this sum over the divided axis last, although it comes first in the program.
                 let other = other + all.sum(0);
                 let all = all + h;
                 let h = (h * decay + x).tanh();
@@ -349,8 +348,8 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
     }
 }
 
-/// Divides totals that start from the same number. The search recognises some of them as sums over the axis only late,
-/// wherever it starts.
+/// Several totals start from the same number. The analysis recognises some of them as sums over the divided axis only
+/// in a late iteration, whichever value it starts from.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
     let graph = built("totals", |g| {
@@ -450,13 +449,14 @@ fn engine(graph: &Graph, may_refuse: bool) -> Result<Engine, Declined> {
     Engine::compile(whole, Division::Worthwhile, Machine::detect())
 }
 
-/// Calls an engine with scalars, and returns whether it refuses them.
+/// Calls an engine with scalars. Returns `true` if the engine rejects them.
 fn is_refused(engine: &Engine, scalars: &[(f64, DType)]) -> bool {
     let arguments: Vec<_> = scalars.iter().map(|(x, dtype)| Elements::of_numbers([*x].into_iter(), *dtype)).collect();
     matches!(engine.call(&arguments, &|| false).unwrap(), Outcome::Refused)
 }
 
-/// A loop without a bound that counts further than the plan can represent is stopped, and its results are refused.
+/// A loop without a bound stops when its counter exceeds the integers that the plan represents, and the call is
+/// rejected.
 #[test]
 fn endless_counting_is_refused() {
     let graph = built("endless", |g| {
@@ -470,7 +470,7 @@ fn endless_counting_is_refused() {
     }
 }
 
-/// Checks that a loop that ends does not clear the refusal of an earlier loop.
+/// A second loop that ends does not clear the rejection flag that the first loop set.
 #[test]
 fn endless_counting_is_refused_whatever_ends_after_it() {
     let graph = built("loops", |g| {
@@ -484,8 +484,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Two branches count endlessly. Each refuses only its own count, whatever earlier code left in the memory of the
-/// refusal flag.
+/// Both branches may count endlessly, but only the branch that runs rejects the call, regardless of the initial memory
+/// of the rejection flag.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {
@@ -506,7 +506,7 @@ fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     }
 }
 
-/// A loop with an unused trace computes nothing but its result, and is part of the program.
+/// A loop whose trace is unused is part of the program, and computes nothing but its result.
 #[test]
 fn a_search_is_one_program() {
     let graph = built("search", |g| {
@@ -518,7 +518,7 @@ fn a_search_is_one_program() {
     }
 }
 
-/// Runs loops with sizes of zero next to other sizes, in one part and in several: no steps, no rows, no lanes.
+/// Loops without steps, rows or lanes, undivided and in several parts.
 #[test]
 fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
     let network = built("network", |g| {

@@ -1,4 +1,4 @@
-//! The memory budget of the process, changed in a test program of its own.
+//! The memory budget of the process. This is a separate test program, because it changes the budget.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use funcify::memory::set_memory_budget;
 use funcify::{Error, Graph, HostTensor, ScanOptions, scan_with};
 use funcify_cpu::Cpu;
 
-/// Checks that a second call with the same signature, which takes the fast path, checks the budget like the first one.
+/// A second call with the same signature takes the fast path, and must check the budget like the first one.
 #[test]
 fn a_smaller_budget_holds_for_the_next_call() {
     let graph = Graph::build("rows", |g| {

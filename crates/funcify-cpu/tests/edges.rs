@@ -1,6 +1,6 @@
-//! Loops with edge-case values: NaN, numbers that a narrower type cannot represent, indices out of range, axes
-//! without elements, and operands in an unusual layout. Each computes the same results as the reference evaluator,
-//! whole, in parts and as machine code.
+//! Loops with edge cases: NaN, numbers that a narrower type cannot represent, indices out of range, axes without
+//! elements, and operands in unusual layouts. Undivided, in parts and as machine code, their results agree with the
+//! reference evaluator.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
@@ -31,7 +31,7 @@ fn agrees(graph: Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Asserts that the results agree, whether or not the loops are compiled.
+/// Asserts that the results agree, even if the loops are not compiled.
 #[track_caller]
 fn agrees_somehow(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
@@ -78,7 +78,7 @@ fn functions_of_nan_are_nan() {
     agrees(graph, &[HostTensor::from([0.5f32, 0.25, 1.0]), xs]);
 }
 
-/// Uses one number at a time, because machine code has separate instructions for that.
+/// Processes a single number per step, because scalar machine code uses different instructions.
 #[test]
 fn functions_of_one_nan_are_nan() {
     let graph = built("functions", |g| {
@@ -114,7 +114,8 @@ fn a_large_number_beside_small_ones_has_its_own_sine() {
     }
 }
 
-/// The number 1 + 2^-11 + 2^-40 is above the midpoint of two adjacent f16 numbers. Rounded to f32, it is the midpoint.
+/// The number 1 + 2^-11 + 2^-40 is slightly above the midpoint of two adjacent f16 numbers. If it were first rounded to
+/// f32, it would be exactly the midpoint.
 #[test]
 fn floats_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
@@ -131,7 +132,8 @@ fn products_over_halves_are_infinite_where_a_half_is() {
     agrees(graph, &[xs.cast(DType::F16)]);
 }
 
-/// A sum of ones that is rounded in each step would stop at 2,048 in f16, and at 256 in bf16.
+/// A running sum of ones that is rounded in each step stays at 2,048 in f16 and at 256 in bf16, but `cumsum` rounds
+/// only its results.
 #[test]
 fn running_sums_of_halves_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
@@ -168,7 +170,7 @@ fn indices_out_of_range_are_no_places() {
     }
 }
 
-/// Uses odd integers that f32 would round to even ones.
+/// f32 would round these odd integers to even ones.
 #[test]
 fn odd_integers_that_floats_have_not_stay_odd() {
     let xs = whole(DType::F32, &[3]);
@@ -199,7 +201,7 @@ fn odd_integers_that_floats_have_not_stay_odd() {
     agrees_somehow(sums, &[xs, tables]);
 }
 
-/// In each step, the count may grow by either addend, so the larger addend bounds it.
+/// Each step adds one of two addends to the count, so the larger addend bounds its growth.
 #[test]
 fn counts_by_two_addends_are_exact() {
     for takes_large in [false, true] {
@@ -240,7 +242,7 @@ fn a_row_is_compared_with_a_fixed_one() {
     }
 }
 
-/// Runs enough steps that one call runs its machine code several times.
+/// The loop has so many steps that its machine code is called several times in one call of the program.
 #[test]
 fn long_loops_are_continued_where_they_stopped() {
     let steps = 400_000usize;
@@ -285,7 +287,7 @@ fn running_sums_of_rows_that_lie_apart_or_backwards() {
     }
 }
 
-/// Each part computes a share of the sums over the batch, and the results are transposed.
+/// Each part computes a partial sum over its rows of the batch, and the total is transposed.
 #[test]
 fn sums_over_parts_are_given_in_another_order() {
     let graph = built("gradient", |g| {
@@ -298,7 +300,7 @@ fn sums_over_parts_are_given_in_another_order() {
     agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
 }
 
-/// The sum of a nested loop is complete after that loop, not after the enclosing steps.
+/// The sum that a nested loop computes is complete when the nested loop ends, not only when the outer loop does.
 #[test]
 fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
     let graph = built("sums", |g| {
@@ -314,8 +316,8 @@ fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
     agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
 }
 
-/// The number of steps that a nested loop ran is counted for each outer step, not only for the first one, which is
-/// planned separately.
+/// The number of steps of a nested loop is counted in each outer step, not only in the first one, which is planned
+/// separately.
 #[test]
 fn steps_of_loops_in_steps_are_counted_in_each() {
     let graph = built("counts", |g| {
@@ -332,7 +334,7 @@ fn iota_of(count: usize) -> Value {
     funcify::iota(count, DType::F32)
 }
 
-/// The first row is computed by the program, and steps that did not run have no rows.
+/// The first of the joined rows is computed by the program. Steps that did not run have no rows.
 #[test]
 fn loops_that_end_early_read_joined_rows() {
     let graph = built("joined", |g| {
@@ -348,7 +350,7 @@ fn loops_that_end_early_read_joined_rows() {
     }
 }
 
-/// Selects rows along the axis that the parts divide, using indices that are unknown at compile time.
+/// Rows along the divided axis are selected by indices that are known only at run time.
 #[test]
 fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     let graph = built("chosen", |g| {
@@ -363,7 +365,7 @@ fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     agrees(graph, &[w, places, h, xs]);
 }
 
-/// If a sum is divided into parts, the share of a part may be infinite although the whole sum is finite.
+/// If a sum is divided into parts, a partial sum may overflow although the total does not.
 #[test]
 fn shares_of_a_sum_may_be_larger_than_the_sum() {
     let halves = |dtype: DType, size: usize, number: f64| {
@@ -391,7 +393,7 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
     }
 }
 
-/// Rounded to f16, the share of a part would be infinite.
+/// A partial sum that was rounded to f16 would be infinite.
 #[test]
 fn shares_of_a_sum_of_halves_are_not_rounded() {
     for dtype in [DType::F16, DType::BF16] {
@@ -406,7 +408,7 @@ fn shares_of_a_sum_of_halves_are_not_rounded() {
     }
 }
 
-/// If a loop multiplied the shares of a sum in each step, their total would lose its significant digits.
+/// If a loop multiplied the partial sums in each step, cancellation would leave no significant digits in the total.
 #[test]
 fn a_sum_that_grows_from_step_to_step_keeps_its_digits() {
     let graph = built("growth", |g| {

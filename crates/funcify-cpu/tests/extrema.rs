@@ -1,6 +1,6 @@
 //! Gradients of loops that carry an extremum, or compare a state with the elements it was computed from. The backward
-//! loop recomputes the elements. It may round a product and a sum once instead of twice, so it must not compare the
-//! recomputed elements with the values of the forward loop.
+//! loop recomputes these elements, possibly with a fused multiply-add, which rounds differently. It must therefore not
+//! compare the recomputed elements with values of the forward loop.
 
 mod numbers;
 
@@ -10,7 +10,7 @@ use funcify::{CheckpointPolicy, DType, Graph, TensorType, Value, constant, iota,
 use funcify_cpu::Cpu;
 use numbers::{assert_near, built, numbers};
 
-/// A function from elements, `[3,N]`, to the next state, `[3]`.
+/// A function from elements of shape `[3,N]` to the next state, of shape `[3]`.
 type StepOf = fn(Value) -> Value;
 
 const STEPS: [(&str, StepOf); 9] = [
@@ -33,14 +33,14 @@ const STEPS: [(&str, StepOf); 9] = [
     ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
 ];
 
-/// Builds a loop whose state is computed from elements, each a product minus the state. The loop also returns the
-/// products and, if `is_compared`, the elements that equal the next state.
+/// Builds a loop whose next state is computed from elements, each of which is a product minus the state. The loop also
+/// returns the products and, if `is_compared` is set, a mask of the elements that equal the next state.
 fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph {
     built("extrema", |g| {
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
         let (last, (states, products, masked)) = scan(start, xs, |state, x| {
-            // Because of the inner loop, the state is held in memory of its own.
+            // The inner loop forces the state to be held in its own memory.
             let state = while_loop_bounded(0, state, |_| constant(true), |state| state * 0.5).unsqueeze(1);
             let elements = state * x - state;
             let next = step(elements);
@@ -52,7 +52,7 @@ fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph
     })
 }
 
-/// Yields each combination of a step, a type, rows of one or several elements, and a state that is compared or not.
+/// Yields all combinations of step, dtype, number of elements per row, and `is_compared`.
 fn all() -> impl Iterator<Item = ((&'static str, StepOf), DType, usize, bool)> {
     let types = [DType::F32, DType::F64].into_iter().flat_map(|dtype| [1, 4].map(|count| (dtype, count)));
     let programs = types.flat_map(|(dtype, count)| [false, true].map(|is_compared| (dtype, count, is_compared)));

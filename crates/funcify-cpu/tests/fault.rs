@@ -1,5 +1,5 @@
-//! A fault that a backend reports in its compiled code is an error of the call. The backend does not fall back to
-//! running the loop in a different way.
+//! If a backend reports a fault in its compiled code, the call returns an error. It does not fall back to another way
+//! of running the loop.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 mod forwarded;
 use forwarded::RejectingProgram;
 
-/// The reference backend, except that it claims to compile everything. Reports a fault where its function returns
-/// `true`.
+/// A reference backend that claims to compile everything, and reports a fault for the requests for which its function
+/// returns `true`.
 #[derive(Clone, Copy)]
 struct Faulty(fn(&WholeRequest<'_>) -> bool);
 
@@ -44,7 +44,7 @@ impl Backend for Faulty {
     }
 }
 
-/// Asserts that compiling or calling a function returns a fault as an error, and that the function runs if there is no
+/// Asserts that a fault makes compiling or calling a function return an error, and that the function runs without the
 /// fault.
 fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&WholeRequest<'_>) -> bool) {
     let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
@@ -72,7 +72,7 @@ fn a_fault_is_an_error_and_nothing_runs_in_its_place() {
     is_an_error(&halved, &[HostTensor::scalar(9f32)], |whole| !whole.is_program && whole.may_refuse);
 }
 
-/// A loop whose number of steps depends on a value is planned when it runs.
+/// A loop whose number of steps is known only at run time is planned during the call.
 #[test]
 fn a_fault_of_a_plan_that_is_made_late_is_an_error() {
     let powers = Graph::build("powers", |g| {

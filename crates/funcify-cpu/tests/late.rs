@@ -1,5 +1,5 @@
-//! Loops that are compiled when they run, because their steps or rows depend on values, because they end early, or
-//! because they take integers.
+//! Loops that are compiled only at run time, because their number of steps or rows depends on values, because they end
+//! early, or because they have integer operands.
 
 mod numbers;
 
@@ -9,8 +9,8 @@ use funcify::scan_until_with;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers};
 
-/// Calls a program with `x` and each of the counts, and returns the number of events of each call. A loop that runs
-/// step by step records an event for each step, and a compiled loop records one event.
+/// Calls a program with each of the counts and `x`. Returns the number of events in each call. A compiled loop records
+/// a single event, and a loop that runs step by step records one per step.
 fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let events = counts.iter().map(|count| {
@@ -27,7 +27,7 @@ fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     events
 }
 
-/// Runs a loop of `steps` steps that carries a state.
+/// Builds a loop with one carry, whose number of steps is known only at run time.
 fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     let mut loop_ = Recurrence::new();
     loop_.steps_value(steps);
@@ -39,7 +39,7 @@ fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     done.last(&state)
 }
 
-/// Compiles loops for any number of steps, including new ones. The same program runs for other counts.
+/// The loop is compiled for every number of steps that occurs.
 #[test]
 fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {
@@ -52,8 +52,7 @@ fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 8]);
 }
 
-/// Checks that earlier calls of a function do not change a bit of its results, however often sizes occurred and
-/// whichever other sizes occurred.
+/// Earlier calls of a function do not change a single bit of its results, regardless of their sizes.
 #[test]
 fn a_repeated_call_gives_the_same_bits() {
     let taking_integers = Graph::build("integers", |g| {
@@ -84,7 +83,7 @@ fn a_repeated_call_gives_the_same_bits() {
             results.iter().flat_map(HostTensor::to_f64_vec).map(f64::to_bits).collect::<Vec<_>>()
         };
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        // Uses more sizes than the cache holds. Each is called again after all others.
+        // Uses more sizes than the cache holds, and then calls the function with each of them again.
         let first: Vec<_> = (0..80).map(|n| of(&function, n)).collect();
         for (n, first) in first.iter().enumerate() {
             assert_eq!(of(&function, n as i64), *first, "{} of {n}", graph.name());
@@ -95,8 +94,8 @@ fn a_repeated_call_gives_the_same_bits() {
     }
 }
 
-/// Checks that the traces contain the rows of the steps that ran, upward and downward, after the given rows, if any.
-/// The program also uses the actual number of steps.
+/// Traces contain the rows of the steps that ran, after any initial rows, in forward and in reverse loops. The program
+/// also uses the number of steps that ran.
 #[test]
 fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     for (reverse, limit) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
@@ -132,7 +131,7 @@ fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 3]);
 }
 
-/// Integers are held as floats if floats represent them; otherwise the loop runs step by step.
+/// A loop is compiled if floats represent its integers exactly. Otherwise it runs step by step.
 #[test]
 fn loops_take_integers_that_floats_hold() {
     let masked = Graph::build("masked", |g| {
@@ -156,7 +155,7 @@ fn loops_take_integers_that_floats_hold() {
     assert!(events[2] > events[0], "{events:?}");
 }
 
-/// The backward loop is compiled too. Its steps and sequences have a size that the first loop returns.
+/// The backward loop is also compiled. Its number of steps and rows is a size that the forward loop returns.
 #[test]
 fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {
@@ -168,7 +167,7 @@ fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 4]);
 }
 
-/// Checks that an unused result is replaced by a placeholder, even if the loop has no operands.
+/// The unused first result is replaced by a placeholder, although the loop has no operands.
 #[test]
 fn a_loop_without_operands_gives_its_second_result_alone() {
     let graph = Graph::build("second", |g| {

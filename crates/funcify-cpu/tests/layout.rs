@@ -1,5 +1,6 @@
-//! Checks where plans write: a trace is written into the tensor that joins it with other rows, and the next state over
-//! the previous one. Also checks the layout of the residuals that the two plans of a framework op share.
+//! Checks the memory that plans write to: a trace is written directly into its concatenation with other rows, and the
+//! next state overwrites the previous one. Also checks the layout of residuals, which two plans of a framework op
+//! share.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::Declined;
@@ -45,7 +46,7 @@ fn what_comes_next_of_a_state_that_nothing_reads_any_more_takes_its_place() {
     assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first and the last state are copied");
 }
 
-/// Checks that a batch of one sequence is divided along its features, like a sequence without a batch axis.
+/// A batch with a single sequence is divided along its features, like a sequence without a batch axis.
 #[test]
 fn an_axis_behind_one_of_size_one_is_divided() {
     let graph = Graph::build("states", |g| {
@@ -75,7 +76,7 @@ fn transposes_in_loops(plan: &GraphPlan) -> usize {
 
 #[test]
 fn what_a_framework_saves_lies_as_both_plans_have_it() {
-    // A state of 64 x 16 numbers, with the axis of 64 as the lanes.
+    // The state has 64 x 16 elements, and its axis of size 64 becomes the lanes.
     let graph = Graph::build("selective", |g| {
         let (first, a) = (g.input("first", "f32[64,16]"), g.input("a", "f32[64,16]"));
         let (xs, bs) = (g.input("xs", "f32[50,64]"), g.input("bs", "f32[50,16]"));
@@ -118,6 +119,6 @@ fn what_a_result_is_a_reshape_of_is_written_where_the_result_is() {
     let graph = Graph::build("flat", |g| (g.input("x", "f32[4,40]").sin() * 2.0).reshape([160]));
     let plan = plan(&graph.unwrap()).unwrap();
     assert_eq!(copies(&plan), 0);
-    // The constant is filled in the same stage as the rest.
+    // The constant does not need a stage of its own.
     assert_eq!(plan.plan.stages.len(), 1);
 }

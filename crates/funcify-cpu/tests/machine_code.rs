@@ -1,4 +1,4 @@
-//! Loops as machine code compute the same bits as interpreted loops.
+//! Machine code computes the same bits as interpreted loops.
 #![cfg(feature = "jit")]
 
 mod numbers;
@@ -10,7 +10,7 @@ use funcify::{DType, GradOptions, Graph, HostTensor, Value, constant, full, scan
 use funcify_cpu::{Division, Elements, Engine, Executor, Machine, Translation, plan_graph};
 use numbers::{built, inputs, traced};
 
-/// Returns a graph's results, and whether one of its loops was translated to machine code.
+/// Runs a graph. Returns its results, and `true` if one of its loops was translated to machine code.
 fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Translation) -> (Vec<Vec<f64>>, bool) {
     let (machine, sizes) = (Machine::detect().with_translation(translation), Sizes::new());
     let whole = WholeRequest { graph, sizes: &sizes, is_program: true, memory_budget: 1 << 30, may_refuse: true };
@@ -30,7 +30,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
     (results.into_iter().map(numbers).collect(), programs.contains("Routine {"))
 }
 
-/// Asserts that a program computes the same bits interpreted and as machine code, for each way of dividing it.
+/// Asserts that interpreted code and machine code compute the same bits, divided and undivided.
 fn agrees(graph: Graph, shapes: &[&[usize]]) {
     let graph = graph.rewritten();
     let inputs = inputs(shapes);
@@ -47,7 +47,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
     }
 }
 
-/// Runs a loop over scalars, with more steps than run between two calls of `stop`, and its gradient.
+/// A loop over scalars and its gradient, with more steps than run between two calls of `stop`.
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {
@@ -73,7 +73,7 @@ fn a_filter_and_its_gradient() {
     }
 }
 
-/// Runs loops over vectors, the last of which is not full, and reads states where they were written, backward in time.
+/// Loops over vectors, the last of which is partial. The backward loop reads the states that the forward loop wrote.
 #[test]
 fn coupled_states_and_their_gradient() {
     for ty in ["f32", "f64"] {
@@ -92,7 +92,7 @@ fn coupled_states_and_their_gradient() {
     }
 }
 
-/// Runs many steps in parts of an axis, with rows that are not adjacent. Later elements of a row are read first.
+/// Many steps on parts of an axis. Rows are not adjacent, and the later elements of a row are read first.
 #[test]
 fn parts_of_an_axis() {
     let graph = built("parts", |g| {
@@ -102,8 +102,8 @@ fn parts_of_an_axis() {
     agrees(graph, &[&[6], &[2500, 2, 6]]);
 }
 
-/// Multiplies rows by matrices: with lanes that do not fill whole vectors, with numbers of terms that are not multiples
-/// of four, and in a gradient.
+/// Rows times matrices, and their gradients: with lanes that do not fill whole vectors, and with numbers of terms that
+/// are not multiples of four.
 #[test]
 fn networks_of_one_row() {
     for (ty, width) in [("f32", 3), ("f32", 10), ("f32", 32), ("f64", 5), ("f64", 18)] {
@@ -125,7 +125,7 @@ fn networks_of_one_row() {
     }
 }
 
-/// Adds two products with different numbers of terms. Each matrix has as many rows as its own product has terms.
+/// A sum of two products with different inner sizes.
 #[test]
 fn products_with_two_numbers_of_terms() {
     for (ty, width) in [("f64", 18), ("f64", 10), ("f32", 32), ("f32", 20)] {
@@ -143,7 +143,7 @@ fn products_with_two_numbers_of_terms() {
     }
 }
 
-/// Runs functions that are translated, functions that are called, folds, and comparisons.
+/// Functions that are translated inline, functions that are called, folds, and comparisons.
 #[test]
 fn functions_of_numbers() {
     let told = |x: Value, h: Value| {
@@ -173,7 +173,7 @@ fn functions_of_numbers() {
     }
 }
 
-/// Checks that loops that end early leave the values of the step that ended them.
+/// Loops with early exit return the values of the step that ended them.
 #[test]
 fn loops_that_end_early() {
     let search = built("search", |g| {
@@ -192,7 +192,7 @@ fn loops_that_end_early() {
     agrees(root, &[&[], &[]]);
 }
 
-/// Reads rows of a state that later steps overwrite: a step loads values that it has stored itself.
+/// Reads rows of a state that later steps overwrite. A step therefore loads values that it has stored itself.
 #[test]
 fn rows_that_are_read_where_they_were_written() {
     let graph = built("lags", |g| {
@@ -208,8 +208,8 @@ fn rows_that_are_read_where_they_were_written() {
     agrees(gradient, &[&[200, 3]]);
 }
 
-/// The last register of a product also holds padding, in the lanes after the last column. The padding must not affect a
-/// single element that is read from this register.
+/// The last vector of a product also contains padding after the last column. The padding must not affect the single
+/// element that is read from this vector.
 #[test]
 fn a_product_of_one_column_more_than_registers_hold() {
     for (ty, width) in [("f32", 3), ("f64", 3), ("f64", 5)] {

@@ -1,5 +1,5 @@
-//! Compiled programs that read memory again after a write close to it: rows that later steps overwrite, parts of a
-//! tensor in several places, and matrices that only one branch packs. They compute the same results as the reference
+//! Compiled programs that read memory which is overwritten later: rows that later steps overwrite, a tensor that is
+//! part of several concatenations, and matrices that only one branch packs. Their results agree with the reference
 //! evaluator.
 
 mod numbers;
@@ -10,8 +10,8 @@ use funcify::prelude::*;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers, traced};
 
-/// Asserts that a program with inputs of these shapes is compiled, in one part and in several, and computes the same
-/// results as the reference evaluator.
+/// Asserts that a program with inputs of these shapes is compiled, undivided and in several parts, and that its results
+/// agree with the reference evaluator.
 #[track_caller]
 fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec<Value>) {
     let graph = Graph::build("program", program).unwrap();
@@ -21,7 +21,7 @@ fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec
         for rewrites in [None, CompileOptions::default().rewrites] {
             let options = CompileOptions { rewrites, whole: true, ..CompileOptions::default() };
             let function = Function::compile_with(&graph, &cpu, options).unwrap();
-            // The second call starts with the memory that the first one left.
+            // The second call starts with the contents of memory after the first.
             for _ in 0..2 {
                 let found = function.call_host(&inputs).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_near(&found, &expected, 2e-5, what);
@@ -33,7 +33,7 @@ fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec
     }
 }
 
-/// A loop over the joined rows of two tensors reads each tap from the tensor that contains it.
+/// A loop over the concatenated rows of two tensors reads each tap from the tensor that contains it.
 #[test]
 fn taps_of_joined_rows_are_each_in_their_own_tensor() {
     fn check<const N: usize>(taps: [i64; N]) {
@@ -58,7 +58,7 @@ fn taps_of_joined_rows_are_each_in_their_own_tensor() {
     check([-2, 1]);
 }
 
-/// Reads joined rows in a downward loop, whose last carry is the first row of its trace.
+/// A reverse loop over concatenated rows, whose last carry is the first row of its trace.
 #[test]
 fn joined_rows_are_read_downward() {
     for is_first in [true, false] {
@@ -71,13 +71,13 @@ fn joined_rows_are_read_downward() {
     }
 }
 
-/// Joins the rows of two inputs, one of which has a single row.
+/// Concatenates the rows of two inputs, one of which has a single row.
 fn joined(g: &Builder, is_first: bool) -> Value {
     let [rows, one] = [g.input("rows", "f32[7,3]"), g.input("one", "f32[3]").unsqueeze(0)];
     concat(&if is_first { [one, rows] } else { [rows, one] }, 0)
 }
 
-/// Checks that a sum of products over steps uses the rows that each step read, although later steps overwrite them.
+/// A sum of products over steps uses the rows that each step read, although later steps overwrite them.
 #[test]
 fn sums_of_products_have_rows_that_are_overwritten_later() {
     for (reads, writes) in [([0], [0]), ([1], [0]), ([0], [1])] {
@@ -98,8 +98,8 @@ fn sums_of_products_have_rows_that_are_overwritten_later() {
     }
 }
 
-/// Adds up products in an upward and in a downward loop. Some factors are computed in the step, and others are parts of
-/// wider rows.
+/// Sums of products in forward and reverse loops. Some factors are computed in the step, and others are parts of wider
+/// rows.
 #[test]
 fn sums_of_products_of_a_downward_loop() {
     for is_downward in [false, true] {
@@ -121,8 +121,8 @@ fn sums_of_products_of_a_downward_loop() {
     }
 }
 
-/// One sum adds up products with the previous state, and a second one products with the next state. Both states are at
-/// the same place in memory.
+/// One sum adds up products with the previous state, and another one products with the next state, although both states
+/// are stored in the same memory.
 #[test]
 fn sums_of_products_have_a_state_before_and_after_it_changes() {
     let steps: [fn(Value, Value) -> Value; 4] = [
@@ -149,7 +149,7 @@ fn sums_of_products_have_a_state_before_and_after_it_changes() {
     }
 }
 
-/// The sum replaces the state, although the value added to the product is not the state.
+/// The next state is a product plus another matrix, and does not depend on the previous state.
 #[test]
 fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
     agrees("another matrix", &[&[12, 2, 3], &[12, 2, 4], &[3, 4]], |g| {
@@ -163,7 +163,7 @@ fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
     });
 }
 
-/// Divides sums over an axis into three parts, each with a share. The initial value counts once in each call.
+/// Sums over an axis are divided into three parts, each with a partial sum. The initial value is added only once.
 #[test]
 fn sums_over_three_parts_start_once() {
     agrees("three parts", &[&[9, 3, 2], &[3, 2], &[]], |g| {
@@ -177,7 +177,7 @@ fn sums_over_three_parts_start_once() {
     });
 }
 
-/// Checks that no part computes ops on its own that mix indices of the axis to divide.
+/// Ops that mix indices of the parallel axis are not divided into parts.
 #[test]
 fn indices_of_the_divided_axis_are_mixed_in_one_part() {
     let mixing: [fn(Value, Value) -> Value; 5] = [
@@ -210,7 +210,7 @@ fn indices_of_the_divided_axis_are_mixed_in_one_part() {
     });
 }
 
-/// Sums over an axis of one element are its elements, and sums of products are the products.
+/// Sums, and sums of products, over an axis of size 1.
 #[test]
 fn sums_over_one_element() {
     agrees("one element", &[&[5, 3, 1], &[5, 3, 1], &[3]], |g| {
@@ -224,7 +224,7 @@ fn sums_over_one_element() {
     });
 }
 
-/// A sum of products that is read in the same step, before or after the addition, is complete in each step.
+/// A sum of products that is read in each step, before or after the addition, must be up to date in each step.
 #[test]
 fn sums_of_products_are_read_in_the_step_that_adds_to_them() {
     for is_after in [false, true] {
@@ -241,7 +241,7 @@ fn sums_of_products_are_read_in_the_step_that_adds_to_them() {
     }
 }
 
-/// A view of a state that is read after the next state is computed still has the previous values.
+/// A view of a state still has the previous values if it is read after the next state is computed.
 #[test]
 fn views_of_a_state_are_read_before_the_next_state_is_there() {
     let views: [fn(Value) -> Value; 4] = [
@@ -263,7 +263,7 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// Computes the next state from the elements of the state in a different order. Nothing else reads the state.
+/// The next state consists of elements of the state in another order. Nothing else reads the state.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [
@@ -296,7 +296,7 @@ fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     }
 }
 
-/// Both branches of a choice multiply by the same matrix, and neither may rely on the other to pack it.
+/// Both branches of a choice multiply by the same matrix, and neither may rely on the other to have packed it.
 #[test]
 fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     for sign in [1.0, -1.0] {
@@ -310,7 +310,7 @@ fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     }
 }
 
-/// A trace that is joined twice into a larger tensor is in both places.
+/// A tensor that contains a trace twice has it at both positions.
 #[test]
 fn a_trace_is_joined_with_itself() {
     agrees("joined with itself", &[&[6, 2], &[2]], |g| {
@@ -320,7 +320,7 @@ fn a_trace_is_joined_with_itself() {
     });
 }
 
-/// Each of two loops over the same rows packs the matrix of each step again.
+/// Two loops over the same matrices each pack the matrix of the current step.
 #[test]
 fn matrices_of_steps_are_laid_out_in_each_loop() {
     agrees("two loops", &[&[4, 5, 5], &[3, 5]], |g| {

@@ -1,4 +1,4 @@
-//! Plans that the check rejects, and the independence of results from the number of threads.
+//! Plans that the check rejects, and the guarantee that results do not depend on the number of threads.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "loops and benches share these files")]
 mod plans;
@@ -8,7 +8,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Part, Plan, PlanError, Split, Stage, 
 use funcify_cpu::{CallError, Executor, Machine};
 use plans::{Channels, Sizes};
 
-/// Declares an input and an output, each of ten units of four elements, and scratch memory.
+/// Declares an input and an output, each with ten units of four elements, and scratch memory.
 fn regions() -> (Plan, [Operand; 3]) {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Storage::Input(0), 10, 4, Split::Columns(1)));
@@ -17,7 +17,7 @@ fn regions() -> (Plan, [Operand; 3]) {
     (plan, [x, y, scratch])
 }
 
-/// Returns the error of the check for a program of one part.
+/// Returns the error of the check for a program with a single part.
 fn refused(program: impl Fn([Operand; 3]) -> Vec<Node>) -> PlanError {
     let (mut plan, operands) = regions();
     plan.once(program(operands));
@@ -154,7 +154,7 @@ fn slices_must_fit() {
     assert_eq!(executor.call(&[&x], &mut []), Err(none));
 }
 
-/// Columns of a unit may be read while other columns of that unit, or other units, are written.
+/// While columns of a unit are written, other columns of that unit, and other units, may be read.
 #[test]
 fn columns_around_what_is_written() {
     let mut plan = Plan::default();

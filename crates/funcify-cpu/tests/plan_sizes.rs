@@ -1,14 +1,14 @@
-//! The size of a plan depends on its program, not on its tensors: the plan of an op has as many instructions for a
-//! thousand elements as for ten million, both for the op alone and for the op in the body of a loop.
+//! The number of instructions in a plan does not depend on the sizes of tensors: it is the same for a thousand elements
+//! as for ten million, both for an op on its own and for an op in the body of a loop.
 
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Dim, Graph, Value, concat, iota, random, scan, select};
 use funcify_cpu::{Division, plan_graph};
 
-/// The operands of an op: `f32[N]`, `f32[N,3]`, `f32[3,N]`, `f32[4,N,3]`.
+/// The operands of an op, of types `f32[N]`, `f32[N,3]`, `f32[3,N]` and `f32[4,N,3]`.
 type Operands = [Value; 4];
 
-/// An op on large tensors.
+/// A function that applies an op to the operands.
 type ProgramFn = fn(Operands) -> Value;
 
 const OPS: &[(&str, ProgramFn)] = &[
@@ -46,21 +46,20 @@ const OPS: &[(&str, ProgramFn)] = &[
     ("positions", |[x, ..]| iota("N", DType::F32) * x),
 ];
 
-/// Programs with an instruction for each index of an axis. The planner declines them beyond a certain size.
+/// Programs that need an instruction for each index of an axis. The planner rejects them beyond a certain size.
 const GROWING_PROGRAMS: &[(&str, ProgramFn)] = &[("products of many matrices", |[_, m, ..]| {
     let pairs = concat(&[m.unsqueeze(1), m.unsqueeze(1)], 1);
     pairs.matmul(pairs.transpose([0, 2, 1]))
 })];
 
-/// The most instructions that a plan may have.
+/// The maximum number of instructions in a plan.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
 fn operands(g: &funcify::Builder) -> Operands {
     [("x", "f32[N]"), ("m", "f32[N,3]"), ("k", "f32[3,N]"), ("b", "f32[4,N,3]")].map(|(name, ty)| g.input(name, ty))
 }
 
-/// Builds a program that consists of the op, and a program with the op in the body of a loop. The op in the loop
-/// depends on the state.
+/// Builds a program that consists of the op, and one with the op in the body of a loop, where it depends on the state.
 fn programs(op: ProgramFn) -> [Graph; 2] {
     let alone = Graph::build("alone", |g| op(operands(g)));
     let looped = Graph::build("looped", |g| {
@@ -87,7 +86,7 @@ fn plans_do_not_grow_with_their_tensors() {
     for (name, op) in OPS {
         for graph in programs(*op) {
             let counts = [1_000, 10_000, 100_000, 1_000_000, 10_000_000].map(|n| instructions(&graph, n));
-            // Beyond a certain size, a plan is divided into parts. It then has a few instructions more or less.
+            // Large plans are divided into parts, which changes the number of instructions slightly.
             let known: Vec<usize> = counts.iter().flatten().copied().collect();
             let (least, most) = (known.iter().min().copied().unwrap_or(0), known.iter().max().copied().unwrap_or(0));
             if known.len() < counts.len() || most > least + 12 {
@@ -111,7 +110,7 @@ fn what_grows_is_bounded() {
     }
 }
 
-/// Checks that random numbers also take one instruction.
+/// Generating random numbers also takes a single instruction.
 #[test]
 fn random_numbers_are_one_instruction() {
     let graph = Graph::build("noise", |g| {

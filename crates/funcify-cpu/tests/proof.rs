@@ -1,19 +1,20 @@
-//! Plans with planted errors, next to the correct plans. The checker accepts the correct ones. It rejects the others
-//! and names the instructions at fault.
+//! Pairs of plans, one correct and one with a planted error. The checker accepts the first, rejects the second, and
+//! names the faulty instructions.
 
 use funcify::Graph;
 use funcify_cpu::kernels::{Binary, Fold, Unary};
 use funcify_cpu::plan::{Across, Node, Op, Operand, Part, Plan, Split, Stage, Storage, repeat};
 use funcify_cpu::prove_plan;
 
-/// Returns the checker's error for a plan of a graph without symbols, or `Ok` if the plan is proved.
+/// Tries to prove a plan for a graph without symbols, and returns the checker's error if it fails.
 fn verdict(graph: &str, plan: &Plan) -> Result<(), String> {
     let graph = Graph::parse(graph).unwrap_or_else(|error| panic!("{error}"));
     plan.check::<f32>().unwrap_or_else(|error| panic!("{error}"));
     prove_plan(&graph, plan)
 }
 
-/// Asserts that the correct plan is proved, and that the planted one is rejected with a message that contains `words`.
+/// Asserts that the correct plan is proved, and that the one with a planted error is rejected with a message that
+/// contains `words`.
 fn rejects(graph: &str, [right, planted]: [Plan; 2], words: &[&str]) {
     assert_eq!(verdict(graph, &right), Ok(()));
     rejected(verdict(graph, &planted), words);
@@ -27,7 +28,7 @@ fn rejected(verdict: Result<(), String>, words: &[&str]) {
     }
 }
 
-/// Adds an input or output region to a plan, with `units` units of `pitch` elements.
+/// Adds an input or output region with `units` units of `pitch` elements.
 fn given(plan: &mut Plan, place: Storage, units: usize, pitch: usize) -> Operand {
     Operand::of(plan.region(place, units, pitch, Split::Whole))
 }
@@ -40,7 +41,7 @@ fn binary(op: Binary, lanes: usize, to: Operand, x: Operand, y: Operand) -> Node
     Op::Binary(op).over([1, lanes], to, &[x, y])
 }
 
-/// A plan of one program in one part, on two inputs, two outputs and three registers.
+/// The operands of a plan with a single part: two inputs, two outputs and three registers.
 struct Places {
     xs: Operand,
     state: Operand,
@@ -49,7 +50,7 @@ struct Places {
     registers: [Operand; 3],
 }
 
-/// Builds plans for the programs that `programs` returns: the correct one and the planted one.
+/// Builds the two plans whose programs `programs` returns: the correct one, and the one with a planted error.
 fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]) -> [Plan; 2] {
     [0, 1].map(|which| {
         let mut plan = Plan::default();
@@ -247,7 +248,7 @@ fn scratch_that_nothing_wrote() {
     rejects(SUM, [plan(true), plan(false)], &["element 1", "`Binary(Add)`", "which nothing wrote"]);
 }
 
-/// The validation of plans also rejects this plan, so the test calls the checker directly.
+/// `Plan::check` also rejects this plan, so the test calls the checker directly.
 #[test]
 fn parts_whose_order_matters() {
     let plan = |planted: bool| {
@@ -315,7 +316,7 @@ fn an_early_end_that_runs_one_step_too_many() {
         let [c, n, goes, before] = [(); 4].map(|()| Operand::of(plan.shared(1)));
         let compare = binary(Binary::LessEqual, 1, before, c, n);
         let next = vec![binary(Binary::Add, 1, n, c, xs), compare, copy(1, c, n)];
-        // The planted loop tests the condition of the previous step.
+        // The faulty loop tests the condition of the previous step.
         let body = match planted {
             true => [vec![copy(1, goes, before)], next].concat(),
             false => [next, vec![copy(1, goes, before)]].concat(),

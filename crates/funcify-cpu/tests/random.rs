@@ -1,4 +1,4 @@
-//! Random programs and their gradients, compiled whole and in parts, compared with the reference evaluator.
+//! Random programs and their gradients, compiled undivided and in parts, and compared with the reference evaluator.
 
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};

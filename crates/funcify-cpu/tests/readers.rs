@@ -1,5 +1,5 @@
-//! Compiled loops that read a state, or sums of products, while the step changes them. They compute the same results
-//! as the reference evaluator.
+//! Compiled loops that read a state, or a sum of products, in the same step that changes it. Their results agree with
+//! the reference evaluator.
 
 mod numbers;
 
@@ -8,7 +8,8 @@ use funcify::{Recurrence, Value, scan};
 use funcify_cpu::Cpu;
 use numbers::{assert_near, built, inputs, numbers, traced};
 
-/// Checks that a row that depends on the two previous rows is not folded into either of them ahead of time.
+/// The engine's single instruction for recurrences reads only the previous row, so it must not replace a loop in which
+/// a row depends on the two previous rows.
 #[test]
 fn rows_follow_from_two_rows_before_them() {
     let steps: [fn(Value, Value) -> Value; 4] =
@@ -21,7 +22,7 @@ fn rows_follow_from_two_rows_before_them() {
                 let [y2, y1] = body.read(&y);
                 body.write(&y, step(y2, y1));
             });
-            // If all its rows are returned, it stays a trace, which is written in place.
+            // All rows are returned, so the buffer is a trace that is written in place.
             (done.trace_with_init(&y), done.trace(&y))
         });
         let inputs = [numbers(&[2, 3], 1)];
@@ -33,7 +34,7 @@ fn rows_follow_from_two_rows_before_them() {
     }
 }
 
-/// A step combines a state with a part of it, or with its elements in a different order. It must read the whole state
+/// A step combines a state with a part of itself, or with its elements in another order. It must read the whole state
 /// before it writes the next one.
 #[test]
 fn a_state_is_combined_with_itself_as_it_was() {
@@ -61,7 +62,7 @@ fn a_state_is_combined_with_itself_as_it_was() {
     }
 }
 
-/// Adds two products that each have a bias. Both biases must be added.
+/// In a sum of two products that each have a bias, both biases must be added.
 #[test]
 fn both_biases_of_a_sum_of_products_are_added() {
     let graph = built("biases", |g| {
@@ -81,7 +82,7 @@ fn both_biases_of_a_sum_of_products_are_added() {
     }
 }
 
-/// A sum over the divided axis is complete before a nonlinear op uses it.
+/// A sum over the divided axis must be complete before a nonlinear op uses it.
 #[test]
 fn sums_over_parts_are_whole_before_they_are_used() {
     let uses: [fn(Value) -> Value; 4] = [
@@ -96,7 +97,7 @@ fn sums_over_parts_are_whole_before_they_are_used() {
             let mut loop_ = Recurrence::new();
             let rows = loop_.sequence(x, [0]);
             let state = loop_.carry(x.index(0, 0));
-            // A trace of sums that starts from a given row.
+            // A trace of sums with an initial row.
             let total = loop_.sit_sot(x.slice(0, ..1).sum(1));
             let done = loop_.run(|step| {
                 let ([row], state_now, [before]) = (step.read(&rows), step.read(&state), step.read(&total));

@@ -1,5 +1,5 @@
-//! Reports of loops that are not compiled name the op that prevents it. They do not blame integers that a plan can
-//! represent after all.
+//! If a loop is not compiled, the report names the op that prevents it. It does not blame integers that the plan can
+//! represent.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan_until_with, while_loop};
@@ -28,7 +28,7 @@ fn numbers(shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Calls the graph, asserts that the results are those of the reference evaluator, and returns the report.
+/// Calls the graph, asserts that the results agree with the reference evaluator, and returns the report.
 fn report(graph: &Graph, inputs: &[HostTensor]) -> funcify::dispatch::Report {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     assert_eq!(function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());

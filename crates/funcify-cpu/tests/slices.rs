@@ -1,4 +1,4 @@
-//! Programs on the caller's slices compute the same numbers as on tensors, and errors name the slice that does not fit.
+//! Programs on slices compute the same numbers as programs on tensors, and their errors name the invalid slice.
 
 mod numbers;
 
@@ -57,7 +57,7 @@ fn what_is_not_compiled_is_an_error() {
     let error = OnSlices::compile(&graph, &[&[3]]).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("f16"), "{error}");
-    // The number of rows depends on values, so no buffer of the caller can have the right size.
+    // The number of rows is known only at run time, so the caller cannot allocate a buffer of the right size.
     let until = built("until", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
         scan_until(start, xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0))).1
@@ -71,7 +71,7 @@ fn what_is_not_compiled_is_an_error() {
     assert!(huge.is_err(), "{huge:?}");
 }
 
-/// Slices contain floats, and not every float is an integer or a boolean.
+/// Slices contain floats, not all of which are valid integers or booleans.
 #[test]
 fn elements_that_a_type_does_not_have_are_named() {
     let graph = built("integers", |g| {
@@ -101,7 +101,7 @@ fn elements_that_a_type_does_not_have_are_named() {
     }
 }
 
-/// Passes results of a program to it again. The product of 0 and a negative integer must be 0, not -0.
+/// Passes the results of a program to the same program. The product of 0 and a negative integer must be 0, not -0.
 #[test]
 fn integers_that_are_given_may_be_passed_on() {
     let graph = built("products", |g| {

@@ -1,4 +1,5 @@
-//! A step on slices allocates nothing. Tests that hold on every backend are in the package for tests across crates.
+//! A stepper on slices allocates nothing. Tests of steppers that apply to every backend are in `tests`, at the root of
+//! the workspace.
 
 use allocation_counter::measure;
 use funcify::stepped::Steppable;
@@ -8,7 +9,7 @@ use funcify_cpu::OnSlices;
 mod numbers;
 use numbers::{built, numbers, sizes, traced};
 
-/// Builds a network with a product before the loop and a readout after it.
+/// Builds a network with a matrix product before the loop and another one after it.
 fn network() -> Graph {
     built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];

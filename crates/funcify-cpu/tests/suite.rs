@@ -1,4 +1,4 @@
-//! The conformance suite on the backend `cpu`. Every case passes, whether it is compiled or not, and unsupported ops
+//! The conformance suite on the `cpu` backend. Every case passes, whether or not it is compiled, and unsupported ops
 //! are declined by name.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ fn every_case_passes_compiled() {
     passes(Cpu::default(), all_cases().unwrap());
 }
 
-/// Runs the cases in reverse order. The plans are the same as in the test above, and each is proved only once.
+/// Runs the cases in reverse order. The plans are the same as in the test above, so each test finds proofs that the
+/// other has cached.
 #[cfg(feature = "jit")]
 #[test]
 fn every_case_passes_as_machine_code() {
@@ -43,7 +44,7 @@ fn passes(cpu: Cpu, cases: Vec<Case>) {
     }
 }
 
-/// Asserts that every plan of this process was proved or ran on small numbers, and that none was wrong.
+/// Asserts that every plan of this process was proved or validated on small numbers, and that none was faulty.
 fn all_are_checked() {
     let (counts, gaps) = (proof_counts(), proof_gaps());
     println!("plans: {counts:?}; not checked: {gaps:?}");
@@ -53,8 +54,7 @@ fn all_are_checked() {
     assert!(all > 1000 && counts.proved * 100 > all * 99, "{counts:?}");
 }
 
-/// Asserts that the validation of plans rejects no plan; a rejection would be a bug in the planner. `FUNCIFY_SHOW=1`
-/// prints the declined loops.
+/// Asserts that no plan has a fault, which would be a bug in the planner. `FUNCIFY_SHOW=1` prints the declined loops.
 #[test]
 fn what_is_declined_has_a_reason() {
     prove_thoroughly();

@@ -1,7 +1,8 @@
-//! Generates programs from the planner's rules, compiles them whole, in parts and as machine code, and compares them
-//! with the reference evaluator. `FUNCIFY_TEMPLATES=10000` runs more programs, `FUNCIFY_TEMPLATES_SEED=7` runs
-//! different ones, and `FUNCIFY_TEMPLATES_FAMILY=strips` runs those of one family. Wrong programs are written to the
-//! folder `FUNCIFY_TEMPLATES_FOLDER`. `cargo xtask templates` runs them on every backend.
+//! Generates programs that exercise the planner's rules, compiles them undivided, in parts and as machine code, and
+//! compares the results with the reference evaluator. `FUNCIFY_TEMPLATES=10000` runs more programs,
+//! `FUNCIFY_TEMPLATES_SEED=7` runs different ones, and `FUNCIFY_TEMPLATES_FAMILY=strips` runs only one family.
+//! Programs with wrong results are written to the folder `FUNCIFY_TEMPLATES_FOLDER`. `cargo xtask templates` runs the
+//! programs on every backend.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

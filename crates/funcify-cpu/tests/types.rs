@@ -1,4 +1,4 @@
-//! Programs that use types other than the float type of a plan: narrower floats, floats of two types, and random bits.
+//! Programs with types other than the plan's float type: narrower floats, two float types, and random bits.
 
 mod numbers;
 
@@ -8,7 +8,7 @@ use funcify::{DType, Graph, HostTensor, Value, apply, concat, constant, iota, ra
 use funcify_cpu::{Cpu, OnSlices};
 use numbers::{built, numbers};
 
-/// Asserts that the loops of a program are compiled and compute the bits of the reference evaluator, and returns the
+/// Asserts that the loops of a program are compiled and compute the same bits as the reference evaluator. Returns the
 /// results.
 fn compiled(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
@@ -27,7 +27,7 @@ fn same_bits(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Each step rounds, so a running sum of ones stops at 2,048 in f16, and at 256 in bf16.
+/// Each step rounds, so a running sum of ones stays at 2,048 in f16 and at 256 in bf16.
 #[test]
 fn narrower_floats_are_rounded_by_each_op() {
     for (dtype, end) in [(DType::F16, 2048.0), (DType::BF16, 256.0)] {
@@ -42,7 +42,7 @@ fn narrower_floats_are_rounded_by_each_op() {
     }
 }
 
-/// Checks that positions count from 0, even if there are too many for a constant of the plan.
+/// Positions count from 0, even if there are too many for a constant of the plan.
 #[test]
 fn many_positions_count_from_0() {
     let graph = built("positions", |g| {
@@ -57,7 +57,7 @@ fn many_positions_count_from_0() {
     assert_eq!(found[0].to_f64_vec(), [0.0, 1.0, 69_999.0, 1.0, 2.0, 70_000.0]);
 }
 
-/// Checks that zeros of different signs are treated as different constants.
+/// Zeros of different signs are different constants.
 #[test]
 fn zeros_keep_their_signs() {
     let graph = built("zeros", |g| {
@@ -135,7 +135,7 @@ fn random_walks_are_compiled() {
     }
 }
 
-/// Uses several keys, more blocks than are computed at once, and a counter that carries into its second word.
+/// Uses several keys, more blocks than are computed at once, and a counter that overflows into its second word.
 #[test]
 fn random_bits_of_several_keys_are_those_of_the_reference() {
     let bits = built("bits", |g| {
@@ -151,7 +151,7 @@ fn random_bits_of_several_keys_are_those_of_the_reference() {
     same_bits(&bits, &[keys, numbers(&[3, 37], 1)]);
 }
 
-/// Checks that both words of a counter matter, and that shifts by 32 bits or more work.
+/// Both words of a counter matter, and shifts by 32 bits or more are supported.
 #[test]
 fn words_have_all_their_bits() {
     let bits = built("bits", |g| {
@@ -168,7 +168,7 @@ fn words_have_all_their_bits() {
     same_bits(&bits, &[random::host_key(7), numbers(&[3], 1)]);
 }
 
-/// Converts a word that is nearer to one of two adjacent bf16 numbers. Rounded to f32 first, it would be halfway.
+/// Converts a word to bf16. If it were first rounded to f32, it would be halfway between two bf16 numbers.
 #[test]
 fn words_are_rounded_once() {
     let graph = built("rounded", |g| {
@@ -183,7 +183,7 @@ fn words_are_rounded_once() {
     assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
 }
 
-/// The value of a word may be an integer that floats cannot represent. Ops that use it as a number are not compiled.
+/// A word may be an integer that floats cannot represent, so ops that use words as numbers are not compiled.
 #[test]
 fn numbers_of_words_are_not_rounded() {
     let graph = built("numbers", |g| {
@@ -193,7 +193,7 @@ fn numbers_of_words_are_not_rounded() {
             (sum + x, (sum * odd, random::bits(key, [2])))
         })
     });
-    // A shift by no bits keeps all bits of the second word.
+    // A shift by 0 bits keeps all bits of the second word.
     let shifted = built("shifted", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
         scan(x.sum(0), x, |sum, x| {

@@ -1,4 +1,4 @@
-//! Builds a loop operation by operation: the setup before the loop, the body of an iteration, and the stores after it.
+//! Builds a loop operation by operation: the code before the loop, the body, and the stores after the loop.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, AbiParam, Block, InstBuilder, MemFlagsData, StackSlot, Type, types};
@@ -7,22 +7,22 @@ use cranelift_module::Module;
 
 use crate::number::{Functions, Number, Reach};
 
-/// A vector of numbers.
+/// An SSA value that is a vector of numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Value(pub(crate) ir::Value);
 
-/// A vector variable, which keeps its value from one iteration to the next.
+/// A mutable vector variable, which keeps its value between iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Register(Variable);
 
-/// A place in a buffer that may move with each iteration.
+/// A pointer into a buffer, which may advance in each iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream(usize);
 
-/// Builds a loop. The streams come first, with the loads that run once; the operations of an iteration follow after
-/// [`begin`](Builder::begin).
+/// Builds a loop. Streams, and loads that run once, come before [`begin`](Builder::begin). The operations of an
+/// iteration come after it.
 ///
-/// All vectors have the routine's number of lanes. A load of fewer elements fills the remaining lanes with zeros,
+/// All vectors have the routine's number of lanes. If a load reads fewer elements, the remaining lanes are set to zero,
 /// except that a single element is copied to all lanes.
 pub struct Builder<'f, T: Number> {
     pub(crate) function: FunctionBuilder<'f>,
@@ -32,23 +32,23 @@ pub struct Builder<'f, T: Number> {
     pub(crate) ty: Type,
     pub(crate) lanes: usize,
     pub(crate) functions: Functions<T>,
-    /// The signatures of functions of one and of two operands.
+    /// The signatures of called functions with one and with two operands.
     pub(crate) signatures: [ir::SigRef; 2],
     /// The stack slots that pass vector operands to called functions.
     pub(crate) slots: Option<[StackSlot; 2]>,
-    /// The routine's arguments: the addresses of the streams, their steps, and the number of iterations.
+    /// The routine's arguments: the addresses of the streams, their strides in bytes, and the number of iterations.
     arguments: [ir::Value; 3],
     places: Vec<Variable>,
     reaches: Vec<Reach>,
     ran: Variable,
     body: Option<Block>,
     exit: Block,
-    /// The registers stored after the last iteration.
+    /// The registers to store after the last iteration, each with its stream, its offset, and the number of elements.
     stored_after_loop: Vec<(Register, Stream, usize, usize)>,
 }
 
-/// Returns the flags of memory accesses. Accesses cannot trap, because their bounds are checked before the routine
-/// runs, and they need not be aligned.
+/// Returns the flags of memory accesses. Accesses may be unaligned. They cannot trap, because bounds are checked before
+/// the routine runs.
 pub(crate) fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -115,14 +115,14 @@ impl<'f, T: Number> Builder<'f, T> {
         Stream(index)
     }
 
-    /// Adds a register that starts with `value`. Must be called before [`begin`](Builder::begin).
+    /// Adds a register with the initial value `value`. Must be called before [`begin`](Builder::begin).
     pub fn register(&mut self, value: Value) -> Register {
         let register = Register(self.function.declare_var(self.ty));
         self.set(register, value);
         register
     }
 
-    /// Begins the body: operations added from now on run in each iteration.
+    /// Begins the body of the loop. Operations added from now on run in each iteration.
     pub fn begin(&mut self) {
         let body = self.function.create_block();
         self.function.ins().jump(body, &[]);
@@ -140,7 +140,8 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.def_var(register.0, value.0);
     }
 
-    /// Loads `len` elements, starting `at` elements after the place of a stream. `len` is at most the number of lanes.
+    /// Loads `len` elements, at an offset of `at` elements from the stream's current address. `len` must not exceed the
+    /// number of lanes.
     pub fn load(&mut self, stream: Stream, at: usize, len: usize) -> Value {
         let place = self.stream_address(stream, at + len, false);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
@@ -159,7 +160,7 @@ impl<'f, T: Number> Builder<'f, T> {
         Value(vector)
     }
 
-    /// Stores the first `len` elements of a value, starting `at` elements after the place of a stream.
+    /// Stores the first `len` elements of a value, at an offset of `at` elements from the stream's current address.
     pub fn store(&mut self, value: Value, stream: Stream, at: usize, len: usize) {
         let place = self.stream_address(stream, at + len, true);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
@@ -173,12 +174,13 @@ impl<'f, T: Number> Builder<'f, T> {
         }
     }
 
-    /// Stores the first `len` elements of a register after the last iteration.
+    /// Stores the first `len` elements of a register after the loop has ended, at an offset of `at` elements from the
+    /// stream's current address.
     pub fn store_after_loop(&mut self, register: Register, stream: Stream, at: usize, len: usize) {
         self.stored_after_loop.push((register, stream, at, len));
     }
 
-    /// Ends the loop at this point if the first lane of a value is 0.
+    /// Ends the loop, in the middle of the iteration, if the first lane of a value is 0.
     pub fn end_unless(&mut self, value: Value) {
         let holds = self.is_not_zero(value);
         let further = self.function.create_block();
@@ -193,15 +195,14 @@ impl<'f, T: Number> Builder<'f, T> {
         Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
     }
 
-    /// Tests whether the first lane is nonzero.
+    /// Tests if the first lane is nonzero.
     pub(crate) fn is_not_zero(&mut self, value: Value) -> ir::Value {
         let first = if self.lanes == 1 { value.0 } else { self.function.ins().extractlane(value.0, 0) };
         let zero = T::from(0).constant(&mut self.function);
         self.function.ins().fcmp(FloatCC::NotEqual, first, zero)
     }
 
-    /// Returns the current address of a stream, and records that the `end` elements from this address on may be
-    /// accessed.
+    /// Returns the current address of a stream. Records that up to `end` elements from this address may be accessed.
     pub(crate) fn stream_address(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
         let reach = &mut self.reaches[stream.0];
         reach.elements = reach.elements.max(end);
@@ -209,7 +210,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.use_var(self.places[stream.0])
     }
 
-    /// Ends the iteration and the routine. Returns the elements that each stream may access.
+    /// Finishes the loop and the routine. Returns the elements that each stream may access.
     pub(crate) fn end(mut self, module: &impl Module) -> Vec<Reach> {
         let [_, steps, times] = self.arguments;
         if let Some(body) = self.body {
@@ -241,7 +242,7 @@ impl<'f, T: Number> Builder<'f, T> {
     }
 }
 
-/// Returns the offset, in bytes, of a stream's entry in a list of addresses or steps.
+/// Returns the byte offset of a stream's entry in the list of addresses or strides.
 fn entry(index: usize) -> i32 {
     (index * size_of::<usize>()) as i32
 }

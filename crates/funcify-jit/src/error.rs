@@ -6,10 +6,11 @@ pub enum Error {
     /// Cranelift cannot generate code for this processor, or for an operation of the loop.
     #[error("no machine code for this processor: {0}")]
     Processor(String),
-    /// An unsupported number of lanes.
+    /// The number of lanes is not supported. Contains that number.
     #[error("unsupported vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
     Lanes(usize),
-    /// A stream reaches beyond its buffer, or writes to a buffer that is only borrowed for reading.
+    /// A stream reads or writes past the end of its buffer, or writes to a read-only buffer. Contains the index of the
+    /// stream.
     #[error("stream {0} is out of bounds, or writes to a read-only buffer")]
     Bounds(usize),
 }

@@ -1,9 +1,8 @@
-//! Compiles loops over a few vectors to machine code for the processor they run on.
+//! Compiles loops over a few vectors to machine code at run time.
 //!
-//! A loop whose body is a few dozen operations on numbers costs an interpreter one to three nanoseconds per operation,
-//! most of it spent waiting for values kept in memory. Machine code keeps the values in the processor's registers from
-//! one iteration to the next. [Cranelift](https://cranelift.dev) generates the code, in a few microseconds per
-//! operation.
+//! If the body of a loop is a few dozen operations on numbers, an interpreter takes one to three nanoseconds per
+//! operation, most of which is spent waiting for values in memory. Machine code keeps the values in registers between
+//! iterations. [Cranelift](https://cranelift.dev) generates the code, which takes a few microseconds per operation.
 //!
 //! A [`Builder`] records the operations of one iteration. The resulting [`Routine`] runs on slices:
 //!
@@ -34,9 +33,10 @@
 //! # Ok::<(), funcify_jit::Error>(())
 //! ```
 //!
-//! Read the modules in this order: `number` (elements, and functions on them), `builder` (building a loop),
-//! `operations` (the operations of a loop), `product` (a row times a matrix), `routine` (memory, and the only unsafe
-//! code). **Invariant:** a routine accesses only the elements that its streams reach, which is checked before it runs.
+//! Read the modules in this order: `number` (element types, and functions that routines call), `builder` (building a
+//! loop), `operations` (arithmetic on vectors), `product` (a row times a matrix), `routine` (running the code, and the
+//! only unsafe code). **Invariant:** a routine accesses only elements within its buffers. This is checked before it
+//! runs.
 
 mod builder;
 mod error;

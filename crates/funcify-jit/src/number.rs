@@ -7,7 +7,7 @@ use cranelift_frontend::FunctionBuilder;
 pub trait Number: Copy + From<u8> + 'static {
     /// A vector of 16 bytes.
     type Vector: AsRef<[Self]> + AsMut<[Self]>;
-    /// The number of lanes of a vector.
+    /// The number of lanes in a vector.
     const LANES: usize;
     #[doc(hidden)]
     const TYPE: Type;
@@ -35,8 +35,8 @@ impl Number for f64 {
     }
 }
 
-/// The functions on numbers that a routine may call. Their first argument selects the function to compute. The vector
-/// functions write their result to the first vector.
+/// The functions that a routine may call. Their first argument selects the function to compute. The vector functions
+/// write the result to their first vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions<T: Number> {
     /// Computes a function with one operand, for routines with one lane.
@@ -50,7 +50,7 @@ pub struct Functions<T: Number> {
 }
 
 impl<T: Number> Functions<T> {
-    /// Placeholders for routines that call no functions: each returns its first operand unchanged.
+    /// Placeholders, for routines that do not call functions. Each returns its first operand unchanged.
     pub const NONE: Self = {
         extern "C" fn unary<T>(_: u32, x: T) -> T {
             x
@@ -72,10 +72,10 @@ impl<T: Number> Functions<T> {
     }
 }
 
-/// The elements that a stream accesses in each iteration.
+/// The elements that a stream may access in an iteration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Reach {
-    /// The number of elements that may be accessed, counted from the stream's place.
+    /// The number of elements that may be accessed, from the stream's current address on.
     pub(crate) elements: usize,
     pub(crate) is_written: bool,
 }

@@ -1,4 +1,4 @@
-//! The operations of an iteration, which work on vectors lane by lane.
+//! Operations on vectors, which apply to each lane.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
@@ -7,15 +7,15 @@ use cranelift_frontend::FuncInstBuilder;
 use crate::builder::{Builder, Value, memory};
 use crate::number::Number;
 
-/// A vector of truth values.
+/// A vector of booleans.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask(ir::Value);
 
-/// A vector of the bits of numbers.
+/// The bits of a vector of numbers, as unsigned integers.
 #[derive(Clone, Copy, Debug)]
 pub struct Bits(ir::Value);
 
-/// A comparison. All but `NotEqual` are false for NaN.
+/// A comparison. If an operand is NaN, `NotEqual` is true and the others are false.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     /// x < y.
@@ -24,7 +24,7 @@ pub enum Comparison {
     LessEqual,
     /// x = y.
     Equal,
-    /// x ≠ y, or either is NaN.
+    /// x ≠ y.
     NotEqual,
 }
 
@@ -42,11 +42,11 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Returns -x. Flips the sign of NaN, too.
+    /// Flips the sign bit, also of NaN.
     neg(x) = fneg;
-    /// Returns |x|. Clears the sign of NaN, too.
+    /// Clears the sign bit, also of NaN.
     abs(x) = fabs;
-    /// Returns the square root, or NaN for negative numbers.
+    /// Returns the square root. It is NaN for negative numbers.
     sqrt(x) = sqrt;
     /// Returns x + y.
     add(x, y) = fadd;
@@ -56,12 +56,12 @@ operations! {
     mul(x, y) = fmul;
     /// Returns x / y.
     div(x, y) = fdiv;
-    /// Returns x * y + z, rounded once.
+    /// Returns x * y + z, with a single rounding.
     mul_add(x, y, z) = fma;
 }
 
 impl<T: Number> Builder<'_, T> {
-    /// Returns 1 in lanes where a comparison holds, and 0 elsewhere.
+    /// Returns 1 in lanes where the comparison holds, and 0 elsewhere.
     pub fn compare(&mut self, comparison: Comparison, x: Value, y: Value) -> Value {
         let (one, zero) = (self.number(T::from(1)), self.number(T::from(0)));
         let mask = self.mask(comparison, x, y);
@@ -81,7 +81,7 @@ impl<T: Number> Builder<'_, T> {
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
         let larger = self.choose(is_number, larger, x);
-        // If both are zeros, `larger` is y. The result is negative only if both zeros are negative.
+        // For two zeros, `larger` is y, but the maximum is -0 only if both are.
         let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
@@ -90,15 +90,15 @@ impl<T: Number> Builder<'_, T> {
 
     /// Returns the smaller value, or NaN if either is NaN. -0 is less than +0.
     pub fn min(&mut self, x: Value, y: Value) -> Value {
-        // `first` and `second` differ only for zeros and NaN. For zeros, the bitwise `or` of both is negative if
-        // either is negative, as the result must be. The `or` of NaN and any number is NaN.
+        // `first` and `second` differ only for zeros and NaN. For two zeros, the combined bits have a sign if either
+        // zero does, which is the minimum. For NaN and any number, the combined bits are NaN.
         let (x_is_less, y_is_less) = (self.mask(Comparison::Less, x, y), self.mask(Comparison::Less, y, x));
         let (first, second) = (self.choose(x_is_less, x, y), self.choose(y_is_less, y, x));
         self.bitwise(first, second, |ins, first, second| ins.bor(first, second))
     }
 
-    /// Applies an op to the bits of two numbers. On x86-64, the bits stay in float registers; on other processors they
-    /// do so only if a register has several lanes.
+    /// Applies an op to the bits of two values. For vectors, and on x86-64 also for scalars, the op works directly on
+    /// floating-point registers. Otherwise, the bits are moved to integer registers and back.
     fn bitwise(
         &mut self,
         x: Value,
@@ -113,7 +113,7 @@ impl<T: Number> Builder<'_, T> {
         self.of_bits(Bits(bits))
     }
 
-    /// Returns a vector with lane `lane` of a value in all lanes.
+    /// Broadcasts lane `lane` of a value to all lanes.
     pub fn lane(&mut self, value: Value, lane: usize) -> Value {
         if self.lanes == 1 {
             return value;
@@ -122,13 +122,15 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().splat(self.ty, one))
     }
 
-    /// Calls the routine's function with one operand. `which` selects the function to compute.
+    /// Calls the routine's function with one operand (see [`Functions`](crate::Functions)). `which` is its first
+    /// argument.
     pub fn call_unary(&mut self, which: u32, x: Value) -> Value {
         let address = self.functions.unary_address(self.lanes);
         self.call_address(address, which, &[x])
     }
 
-    /// Calls the routine's function with two operands. `which` selects the function to compute.
+    /// Calls the routine's function with two operands (see [`Functions`](crate::Functions)). `which` is its first
+    /// argument.
     pub fn call_binary(&mut self, which: u32, x: Value, y: Value) -> Value {
         let address = self.functions.binary_address(self.lanes);
         self.call_address(address, which, &[x, y])
@@ -156,7 +158,7 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().load(self.ty, memory(), arguments[1], 0))
     }
 
-    /// Returns a mask that is true in lanes where a comparison holds.
+    /// Returns a mask that is true in lanes where the comparison holds.
     pub fn mask(&mut self, comparison: Comparison, x: Value, y: Value) -> Mask {
         let condition = match comparison {
             Comparison::Less => FloatCC::LessThan,
@@ -187,10 +189,10 @@ impl<T: Number> Builder<'_, T> {
         Value(self.cast(self.ty, bits.0))
     }
 
-    /// Returns a vector with an integer in all lanes. The integer is as wide as a number.
+    /// Returns a vector with the integer `word` in all lanes, each as wide as a number.
     pub fn word(&mut self, word: u64) -> Bits {
         let words = self.words();
-        // For 32-bit words, the constant must be zero-extended from the lower half.
+        // Cranelift requires the constant of a 32-bit word to be zero-extended.
         let word = if words.lane_bits() == 32 { i64::from(word as u32) } else { word as i64 };
         let one = self.function.ins().iconst(words.lane_type(), word);
         Bits(if self.lanes == 1 { one } else { self.function.ins().splat(words, one) })

@@ -1,4 +1,4 @@
-//! Multiplies a row by a matrix, in an inner loop of the routine.
+//! Multiplies a row by a matrix, in a loop inside the body of the routine.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value as IrValue};
@@ -6,16 +6,16 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, 
 use crate::builder::{Builder, Stream, Value, memory};
 use crate::number::Number;
 
-/// A matrix that a stream points to. No iteration writes it.
+/// A matrix at the address of a stream. It must not be written during the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
-    /// The stream that points to it.
+    /// The stream whose address is that of the first element.
     pub stream: Stream,
     /// The number of rows.
     pub rows: usize,
-    /// The number of elements from one row to the next.
+    /// The stride between rows, in elements.
     pub pitch: usize,
-    /// The columns to multiply, one vector each, as offsets in elements from the start of a row.
+    /// The columns to multiply, one vector each, as offsets from the start of a row, in elements.
     pub columns: &'m [usize],
 }
 
@@ -23,25 +23,26 @@ pub struct Matrix<'m> {
 #[derive(Clone, Debug)]
 pub struct RegisterRow {
     vectors: Vec<Value>,
-    /// The address of a copy in memory, if a product needed one.
+    /// The address of a copy in memory, if a product has made one.
     copy: Option<IrValue>,
 }
 
 impl RegisterRow {
-    /// Creates a row from the elements of consecutive vectors.
+    /// Creates a row from vectors with its elements, in order.
     pub fn new(vectors: Vec<Value>) -> Self {
         RegisterRow { vectors, copy: None }
     }
 }
 
-/// The number of times that one iteration of the inner loop cycles through the sums.
+/// The number of rows that an iteration of the inner loop adds to each sum.
 const UNROLL: usize = 2;
 
 impl<T: Number> Builder<'_, T> {
-    /// Adds the product of a row and a matrix to sums: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each row k of
-    /// the matrix, in order.
+    /// Adds the product of a row and a matrix to partial sums: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each
+    /// row k of the matrix, in order.
     ///
-    /// The sums and one element of the row should fit into the processor's registers; some processors have only 16.
+    /// The sums and one element of the row should fit in the processor's vector registers, of which some processors
+    /// have only 16.
     ///
     /// # Panics
     ///
@@ -65,8 +66,8 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Emits a loop of `rounds` iterations over `UNROLL * SUMS` rows each. Returns the address of the row after the
-    /// last one.
+    /// Emits a loop of `rounds` iterations, each of which processes `UNROLL * SUMS` rows. Returns the address of the
+    /// first row that was not processed.
     fn add_rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
@@ -83,7 +84,7 @@ impl<T: Number> Builder<'_, T> {
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * UNROLL * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
-        // Block arguments are computed in this order: first all uses of one element of the row, then those of the next.
+        // Lists all sums that use the same element of the row together, because block arguments are computed in order.
         let carried = |elements: IrValue, place: IrValue, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));
             [elements, place].into_iter().chain(sums).map(BlockArg::Value).collect()
@@ -98,7 +99,7 @@ impl<T: Number> Builder<'_, T> {
             }
         }
         for k in 0..UNROLL * SUMS {
-            // The copy was written before this loop, so no load of this address can precede it.
+            // Read-only loads may be moved, but this address is known only in the loop, after the copy was written.
             let one = self.function.ins().load(T::TYPE, read_only(), elements, bytes(k) as i32);
             let x = Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) });
             let sums = sums.iter_mut().map(|sums| &mut sums[k % SUMS]);
@@ -115,7 +116,7 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Adds the product of an element and a row of the matrix, which starts `behind` elements after the address
+    /// Adds the product of an element and a matrix row to the sums. The row starts `behind` elements after the address
     /// `place`.
     fn add_row<'s>(
         &mut self,
@@ -131,13 +132,13 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Forces values to be computed here rather than where they are first used, so that their operands are no longer
-    /// needed. To this end, the values are stored in memory that nothing reads.
+    /// Forces values to be computed at this point instead of at their first use, which ends the lifetimes of their
+    /// operands. To this end, stores the values in memory that nothing reads.
     pub fn compute(&mut self, values: &[Value]) {
         self.store_in_stack(values);
     }
 
-    /// Stores vectors one after the other in the routine's own memory. Returns their address.
+    /// Stores vectors contiguously in a stack slot, and returns its address.
     fn store_in_stack(&mut self, vectors: &[Value]) -> IrValue {
         let lanes = self.lanes;
         let bytes = |vectors: usize| vectors * lanes * size_of::<T>();
@@ -150,15 +151,15 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Returns the end of the elements of the matrix that are read, as an offset from the stream.
+    /// Returns the offset from the stream, in elements, of the end of the matrix.
     fn end_of(&self, matrix: Matrix<'_>) -> usize {
         let last = *matrix.columns.iter().max().expect("the caller passes at least one column");
         last + matrix.rows.saturating_sub(1) * matrix.pitch + self.lanes
     }
 }
 
-/// Returns the flags of loads from memory that is not written while it may be read. Such loads may move to where their
-/// values are used; otherwise many of the values would be spilled to memory again. Other loads keep their order.
+/// Returns the flags of loads from memory that is not written in the meantime. Cranelift may move such loads to the
+/// uses of their values, which avoids spilling many of the values. It does not reorder other loads.
 fn read_only() -> MemFlagsData {
     memory().with_readonly().with_can_move()
 }

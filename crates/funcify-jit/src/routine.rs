@@ -1,4 +1,4 @@
-//! Machine code, the memory that holds it, and the buffers that it reads and writes.
+//! Machine code, the memory that contains it, and the buffers that it accesses.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::number::{Functions, Number, Reach};
 
-/// A loop compiled to machine code. Several threads may run it at the same time.
+/// A loop compiled to machine code. Several threads may run it concurrently.
 pub struct Routine<T> {
     module: ManuallyDrop<JITModule>,
     code: Code,
@@ -24,36 +24,35 @@ pub struct Routine<T> {
     number: PhantomData<fn(T)>,
 }
 
-/// The signature of the code. It takes the addresses of the streams, the number of bytes that each stream moves per
-/// iteration, and the number of iterations. It returns the number of iterations that ran.
+/// The signature of the code. The arguments are the addresses of the streams, the stride of each stream per iteration
+/// in bytes, and the maximum number of iterations. Returns the number of iterations that ran.
 type Code = unsafe extern "C" fn(*const *mut u8, *const isize, usize) -> usize;
 
-/// A piece of memory that a routine runs on.
+/// Memory that a routine accesses.
 pub enum Buffer<'b, T> {
-    /// Elements that the routine may read.
+    /// A read-only slice.
     Read(&'b [T]),
-    /// Elements that the routine may read and write.
+    /// A writable slice.
     Write(&'b mut [T]),
-    /// Columns of a matrix whose rows are units. The routine may read and write them. The columns of a unit must be
-    /// contiguous.
+    /// Some columns of a writable matrix, whose rows are called units. The columns of a unit must be contiguous.
     Columns(ArrayViewMut2<'b, T>),
 }
 
-/// The place of a stream in the first iteration, and the distance that it moves.
+/// The location of a stream in the first iteration, and its stride per iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// The index of the buffer.
     pub buffer: usize,
-    /// The unit, for a buffer of columns; otherwise 0.
+    /// The index of the unit, for a buffer of columns. Otherwise 0.
     pub unit: usize,
-    /// The index of the first element: within its unit for a buffer of columns, otherwise within the buffer.
+    /// The index of the first element, within its unit for a buffer of columns, and within the buffer otherwise.
     pub at: usize,
-    /// The distance that the stream moves with each iteration: in units for a buffer of columns, otherwise in elements.
+    /// The stride per iteration, in units for a buffer of columns, and in elements otherwise.
     pub step: isize,
 }
 
 impl<T: Number> Routine<T> {
-    /// Compiles the loop that `build` builds. Its vectors have one lane or [`Number::LANES`] lanes.
+    /// Compiles the loop that `build` builds. The number of lanes must be 1 or [`Number::LANES`].
     pub fn new(lanes: usize, functions: Functions<T>, build: impl FnOnce(&mut Builder<'_, T>)) -> Result<Self, Error> {
         if lanes != 1 && lanes != T::LANES {
             return Err(Error::Lanes(lanes));
@@ -79,8 +78,8 @@ impl<T: Number> Routine<T> {
 }
 
 impl<T> Routine<T> {
-    /// Runs at most `times` iterations. `spans` holds the place of each stream, in order. Returns the number of
-    /// iterations that ran, which is smaller than `times` if the loop ended early.
+    /// Runs at most `times` iterations. `spans` holds the location of each stream, in order. Returns the number of
+    /// iterations that ran, which is less than `times` if the loop ended early.
     pub fn run(&self, buffers: &mut [Buffer<'_, T>], spans: &[Span], times: usize) -> Result<usize, Error> {
         if spans.len() != self.reaches.len() {
             return Err(Error::Bounds(spans.len().min(self.reaches.len())));
@@ -96,22 +95,22 @@ impl<T> Routine<T> {
             places.push(place);
             steps.push(step);
         }
-        // SAFETY: in each of at most `times` iterations, the code accesses up to `reach.elements` elements after the
-        // place of each stream, which moves by its step per iteration. It writes only where `reach.is_written`.
-        // `RawBuffer::place` has checked that all of these elements are in the buffers, and that buffers being written
-        // are borrowed mutably. The borrows last until the code returns. The addresses come from those borrows, and no
-        // buffer is accessed here in the meantime. Any bits are valid for the elements.
+        // SAFETY: the code runs at most `times` iterations. In each, it accesses up to `reach.elements` elements from
+        // the current address of each stream, which advances by the stream's step. It writes only where
+        // `reach.is_written`. `RawBuffer::place` has checked that all of these elements are within the buffers, and
+        // that buffers being written are borrowed mutably. The borrows last until the code returns. The addresses come
+        // from those borrows, and no buffer is accessed here in the meantime. Any bits are valid for the elements.
         #[allow(unsafe_code, reason = "calls machine code")]
         let ran = unsafe { (self.code)(places.as_ptr(), steps.as_ptr(), times) };
         Ok(ran)
     }
 }
 
-/// The memory of a buffer as a raw address, and its dimensions.
+/// The raw address of a buffer, and its dimensions.
 struct RawBuffer {
     start: *mut u8,
-    /// The number of units, the number of columns per unit, and the number of elements from one unit to the next. A
-    /// slice is one unit.
+    /// The number of units, followed by the number of columns per unit and the stride between units, in elements. A
+    /// slice is a single unit.
     units: usize,
     columns: usize,
     pitch: isize,
@@ -127,7 +126,7 @@ impl RawBuffer {
             Buffer::Columns(array) => {
                 let (units, columns) = array.dim();
                 let [pitch, side] = [array.strides()[0], array.strides()[1]];
-                // If the columns are not contiguous, treat the buffer as having none.
+                // Columns that are not contiguous count as no columns, so that every access is out of bounds.
                 let columns = if side == 1 || columns <= 1 { columns } else { 0 };
                 let start = array.as_mut_ptr().cast();
                 return RawBuffer { start, units, columns, pitch, is_columns: true, may_be_written: true };
@@ -136,8 +135,8 @@ impl RawBuffer {
         RawBuffer { start: start.cast(), units: 1, columns, pitch: 0, is_columns: false, may_be_written }
     }
 
-    /// Returns the address of a span's place and the number of bytes that it moves, or `None` if an element that it
-    /// reaches is outside the buffer.
+    /// Returns the initial address of a stream and its stride in bytes. Returns `None` if the stream would access an
+    /// element outside the buffer, or write to a read-only buffer.
     fn place<T>(&mut self, span: &Span, reach: &Reach, times: usize) -> Option<(*mut u8, isize)> {
         let size = size_of::<T>() as isize;
         let further = span.step.checked_mul(isize::try_from(times - 1).ok()?)?;
@@ -175,11 +174,11 @@ fn processor_error(error: impl fmt::Display) -> Error {
     Error::Processor(error.to_string())
 }
 
-/// Returns the machine code of a function that was compiled.
+/// Returns the machine code of a compiled function.
 fn code(module: &JITModule, id: FuncId) -> Code {
     let address = module.get_finalized_function(id);
-    // SAFETY: the function has this signature, and stays at this address until the module's memory is freed, which
-    // happens when the routine is dropped.
+    // SAFETY: the function has this signature. It stays at this address until the module's memory is freed, when the
+    // routine is dropped.
     #[allow(unsafe_code, reason = "turns an address into a function")]
     unsafe {
         std::mem::transmute::<*const u8, Code>(address)
@@ -188,8 +187,8 @@ fn code(module: &JITModule, id: FuncId) -> Code {
 
 impl<T> Drop for Routine<T> {
     fn drop(&mut self) {
-        // SAFETY: a routine that is being dropped is not running in any thread, and no thread has the address of its
-        // code. The module is not used again.
+        // SAFETY: no thread is running a routine that is being dropped, or has the address of its code. The module is
+        // not used again.
         #[allow(unsafe_code, reason = "frees the machine code")]
         unsafe {
             ManuallyDrop::take(&mut self.module).free_memory();
@@ -197,7 +196,7 @@ impl<T> Drop for Routine<T> {
     }
 }
 
-// SAFETY: the module is not accessed until the routine is dropped, and its code has no state of its own.
+// SAFETY: the module is not accessed until the routine is dropped, and its code has no mutable state.
 #[allow(unsafe_code, reason = "the module only owns the memory of the code")]
 unsafe impl<T> Sync for Routine<T> {}
 

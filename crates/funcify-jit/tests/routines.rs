@@ -1,14 +1,14 @@
-//! Tests that routines compute the operations that were built, and access only the memory that they may access.
+//! Tests that routines compute the operations they were built from, and access only the memory that they may access.
 
 use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, RegisterRow, Routine, Span, Value};
 use ndarray::{Array2, s};
 
-/// Returns a span that does not move.
+/// Returns a span with stride 0.
 fn at(buffer: usize, at: usize) -> Span {
     Span { buffer, unit: 0, at, step: 0 }
 }
 
-/// Runs a routine for one iteration, which applies the operations that `build` adds to two vectors.
+/// Applies the operations that `build` adds to two vectors, by running a routine for one iteration.
 fn once<T: Number + Default>(
     lanes: usize,
     x: &[T],
@@ -51,7 +51,7 @@ fn truth<T: Number>(holds: bool) -> T {
     T::from(u8::from(holds))
 }
 
-/// Declares the same tests for each element type.
+/// Declares the same tests for both element types.
 macro_rules! of_both_types {
     ($($rows:tt)*) => {
         mod f32s {
@@ -119,8 +119,8 @@ fn functions_are_called_with_which_and_operands() {
     }
 }
 
-/// Builds a routine that keeps running sums of the first three of five elements. It also stores the last sum plus the
-/// fifth element.
+/// Builds a routine that computes running sums of the first three of five elements. It also stores the last of these
+/// sums plus the fifth element.
 fn sums() -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [state, xs, sums] = [builder.stream(), builder.stream(), builder.stream()];
@@ -169,7 +169,7 @@ fn columns_are_walked_backward_unit_by_unit() {
 
 #[test]
 fn a_loop_ends_itself_in_the_middle_of_an_iteration() {
-    // Halves a number until it is less than 1, and counts on both sides of the condition.
+    // Halves a number until it is less than 1. Counts iterations before and after the condition.
     let routine = Routine::new(1, Functions::NONE, |builder| {
         let numbers = builder.stream();
         let [x, before, behind] = [0, 1, 2].map(|index| {
@@ -257,11 +257,11 @@ fn a_routine_runs_in_several_threads_at_once() {
     });
 }
 
-/// The number of columns of the matrix of [`product`].
+/// The number of columns of the matrix in [`product`].
 const WIDTH: usize = 12;
 
-/// Builds a routine that multiplies rows by the first and the last four columns of a matrix. It stores the sum of the
-/// even terms minus the sum of the odd terms.
+/// Builds a routine that multiplies rows by the first four and the last four columns of a matrix. It stores the sum of
+/// the even terms minus the sum of the odd terms.
 fn product(rows: usize) -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];

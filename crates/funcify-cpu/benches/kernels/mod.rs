@@ -1,4 +1,4 @@
-//! Nanoseconds per instruction and per element of each op: a loop of one instruction on registers in cache.
+//! Measures nanoseconds per instruction and per element of each op, in a loop over one instruction with cached data.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, repeat};
@@ -8,8 +8,8 @@ use crate::time;
 
 const REPETITIONS: usize = 2000;
 
-/// Returns the minimum nanoseconds per instruction over some runs of a loop of one instruction. `fill` is the value
-/// in all registers.
+/// Returns the minimum nanoseconds per instruction over several runs of a loop that repeats one instruction. All
+/// registers are filled with `fill`.
 fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(Operand) -> Node) -> f64 {
     let mut plan = Plan::default();
     let registers = Operand::of(plan.registers(1, elements));
@@ -23,7 +23,7 @@ fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(
     low * 1e6 / REPETITIONS as f64
 }
 
-/// Prints the cost of all ops.
+/// Prints the cost of each op.
 pub(crate) fn print<T: Element>(machine: Machine) {
     println!("{} {}", std::any::type_name::<T>(), machine.name());
     println!("ns per instruction with 16, 64, 256, 1024 lanes; ns per element with 1024 lanes");
@@ -66,7 +66,8 @@ pub(crate) fn print<T: Element>(machine: Machine) {
     }
 }
 
-/// Prints the cost of ops on 16 rows of 128 lanes, with operands of one row and of one element per row.
+/// Prints the cost of ops on a tile of 16 rows and 128 lanes, including ops that broadcast a row, or an element per
+/// row.
 fn tile<T: Element>(machine: Machine) {
     const LEN: usize = 16 * 128;
     println!("{:<40}{:>8}{:>12}", "16 rows of 128 lanes", "ns", "ns per element");
@@ -95,7 +96,7 @@ fn tile<T: Element>(machine: Machine) {
     row("sum over lanes of tile * row", &|at| dot.clone().over(shape, element(at), &[at.rows(128), at.at(LEN)]));
 }
 
-/// Runs a loop of additions of one register, for a profiler.
+/// Runs a loop over a single small addition, to profile the overhead per instruction.
 pub(crate) fn dispatch(machine: Machine) {
     let lanes = 16;
     for _ in 0..400 {

@@ -1,7 +1,7 @@
 //! Runs the innermost loops of a plan.
 //!
-//! A [`PlannedLoop`] is turned into a [`Body`] for the [`Setting`] in which it runs. The body runs the iterations on
-//! [`View`]s. There are three kinds of bodies, and the code outside this folder does not know which kind it has:
+//! A [`Setting`] turns a [`PlannedLoop`] into a [`Body`], which runs the iterations on [`View`]s. There are three kinds
+//! of bodies, and code outside this folder does not distinguish them:
 //!
 //! - `tiles`: instructions over rows and lanes, for any loop. Instructions outside loops run as tiles too
 //!   ([`Setting::append`]).
@@ -10,8 +10,8 @@
 //!
 //! [`Setting::body`] chooses the fastest kind. To add a kind, add a file here and a variant of `Kind`.
 //!
-//! The checker of plans has its own model of register code (`proof/registers.rs`). It calls [`register_codes`] for
-//! all code that a loop may become, whether that code is faster or not.
+//! The checker of plans has its own model of register code (`proof/registers.rs`). It gets every register code that a
+//! loop may be lowered to from [`register_codes`], including code that is not faster than tiles.
 //!
 //! **Invariant:** all kinds compute the same bits.
 
@@ -37,31 +37,31 @@ use crate::machine::Machine;
 use crate::plan::{DEPTH, Instruction, Region};
 use crate::views::{Cursor, Layout, Range, Start, View};
 
-/// The estimated nanoseconds per element of register code.
+/// The estimated nanoseconds that register code takes per element.
 const NS_PER_REGISTER_OP: f64 = 0.5;
 
-/// An element type of bodies that machine code supports.
+/// An element type that bodies and generated machine code support.
 #[cfg(feature = "jit")]
 pub trait Translatable: MathTable + funcify_jit::Number {}
-/// An element type of bodies.
+/// An element type that bodies support.
 #[cfg(not(feature = "jit"))]
 pub trait Translatable: MathTable {}
 
 impl Translatable for f32 {}
 impl Translatable for f64 {}
 
-/// The context in which bodies run: a machine, and the regions of a plan as the parts of a stage see them.
+/// The context in which bodies run: the machine, the regions of the plan, and their layouts within a part of a stage.
 pub(crate) struct Setting<'p> {
     pub(crate) regions: &'p [Region],
     pub(crate) layouts: Vec<Layout>,
     pub(crate) machine: Machine,
 }
 
-/// The iterations of an innermost loop, ready to run.
+/// The executable form of an innermost loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Body<T> {
     kind: Kind<T>,
-    /// The start of each operand.
+    /// The start of each operand, relative to the counters of the enclosing loops.
     starts: Vec<Start>,
     /// The estimated nanoseconds of an iteration.
     nanoseconds: u64,
@@ -78,16 +78,16 @@ enum Kind<T> {
     Routine(Arc<routine::Routine<T>>),
 }
 
-/// The positions of a body's operands while it runs. The lists are reused from one body to the next, and stay on the
-/// stack for bodies of up to about ten instructions.
+/// The positions of a body's operands while it runs. The lists are reused for each body, and are stored inline for up
+/// to about ten instructions.
 #[derive(Default)]
 pub(crate) struct Operands {
     cursors: SmallVec<[Cursor; 64]>,
     addresses: SmallVec<[Address; 32]>,
 }
 
-/// The current place of a piece, and the distance that it moves per iteration. The distance is in units for columns,
-/// and in elements otherwise.
+/// The current range of a piece, and its stride per iteration. The stride is in units for a column of an array, and in
+/// elements otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     region: usize,
@@ -96,8 +96,8 @@ struct Address {
 }
 
 impl Setting<'_> {
-    /// Returns the fastest body of a loop. Returns `None` if a condition ends the loop and it cannot run as register
-    /// code.
+    /// Returns the fastest body for a loop. Returns `None` if the loop ends on a condition and cannot be lowered to
+    /// register code.
     pub(crate) fn body<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Body<T>> {
         if let Some(kind) = self.lower_to_registers(planned) {
             return Some(self.body_of_kind(kind, planned));
@@ -117,7 +117,7 @@ impl Setting<'_> {
         body
     }
 
-    /// Appends an instruction to a body of tiles. Returns `false` if the body is of a different kind.
+    /// Appends an instruction to a body of tiles. Returns `false` if the body is of another kind.
     pub(crate) fn append<T: Float>(&self, body: &mut Body<T>, instruction: &Instruction) -> bool {
         let Kind::Tiles(instructions) = &mut body.kind else { return false };
         body.starts.extend(tiles::starts::<T>(&self.layouts, instruction));
@@ -126,7 +126,7 @@ impl Setting<'_> {
         true
     }
 
-    /// Lowers a loop to register code or machine code, if that is faster than tiles.
+    /// Lowers a loop to register code or machine code. Returns `None` if that is not faster than tiles.
     fn lower_to_registers<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Kind<T>> {
         let Setting { regions, machine, .. } = *self;
         let width = machine.lanes::<T>();
@@ -158,7 +158,7 @@ impl Setting<'_> {
             Step::Do(instruction) => instruction.elements(),
             Step::EndUnless(_) => 1.0,
         });
-        // Register code avoids the overhead of each instruction before its first element.
+        // No overhead per instruction: register code does not have it.
         let nanoseconds = (elements.sum::<f64>() * NS_PER_REGISTER_OP).ceil() as u64;
         Body { kind, starts, nanoseconds }
     }
@@ -176,8 +176,8 @@ impl<T> Body<T> {
 }
 
 impl<T: MathTable> Body<T> {
-    /// Runs iterations of the loop at `level`, inside loops with these counters, until the loop ends itself or `more`
-    /// returns 0. `more` returns the number of iterations to run next.
+    /// Runs iterations of the loop at `level` until a condition ends it or `more` returns 0. `counters` are those of
+    /// the enclosing loops. `more` returns the number of iterations to run next.
     pub(crate) fn run<S: Simd>(
         &self,
         simd: S,
@@ -207,7 +207,7 @@ impl<T: MathTable> Body<T> {
     }
 }
 
-/// Chains register ops to the ops before them, if all registers hold single elements.
+/// Lets register ops read the previous result directly, if all registers hold single elements.
 fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     if code.is_single() {
         chain(&mut code.ops);
@@ -215,9 +215,9 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     code
 }
 
-/// Returns all register code that a loop may become, whether it is faster or not, for proofs. Each has the number of
-/// elements in a register. There is code to interpret on machines with vectors and without them, and code to translate
-/// to machine code.
+/// Returns every register code that a loop may be lowered to, each with the number of elements in a register: the code
+/// to interpret with vectors, the code to interpret without them, and the code to translate to machine code. Used in
+/// proofs, and therefore independent of cost.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

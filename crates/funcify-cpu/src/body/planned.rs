@@ -1,18 +1,18 @@
-//! An innermost loop in the form that the planner emitted.
+//! Converts innermost loops of a plan to a flat list of steps.
 
 use crate::plan::{Instruction, Node, Op, Operand};
 
-/// A loop of the plan that contains no other loops.
+/// An innermost loop of a plan.
 pub(crate) struct PlannedLoop<'p> {
     /// The steps of an iteration.
     pub(crate) steps: Vec<Step<'p>>,
-    /// The iteration counts of the enclosing loops, and of this loop last.
+    /// The trip counts of the enclosing loops and of this loop, the outermost first.
     pub(crate) times: &'p [usize],
 }
 
 impl<'p> PlannedLoop<'p> {
-    /// Returns a node as a planned loop, or `None` if it is not a loop or contains loops or choices. `times` holds
-    /// the iteration counts of the enclosing loops, and of this loop last.
+    /// Converts a node to a planned loop. Returns `None` if it is not a loop, or contains loops or choices. `times`
+    /// holds the trip counts of the enclosing loops and of this loop, the outermost first.
     pub(crate) fn of(node: &'p Node, times: &'p [usize]) -> Option<Self> {
         let steps = match node {
             Node::Loop { body, .. } => steps(body)?,
@@ -46,7 +46,7 @@ pub(crate) enum Step<'p> {
 }
 
 impl Step<'_> {
-    /// Returns the number of vectors of `width` elements that the step computes.
+    /// Returns the number of result vectors, each of `width` elements.
     pub(super) fn vectors(&self, width: usize) -> usize {
         match self {
             Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
@@ -54,7 +54,7 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the number of terms added up for each vector of the result.
+    /// Returns the number of terms that are summed for each vector of the result.
     pub(super) fn terms(&self) -> usize {
         match self {
             Step::Do(Instruction { op: Op::Product { inner, .. }, .. }) => inner.iter().sum(),

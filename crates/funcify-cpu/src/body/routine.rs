@@ -23,11 +23,13 @@ use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
 use crate::views::{Range, View};
 
-/// The estimated nanoseconds of a register op, of one that evaluates a function, and of calling machine code.
+/// The estimated nanoseconds of a register op, of a register op that evaluates a function, and of a call of machine
+/// code.
 const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 const NS_PER_CALL: f64 = 300.0;
-/// The minimum number of nanoseconds that a call must save. A translation to machine code takes about a millisecond.
+/// The minimum saving per call, in nanoseconds, that makes translation worthwhile. Translation takes about a
+/// millisecond.
 const MIN_GAIN_NS: f64 = 20_000.0;
 /// The expected number of iterations of a loop without a bound.
 const EXPECTED_ITERATIONS: usize = 1000;
@@ -40,8 +42,8 @@ pub(super) struct Routine<T> {
     streams: Vec<Piece>,
 }
 
-/// Translates a loop to machine code if that saves enough time. `otherwise` is the estimated nanoseconds of an
-/// iteration without machine code.
+/// Translates a loop to machine code if that saves enough time. `otherwise` is the estimated time of an iteration
+/// without machine code, in nanoseconds.
 pub(super) fn translate_if_worthwhile<T: Translatable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,
@@ -94,8 +96,8 @@ impl<T> Routine<T> {
         self.streams.iter()
     }
 
-    /// Runs the code until it ends the loop or `more` returns 0. `more` returns the number of iterations to run next.
-    /// `addresses` are the addresses of [`pieces`](Routine::pieces).
+    /// Runs the code until a condition ends the loop or `more` returns 0. `more` returns the number of iterations to
+    /// run next. `addresses` are the addresses of [`pieces`](Routine::pieces).
     pub(super) fn run(&self, views: &mut [View<'_, T>], addresses: &mut [Address], mut more: impl FnMut() -> usize) {
         let mut buffers: SmallVec<[Buffer<'_, T>; 32]> = views.iter_mut().map(buffer).collect();
         let span = |address: &Address| {
@@ -111,7 +113,7 @@ impl<T> Routine<T> {
             if times == 0 {
                 return;
             }
-            // The plan was checked: all accesses stay within their regions.
+            // The plan was checked, so all accesses are within bounds.
             match self.code.run(&mut buffers, &spans, times) {
                 Ok(ran) if ran == times => {}
                 Ok(_) => return,
@@ -128,7 +130,7 @@ impl<T> Routine<T> {
     }
 }
 
-/// Returns the region that one part sees as a buffer of machine code.
+/// Converts the view of a region to a buffer for machine code.
 fn buffer<'b, T>(view: &'b mut View<'_, T>) -> Buffer<'b, T> {
     match view {
         View::None => Buffer::Read(&[]),
@@ -138,7 +140,7 @@ fn buffer<'b, T>(view: &'b mut View<'_, T>) -> Buffer<'b, T> {
     }
 }
 
-/// The streams of register code. Pieces that move together share a stream.
+/// The streams of register code. Pieces that advance by the same step share a stream.
 struct Streams<'r> {
     regions: &'r [Region],
     /// The first piece of each stream.
@@ -167,25 +169,25 @@ impl<'r> Streams<'r> {
     }
 }
 
-/// The content of a register.
+/// The contents of a register.
 #[derive(Clone, Copy)]
 enum Slot {
-    /// A value that is the same in all iterations, or was computed in this one.
+    /// A loop-invariant value, or one computed in this iteration.
     Now(Value),
-    /// A value that is carried from one iteration to the next.
+    /// A loop-carried value.
     Kept(Register),
 }
 
-/// Emits register code using a builder of machine code.
+/// Emits register code as machine code.
 struct CodeEmitter<'b, 'f, T: Number> {
     builder: &'b mut Builder<'f, T>,
-    /// The stream, the offset from the start of the stream, and the length of each piece that moves.
+    /// The stream of each moving piece, its offset from the start of the stream, and its length.
     moving: Vec<(Stream, usize, usize)>,
     slots: Vec<Option<Slot>>,
 }
 
 impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
-    /// Emits the loads and constants before the loop.
+    /// Emits the loads and constants that precede the loop.
     fn new(builder: &'b mut Builder<'f, T>, code: &RegisterCode<T>, streams: &Streams<'_>) -> Self {
         let handles: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
         let place = |piece: &Piece| {
@@ -221,7 +223,8 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // Regions that no op stores to are loaded first, because a load waits for pending stores to similar addresses.
+        // Loads from regions that no op stores to come first, because a load waits for pending stores whose addresses
+        // share its low bits.
         let stored: Vec<usize> =
             ops_with_verb(code, Verb::Store).map(|op| code.streams[usize::from(op.to)].region).collect();
         let is_early =
@@ -285,9 +288,9 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         }
     }
 
-    /// Emits the product of a row and packed matrices. Terms are summed in the order of the kernel: four sums per
-    /// column, each over every fourth term, and then the sum of the four. Columns are processed in groups small enough
-    /// to keep their sums in the processor's registers.
+    /// Emits the product of a row and packed matrices. Sums terms in the same order as the kernel: four partial sums
+    /// per column, each over every fourth term, which are then added. Columns are processed in groups small enough to
+    /// keep the partial sums in processor registers.
     fn product(&mut self, product: &Product, panel: usize) {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
@@ -323,7 +326,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         }
     }
 
-    /// Returns the current value of a register, or 0 if it was never set.
+    /// Returns the current value of a register, or 0 if it was never written.
     fn get(&mut self, register: u8) -> Value {
         match self.slots[usize::from(register)] {
             Some(Slot::Now(value)) => value,
@@ -338,7 +341,7 @@ fn ops_with_verb<T>(code: &RegisterCode<T>, verb: Verb) -> impl Iterator<Item = 
     code.ops.iter().filter(move |op| op.verb == verb)
 }
 
-/// Folds the first lanes, in order.
+/// Folds the first `lanes` lanes of a vector, in order.
 fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value, lanes: usize) -> Value {
     let mut all = builder.lane(value, 0);
     for index in 1..lanes {
@@ -353,7 +356,7 @@ fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value,
     all
 }
 
-/// Emits a unary op as a few instructions, or as a call of its kernel.
+/// Emits a unary op as a few instructions, or as a call to its kernel.
 fn emit_unary<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
@@ -378,7 +381,7 @@ fn emit_unary<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value
     }
 }
 
-/// Emits a binary op as a few instructions, or as a call of its kernel.
+/// Emits a binary op as a few instructions, or as a call to its kernel.
 fn emit_binary<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
@@ -403,7 +406,7 @@ fn emit_binary<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Val
     }
 }
 
-/// Emits one of the kernels' functions, which are generic over [`Arithmetic`].
+/// Emits inline code for a kernel function that is generic over [`Arithmetic`].
 fn emit_function<'b, 'f, T: Translatable>(
     builder: &'b mut Builder<'f, T>,
     function: impl FnOnce(MachineArithmetic<'_, 'b, 'f, T>) -> Value,
@@ -411,7 +414,7 @@ fn emit_function<'b, 'f, T: Translatable>(
     function(MachineArithmetic(&RefCell::new(builder)))
 }
 
-/// A builder of machine code, as an implementation of [`Arithmetic`].
+/// Implements [`Arithmetic`] by emitting machine code.
 struct MachineArithmetic<'c, 'b, 'f, T: Number>(&'c RefCell<&'b mut Builder<'f, T>>);
 
 impl<T: Number> Clone for MachineArithmetic<'_, '_, '_, T> {
@@ -485,7 +488,8 @@ machine_arithmetic! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // The field is a small integer. It becomes the fraction of a number whose lowest bit is worth 1.
+        // Converts the field, a small integer, to a float: puts it into the fraction of a number whose lowest fraction
+        // bit is worth 1, and subtracts that number.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);
@@ -495,7 +499,7 @@ machine_arithmetic! {
     };
 }
 
-/// Shifts n to the exponent field of a number: adds the rounder, and shifts up the low bits of the sum.
+/// Shifts the integer n to the exponent field: adds the rounder, which leaves n in the low bits, and shifts them up.
 fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);
     let sum = builder.add(n, rounder);
@@ -503,7 +507,7 @@ fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     builder.shift_up(bits, T::FRACTION_BITS as u32)
 }
 
-/// Returns the index of an op in the list of all ops.
+/// Returns the index of an op in the list of all ops. Machine code identifies ops by this index.
 fn index_of<O: Copy + PartialEq>(all: &[O], op: O) -> u32 {
     all.iter().position(|other| *other == op).expect("the list contains every op") as u32
 }
@@ -528,7 +532,7 @@ extern "C" fn call_binary_vector<T: Number + MathTable>(
     Machine::detect().run(VectorCall(op, x.as_mut(), Some(y.as_ref())));
 }
 
-/// A call of a kernel on one or two elements.
+/// A call to a kernel with one or two elements.
 struct ElementCall<T>(u32, T, Option<T>);
 
 impl<T: MathTable> Work for ElementCall<T> {
@@ -543,7 +547,7 @@ impl<T: MathTable> Work for ElementCall<T> {
     }
 }
 
-/// A call of a kernel on the elements of one or two vectors, whose result replaces the first.
+/// A call to a kernel with the elements of one or two vectors. The result replaces the first vector.
 struct VectorCall<'v, T>(u32, &'v mut [T], Option<&'v [T]>);
 
 impl<T: MathTable> Work for VectorCall<'_, T> {
@@ -554,7 +558,7 @@ impl<T: MathTable> Work for VectorCall<'_, T> {
     }
 }
 
-/// Work inside a function that is compiled for the instruction set.
+/// Work to run in a function that is compiled for the instruction set.
 struct InInstructionSet<S, W>(S, W);
 
 impl<T: MathTable, S: Simd> WithSimd for InInstructionSet<S, VectorCall<'_, T>> {

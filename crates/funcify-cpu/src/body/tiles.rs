@@ -1,4 +1,4 @@
-//! Runs instructions over rows and lanes, each at its current addresses.
+//! Runs instructions over rows and lanes.
 
 use pulp::Simd;
 use smallvec::SmallVec;
@@ -17,7 +17,7 @@ use crate::kernels::{movement, words};
 use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
 
-/// The estimated nanoseconds of an instruction per vector.
+/// The estimated nanoseconds that an instruction takes per vector.
 const NS_PER_VECTOR: f64 = 0.6;
 
 /// Returns the estimated nanoseconds of an iteration, for vectors of `width` elements.
@@ -26,7 +26,7 @@ pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
     NS_PER_INSTRUCTION * steps.len() as f64 + NS_PER_VECTOR * vectors as f64
 }
 
-/// Returns the starts of an instruction's operands: the destination, and then the sources.
+/// Returns the start of each operand of an instruction: the destination first, and then the sources.
 pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) -> impl Iterator<Item = Start> {
     let spans = instruction.spans::<T>().expect("the plan was checked: every operand has a span");
     let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
@@ -39,8 +39,8 @@ pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) ->
     })
 }
 
-/// Runs instructions for as many iterations as `more` returns, until it returns 0. `cursors` are the cursors of all
-/// operands, in order.
+/// Runs instructions for as many iterations as `more` returns, until it returns 0. `cursors` holds a cursor for each
+/// operand of each instruction, in order.
 pub(super) fn run<T: MathTable, S: Simd>(
     simd: S,
     instructions: &[Instruction],
@@ -64,7 +64,7 @@ pub(super) fn run<T: MathTable, S: Simd>(
     }
 }
 
-/// The reason why an operand can be read.
+/// The reason why reading an operand does not fail.
 const READABLE: &str = "the plan was checked: only elementwise ops read their destination";
 
 /// The operands of a running instruction.
@@ -75,7 +75,7 @@ struct Access<'i, 'v, 'a, T> {
 }
 
 impl<'v, T> Access<'_, 'v, '_, T> {
-    /// Returns operand `index` as rows, and advances its cursor.
+    /// Returns source operand `index` as rows, and advances its cursor.
     #[inline(always)]
     fn source(&mut self, index: usize) -> Source<'v, T> {
         let operand = &self.instruction.from[index];
@@ -83,15 +83,15 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         self.others.source(operand.region, range, operand.row, operand.across == Across::Element)
     }
 
-    /// Returns operand `index` as elements, and advances its cursor. The operand must not be the destination.
+    /// Returns source operand `index` as a slice, and advances its cursor. It must not be the destination.
     #[inline(always)]
     fn slice(&mut self, index: usize) -> &'v [T] {
         let range = self.cursors[index + 1].next();
         self.others.read(self.instruction.from[index].region, range).expect(READABLE)
     }
 
-    /// Pushes the blocks of operand `index` to `blocks`, and advances its cursor. The list is filled in place, because
-    /// returning it would copy it.
+    /// Appends the blocks of source operand `index` to `blocks`, and advances its cursor. Fills the caller's list,
+    /// because returning a list would copy it.
     fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; MAX_BLOCKS]>) {
         let step = self.cursors[index + 1].block;
         let mut range = self.cursors[index + 1].next();
@@ -116,7 +116,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
     if !elementwise {
         return run_non_elementwise(simd, &mut access, target);
     }
-    // One arm per count, so that the operands are accessed without a loop.
+    // One match arm per operand count, which avoids a loop over the operands.
     let sources = match from.len() {
         1 => [access.source(0), Source::Same, Source::Same],
         2 => [access.source(0), access.source(1), Source::Same],
@@ -131,7 +131,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
     }
 }
 
-/// Runs an instruction that is not elementwise.
+/// Runs an instruction whose op is not elementwise.
 #[inline(never)]
 fn run_non_elementwise<'v, T: MathTable, S: Simd>(
     simd: S,
@@ -199,7 +199,7 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
     }
 }
 
-/// Finds the blocks of both sides, and adds the sums of their outer products.
+/// Adds the sum of the outer products of the left and right blocks to the target.
 #[inline(never)]
 fn sink_blocks<T: MathTable, S: Simd>(
     simd: S,

@@ -1,5 +1,5 @@
-//! The basic operations that mathematical functions are built from. The functions are written once; they run on the
-//! registers of any instruction set, or are translated to machine code.
+//! The basic operations for mathematical functions. Each function is written once, generic over them, and either runs
+//! on vectors of any instruction set or is translated to machine code.
 
 use super::*;
 
@@ -7,7 +7,7 @@ use super::*;
 pub(crate) trait Arithmetic<T: Float>: Copy {
     /// A vector of numbers.
     type Vector: Copy;
-    /// A vector of truth values.
+    /// A vector of booleans.
     type Mask: Copy;
     /// The bits of a vector of numbers.
     type Bits: Copy;
@@ -22,43 +22,43 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Computes a / b.
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Computes a * b + c, rounded once where the processor supports it.
+    /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
-    /// Computes -a, also for NaN.
+    /// Flips the sign bit, also of NaN.
     fn neg(self, a: Self::Vector) -> Self::Vector;
-    /// Computes |a|, also for NaN.
+    /// Clears the sign bit, also of NaN.
     fn abs(self, a: Self::Vector) -> Self::Vector;
-    /// Returns the nonnegative `magnitude` with the sign of `sign`.
+    /// Returns `magnitude`, which must not be negative, with the sign of `sign`.
     fn with_sign(self, magnitude: Self::Vector, sign: Self::Vector) -> Self::Vector;
-    /// Computes a < b, which is false if either is NaN.
+    /// Compares `a < b`; `false` if either is NaN.
     fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
-    /// Computes a == b, which is false if either is NaN.
+    /// Compares `a == b`; `false` if either is NaN.
     fn equal(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
     /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select(self, mask: Self::Mask, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Returns the larger of `x` and `low`. If `x` is NaN, the result is NaN.
+    /// Returns the larger of `x` and `low`, or NaN if `x` is NaN.
     fn at_least(self, low: Self::Vector, x: Self::Vector) -> Self::Vector;
-    /// Returns the smaller of `x` and `high`. If `x` is NaN, the result is NaN.
+    /// Returns the smaller of `x` and `high`, or NaN if `x` is NaN.
     fn at_most(self, high: Self::Vector, x: Self::Vector) -> Self::Vector;
     /// Returns the bits of numbers.
     fn bits(self, a: Self::Vector) -> Self::Bits;
     /// Returns the numbers with these bits.
     fn of_bits(self, a: Self::Bits) -> Self::Vector;
-    /// Returns a vector with an integer in every lane.
+    /// Returns a vector with the integer `value` in every lane.
     fn splat_word(self, value: u64) -> Self::Bits;
     /// Computes a & b.
     fn and(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
     /// Computes a + b, wrapping.
     fn add_words(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
-    /// Shifts n to the exponent field of a number. n is an integer between -2000 and 2000.
+    /// Shifts the integer n to the exponent field of a number, for n between -2000 and 2000.
     fn to_exponent(self, n: Self::Vector) -> Self::Bits;
     /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two(self, n: Self::Vector) -> (Self::Vector, Self::Vector);
-    /// Returns the stored exponents of nonnegative numbers, converted to numbers.
+    /// Returns the biased exponents of nonnegative numbers, as floats.
     fn exponent_field(self, bits: Self::Bits) -> Self::Vector;
 }
 
-/// The registers of an instruction set.
+/// Implements [`Arithmetic`] on the vectors of an instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Registers<S>(pub(crate) S);
 

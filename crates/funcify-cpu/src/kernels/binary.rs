@@ -1,7 +1,7 @@
 //! Elementwise ops with two or three operands: tables of their names, definitions and kernels.
 //!
-//! Comparisons return masks: 1 where they hold, and 0 elsewhere. On masks, `And`, `Or` and `Xor` are `Mul`, `Max` and
-//! `NotEqual`.
+//! Comparisons return 1 for true and 0 for false. On such masks, `Mul` is logical and, `Max` is or, and `NotEqual` is
+//! exclusive or.
 
 use super::arithmetic::Registers;
 use super::map::{Function2, Function3, Map2, Map3, One, OneVector, Target};
@@ -11,7 +11,7 @@ use super::table::{self, Elementwise, table};
 use super::*;
 
 table! {
-    /// An elementwise op of two operands.
+    /// An elementwise op with two operands.
     Binary of 2, Function2, Map2;
     registers {
     Add, light true, "x + y.", |simd, x, y| T::add(simd, x, y);
@@ -40,7 +40,7 @@ table! {
 }
 
 table! {
-    /// An elementwise op of three operands.
+    /// An elementwise op with three operands.
     Ternary of 3, Function3, Map3;
     registers {
     MulAdd, light true, "x * y + z.", |simd, x, y, z| T::mul_add(simd, x, y, z);

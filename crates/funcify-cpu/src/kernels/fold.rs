@@ -1,8 +1,8 @@
-//! Folds over the rows of an operand, lane by lane, and over the lanes of each row.
+//! Folds: over the rows of an operand, separately for each lane, and over the lanes of each row.
 //!
-//! Sums may also fold the products of two operands. A fold starts from its identity (0 for a sum, 1 for a product, -inf
-//! for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum return NaN if an element
-//! is NaN, and treat -0 as less than +0.
+//! A sum may also fold the products of two operands. A fold starts from its identity (0 for a sum, 1 for a product,
+//! -inf for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum return NaN if any
+//! element is NaN, and treat -0 as less than +0.
 
 use super::map::Target;
 use super::source::{ElementRows, LaneRows, RowSource, Source, SourceRow};
@@ -25,7 +25,7 @@ impl Fold {
     /// All folds.
     pub const ALL: [Fold; 4] = [Fold::Sum, Fold::Product, Fold::Max, Fold::Min];
 
-    /// Returns the result of folding no elements.
+    /// Returns the result of a fold over no elements.
     pub fn identity<T: Float>(self) -> T {
         match self {
             Fold::Sum => T::ZERO,
@@ -35,7 +35,7 @@ impl Fold {
         }
     }
 
-    /// Combines two registers.
+    /// Combines two vectors.
     #[inline(always)]
     pub(crate) fn combine<T: Float, S: Simd>(self, simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S> {
         match self {
@@ -58,7 +58,7 @@ impl Fold {
     }
 }
 
-/// Folds `a`, or the products of `a` and `b`, over `rows` rows into one row of lanes.
+/// Folds the rows of `a`, or of the product of `a` and `b`, into one row.
 pub(crate) struct FoldRows<'a, T> {
     pub(crate) fold: Fold,
     pub(crate) to: &'a mut [T],
@@ -69,8 +69,8 @@ pub(crate) struct FoldRows<'a, T> {
     pub(crate) accumulate: bool,
 }
 
-/// The smallest number of rows for which narrow tiles are folded in several chains. In a single chain, each row waits
-/// for the previous one.
+/// The minimum number of rows for which narrow tiles use several independent accumulators. With a single accumulator,
+/// each row waits for the previous one.
 const MIN_ROWS_FOR_CHAINS: usize = 64;
 
 impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
@@ -83,7 +83,7 @@ impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
 }
 
 impl<T: Float> FoldRows<'_, T> {
-    /// Folds all columns: narrow tiles in `CHAINS` chains, and wide tiles in one chain.
+    /// Folds all columns: narrow tiles with `CHAINS` accumulators per vector, and wide tiles with one.
     #[inline(always)]
     fn all<S: Simd, const CHAINS: usize>(&mut self, simd: S) {
         let vectors = T::as_vectors::<S>(self.to).0.len();
@@ -105,7 +105,7 @@ impl<T: Float> FoldRows<'_, T> {
         }
     }
 
-    /// Folds `WIDTH` registers of lanes, starting at register `at`.
+    /// Folds `WIDTH` vectors of lanes, starting at vector `at`.
     #[inline(always)]
     fn columns<S: Simd, const WIDTH: usize, const CHAINS: usize>(&mut self, simd: S, at: usize) {
         let (first, lanes) = (at * T::lanes::<S>(), WIDTH * T::lanes::<S>());
@@ -117,7 +117,7 @@ impl<T: Float> FoldRows<'_, T> {
         T::as_vectors_mut::<S>(&mut self.to[first..][..lanes]).0.copy_from_slice(&sums);
     }
 
-    /// Folds the lanes after the last full register.
+    /// Folds the lanes after the last full vector.
     #[inline(always)]
     fn tail<S: Simd, const CHAINS: usize>(&mut self, simd: S, first: usize) {
         let to = &self.to[first..];
@@ -127,7 +127,7 @@ impl<T: Float> FoldRows<'_, T> {
         T::store_part(simd, &mut self.to[first..], sum);
     }
 
-    /// Folds all rows of some columns into `start`.
+    /// Folds the given columns of all rows into `start`.
     #[inline(always)]
     fn rows_of<S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
         &self,
@@ -152,7 +152,7 @@ impl<T: Float> FoldRows<'_, T> {
     }
 }
 
-/// Folds the terms of all rows into `start`. The rows are dealt in turn to `CHAINS` chains.
+/// Folds the terms of all rows into `start`. Rows are assigned to `CHAINS` accumulators in turn.
 #[inline(always)]
 fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
     simd: S,
@@ -181,13 +181,13 @@ fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const
     sums
 }
 
-/// The terms that each row contributes to some columns.
+/// The terms that each row contributes to a fold over certain columns.
 trait Terms<T: Float, S: Simd, const WIDTH: usize>: Copy {
     /// Folds the terms of a row into `sums`.
     fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]);
 }
 
-/// The lanes of one operand, folded as they are.
+/// The lanes of a single operand.
 #[derive(Clone, Copy)]
 struct PlainTerms<'a, T, C> {
     fold: Fold,
@@ -195,7 +195,7 @@ struct PlainTerms<'a, T, C> {
     columns: C,
 }
 
-/// The products of lanes with one element per row, which are summed.
+/// The products of the lanes of each row and one element per row. The fold is a sum.
 #[derive(Clone, Copy)]
 struct Scaled<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -203,7 +203,7 @@ struct Scaled<'a, T, C> {
     columns: C,
 }
 
-/// The products of lanes with lanes, which are summed.
+/// The lane-by-lane products of two operands. The fold is a sum.
 #[derive(Clone, Copy)]
 struct Products<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -242,13 +242,13 @@ impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S,
     }
 }
 
-/// A selection of the columns of rows.
+/// The columns to load from each row.
 trait Columns<T: Float, S: Simd, const WIDTH: usize>: Copy {
-    /// Returns these columns of a row.
+    /// Loads these columns of a row.
     fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; WIDTH];
 }
 
-/// Columns that fill whole registers, starting at a lane.
+/// Columns that fill whole vectors, starting at lane `first`.
 #[derive(Clone, Copy)]
 struct FullRegisters {
     first: usize,
@@ -264,7 +264,7 @@ impl<T: Float, S: Simd, const WIDTH: usize> Columns<T, S, WIDTH> for FullRegiste
     }
 }
 
-/// The lanes after the last full register.
+/// The columns after the last full vector.
 #[derive(Clone, Copy)]
 struct Rest {
     first: usize,
@@ -278,14 +278,14 @@ impl<T: Float, S: Simd> Columns<T, S, 1> for Rest {
     }
 }
 
-/// Folds the lanes of `a`, or of the products of `a` and `b`, into one element per row: `to[row * stride]`.
+/// Folds the lanes of each row of `a`, or of the product of `a` and `b`, into the element `to[row * stride]`.
 pub(crate) struct FoldLanes<'a, T> {
     pub(crate) fold: Fold,
     pub(crate) to: Target<'a, T>,
     pub(crate) lanes: usize,
     pub(crate) a: Source<'a, T>,
     pub(crate) b: Option<Source<'a, T>>,
-    /// `true` if the fold continues from the target's current values.
+    /// `true` if the fold starts from the target's current values.
     pub(crate) accumulate: bool,
 }
 
@@ -357,7 +357,7 @@ impl<T: Float> FoldLanes<'_, T> {
         }
     }
 
-    /// Folds the elements after the last full register.
+    /// Folds the elements after the last full vector.
     #[inline(always)]
     fn tail_of<S: Simd>(&self, _: S, row: usize, first: usize) -> T {
         let mut value = self.fold.identity::<T>();
@@ -371,7 +371,7 @@ impl<T: Float> FoldLanes<'_, T> {
     }
 }
 
-/// Folds another register, or another product of registers, into `sum`.
+/// Folds another vector, or another product of vectors, into `sum`.
 #[inline(always)]
 fn with_term<T: Float, S: Simd>(
     simd: S,

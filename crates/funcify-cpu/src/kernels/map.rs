@@ -1,9 +1,12 @@
-//! Elementwise kernels: apply a function of one, two or three registers to the rows and lanes of a destination.
+//! Elementwise kernels: apply a function of one, two or three vectors to the rows and lanes of a destination.
 //!
-//! A function that costs no more than a load is compiled for each combination of operand kinds. Other functions
-//! distinguish the kinds at run time, which keeps the code small. Unary functions are then compiled once for lanes and
-//! the destination together. Functions of more operands are compiled once for lanes and elements together, and once for
-//! each choice of the operands that are the destination.
+//! An operand is lanes, an element per row, or the destination itself. A function that is as cheap as a load is
+//! compiled separately for each combination of operand kinds. Other functions distinguish the kinds at run time, which
+//! keeps the code small:
+//!
+//! - A unary function has one version for lanes and the destination.
+//! - A function of more operands has one version for lanes and elements, and one for each choice of operands that are
+//!   the destination.
 //!
 //! A function is a type with an inlined method rather than a closure, because closures do not inherit the instruction
 //! set of the enclosing function.
@@ -14,13 +17,13 @@ use super::*;
 /// The rows and lanes that a kernel writes.
 #[derive(Debug)]
 pub(crate) struct Target<'a, T> {
-    /// The memory from the first element to the last.
+    /// The memory from the first element to be written to the last.
     pub(crate) data: &'a mut [T],
     /// The number of rows.
     pub(crate) rows: usize,
     /// The number of elements per row.
     pub(crate) lanes: usize,
-    /// The number of elements from one row to the next.
+    /// The stride between rows, in elements.
     pub(crate) stride: usize,
 }
 
@@ -32,14 +35,14 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A function of `N` elements, run by `Simd::vectorize` on registers that hold an element in all lanes.
+/// A call of a function with `N` elements, each of which fills all lanes of a vector. To be run by `Simd::vectorize`.
 pub(crate) struct One<T, F, const N: usize> {
     pub(crate) from: [T; N],
     pub(crate) function: PhantomData<F>,
 }
 
-/// A function of `N` registers, run by `Simd::vectorize`, so that it is compiled once and then called rather than
-/// inlined.
+/// A call of a function with `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
+/// called instead of inlined everywhere.
 pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub(crate) simd: S,
     pub(crate) from: [T::Vector<S>; N],
@@ -50,7 +53,7 @@ macro_rules! functions {
     ($($name:ident of $n:literal, $count:literal, $map:ident, $rows:ident: $($operand:ident $Operand:ident),+;)*) => {$(
         #[doc = concat!("A function of ", $count, ".")]
         pub(crate) trait $name<T: Float> {
-            /// `true` if the function costs no more than a load.
+            /// `true` if the function is as cheap as a load.
             const IS_CHEAP: bool = false;
 
             /// Computes the function.
@@ -111,7 +114,7 @@ functions! {
     Function3 of 3, "three registers", Map3, rows3: a A, b B, c C;
 }
 
-/// Expands `$run` for each kind of operand, so that the kind is known at compile time.
+/// Evaluates `$run` with `$rows` bound to a type specific to the operand's kind.
 macro_rules! by_kind {
     ($source:expr, |$rows:ident| $run:expr) => {
         match $source {
@@ -131,7 +134,7 @@ macro_rules! by_kind {
     };
 }
 
-/// Returns the rows of an operand, which must not be the destination.
+/// Returns the rows of an operand that is not the destination.
 #[inline(always)]
 fn lanes_or_element<T>(source: Source<'_, T>) -> LaneOrElementRows<'_, T> {
     match source {

@@ -1,51 +1,51 @@
-//! Exponentials, logarithms and related functions, on any implementation of [`Arithmetic`]: registers and machine
-//! code.
+//! Exponentials, logarithms and related functions, generic over [`Arithmetic`]: they run on vectors, or are translated
+//! to machine code.
 //!
-//! The errors are the largest ones that the tests observe, in units in the last place of the result. The tests compare
-//! f32 results with f64, and f64 results with the standard library.
+//! The table shows the largest error that the tests observe, in units in the last place of the result. The tests
+//! compare f32 results with f64, and f64 results with the standard library.
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|
-//! | `exp` | 1.0 | 1.0 | 2^n times a polynomial; subnormal results are kept |
+//! | `exp` | 1.0 | 1.0 | 2^n times a polynomial; supports subnormal results |
 //! | `expm1` | 1.5 | 2.0 | 2^n times a polynomial, plus 2^n - 1 |
 //! | `tanh` | 2.5 | 3.0 | -t / (t + 2) with t = expm1(-2 abs(x)) |
-//! | `sigmoid` | 2.5 | 3.0 | computed from exp(-abs(x)), so that no exponential overflows |
+//! | `sigmoid` | 2.5 | 3.0 | computed from exp(-abs(x)), which never overflows |
 //! | `log` | 1.0 | 1.0 | fdlibm's series of f / (2 + f) |
 //! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected for the rounding error of 1 + x |
 //! | `sin`, `cos` | 2.5 | 2.0 | pi / 2 in four parts; beyond a few turns, the standard library for each element |
 //!
-//! Special values follow the core's table: NaN yields NaN, signed zeros are kept where the function is odd at 0, and
-//! results that are too large are infinite.
+//! Special values are as `funcify-core` defines them: NaN yields NaN, functions that are odd at 0 preserve the sign of
+//! zero, and results that overflow are infinite.
 
 use super::arithmetic::Arithmetic;
 use crate::float::Float;
 
-/// The constants of the methods, for one element type.
+/// The constants that the functions use, for an element type.
 pub trait MathTable: Float {
-    /// ln 2 in two parts: its high bits, and its low bits.
+    /// ln 2, split into high bits and low bits.
     const LN_2: [Self; 2];
     /// 1 / ln 2.
     const LOG2_E: Self;
-    /// The bounds below which exp is 0, and above which it is infinite.
+    /// The argument of exp below which the result is 0, and the one above which it is infinite.
     const EXP_RANGE: [Self; 2];
-    /// (exp(r) - 1 - r) / r^2 for abs(r) up to ln 2 / 2, the lowest power first.
+    /// The coefficients of (exp(r) - 1 - r) / r^2 for abs(r) up to ln 2 / 2, in ascending order.
     const EXP_SERIES: &'static [Self];
-    /// ln 2 for `log` in two parts: one whose products with exponents are exact, and the rest.
+    /// ln 2 for `log`, split into a part whose products with exponents are exact, and the rest.
     const LOG_LN_2: [Self; 2];
-    /// The series of `log`, the lowest power first.
+    /// The coefficients of the series of `log`, in ascending order.
     const LOG_SERIES: &'static [Self];
     /// The bits of sqrt(1/2). For f64, the lower half is 0.
     const ROOT_HALF: u64;
     /// The smallest normal number.
     const MIN_NORMAL: Self;
-    /// (sin(r) - r) / r^3 for abs(r) up to pi / 4, as powers of r^2.
+    /// The coefficients of (sin(r) - r) / r^3 for abs(r) up to pi / 4, as a polynomial in r^2.
     const SIN_SERIES: &'static [Self];
-    /// (cos(r) - 1 + r^2 / 2) / r^4 for abs(r) up to pi / 4, as powers of r^2.
+    /// The coefficients of (cos(r) - 1 + r^2 / 2) / r^4 for abs(r) up to pi / 4, as a polynomial in r^2.
     const COS_SERIES: &'static [Self];
-    /// pi / 2 as a sum. The products of all terms but the last with a quadrant number are exact for angles below
-    /// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE).
+    /// pi / 2, split into four parts. For angles below [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE), the product of
+    /// the quadrant number with each part except the last is exact.
     const HALF_PI: [Self; 4];
-    /// The largest magnitude for which `sin` and `cos` run on registers.
+    /// The maximum magnitude of angles for which `sin` and `cos` are vectorized.
     const MAX_FAST_ANGLE: Self;
 }
 
@@ -116,7 +116,7 @@ impl MathTable for f64 {
     const MAX_FAST_ANGLE: f64 = 1e5;
 }
 
-/// Evaluates c0 + c1 x + c2 x^2 + …
+/// Evaluates the polynomial c0 + c1 x + c2 x^2 + …
 #[inline(always)]
 fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]) -> M::Vector {
     let mut sum = m.splat(T::ZERO);
@@ -127,14 +127,14 @@ fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]
     sum
 }
 
-/// Rounds numbers of small magnitude to the nearest integer.
+/// Rounds to the nearest integer. Valid only for numbers of small magnitude.
 #[inline(always)]
 pub(crate) fn nearest<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let rounder = m.splat(T::ROUNDER);
     m.sub(m.add(x, rounder), rounder)
 }
 
-/// Splits x into n ln 2 + r, and returns n and exp(r) - 1.
+/// Decomposes x into n ln 2 + r, and returns n and exp(r) - 1.
 #[inline(always)]
 fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vector, M::Vector) {
     let rounder = m.splat(T::ROUNDER);
@@ -145,14 +145,15 @@ fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vect
     (n, m.mul_add(m.mul(r, r), series, r))
 }
 
-/// Returns 2^n for an integer n, if 2^n is a normal number.
+/// Returns 2^n for an integer n. 2^n must be a normal number.
 #[inline(always)]
 fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let bias = m.splat(T::from_f64(T::EXPONENT_BIAS as f64));
     m.of_bits(m.to_exponent(m.add(n, bias)))
 }
 
-/// Computes exp(x). The factor 2^n is split into two powers, so that subnormal and infinite results are rounded once.
+/// Computes exp(x). Multiplies by 2^n in two steps, because 2^n itself may overflow or be subnormal. A subnormal result
+/// is rounded only once.
 #[inline(always)]
 pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let [low, high] = T::EXP_RANGE;
@@ -202,12 +203,12 @@ pub(crate) fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::
 #[inline(always)]
 fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
-    // Scale subnormal numbers up to normal ones.
+    // Scale subnormal numbers up, so that they become normal.
     let lift = 2 + T::FRACTION_BITS as i32;
     let small = m.less(x, m.splat(T::MIN_NORMAL));
     let x = m.select(small, m.mul(x, m.splat(T::from_f64(2f64.powi(lift)))), x);
     let bias = m.select(small, m.splat(T::from_f64(bias.to_f64() + f64::from(lift))), m.splat(bias));
-    // Split x into 2^e c, with c between sqrt(1/2) and sqrt(2).
+    // Decompose x into 2^e c, with c between sqrt(1/2) and sqrt(2).
     let one = T::EXPONENT_BIAS << T::FRACTION_BITS;
     let bits = m.add_words(m.bits(x), m.splat_word(one - T::ROOT_HALF));
     let e = m.sub(m.exponent_field(bits), bias);
@@ -227,7 +228,7 @@ fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
 #[inline(always)]
 pub(crate) fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let y = positive_log(m, x);
-    // The logarithm of infinity is infinity, and that of NaN is NaN.
+    // Infinity and NaN are returned unchanged.
     let y = m.select(m.less(x, m.splat(T::INFINITY)), y, x);
     let y = m.select(m.equal(x, m.splat(T::ZERO)), m.neg(m.splat(T::INFINITY)), y);
     m.select(m.less(x, m.splat(T::ZERO)), m.splat(T::NAN), y)
@@ -267,7 +268,7 @@ pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vecto
     }
     let square = m.mul(r, r);
     let sine = m.mul(square, polynomial(m, square, T::SIN_SERIES));
-    // The series would lose the sign of 0.
+    // Returns r itself if it is zero, because the series would lose the sign of -0.
     let sine = m.select(m.equal(r, m.splat(T::ZERO)), r, m.mul_add(sine, r, r));
     let cosine = m.mul(m.mul(square, square), polynomial(m, square, T::COS_SERIES));
     let cosine = m.add(m.sub(m.splat(T::ONE), m.mul(square, half)), cosine);
@@ -287,7 +288,7 @@ pub(crate) fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
     m.select(m.less(magnitude, whole), m.with_sign(rounded, x), x)
 }
 
-/// Rounds toward zero to an integer.
+/// Rounds toward zero.
 #[inline(always)]
 pub(crate) fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let magnitude = m.abs(x);

@@ -1,4 +1,4 @@
-//! The kernels: code that runs on registers, written once for all instruction sets and both element types.
+//! SIMD kernels, each written once for all instruction sets and both element types.
 
 pub(crate) mod arithmetic;
 pub(crate) mod binary;

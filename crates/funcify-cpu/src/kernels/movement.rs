@@ -1,15 +1,15 @@
-//! Kernels that only move elements. Copies and broadcasts are handled by the elementwise op `Copy`.
+//! Kernels that move elements without computing. (Copies and broadcasts are the elementwise op `Copy`.)
 
 use super::fold::Fold;
 use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
 
-/// The number of rows, and of lanes, in a block that is transposed within registers and the nearest cache.
+/// The number of rows and lanes of a block, which is small enough to transpose in registers and the L1 cache.
 const BLOCK: usize = 16;
 
-/// Sets lane l of row r of the target to element `l * stride + r` of the source. Works on square blocks, so that both
-/// sides stay in the cache.
+/// Transposes the source: sets lane l of row r of the target to element `l * stride + r` of the source. Works on square
+/// blocks, so that both sides stay in the cache.
 pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T], stride: usize) {
     for first_row in (0..target.rows).step_by(BLOCK) {
         for first_lane in (0..target.lanes).step_by(BLOCK) {
@@ -33,8 +33,8 @@ pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T]
     }
 }
 
-/// Sets lane l of row r of the target to an element of the table: the one `i * step` elements after lane l of row r.
-/// The index i is read at lane l of row r, and clamped to `0..count`.
+/// Gathers elements from a table. Lane l of row r of the target is read `i * step` elements after lane l of row r of
+/// the table, where i is lane l of row r of `index`, clamped to `0..count`.
 pub(crate) fn take<T: Float>(
     mut target: Target<'_, T>,
     table: Source<'_, T>,
@@ -65,7 +65,7 @@ pub(crate) fn take<T: Float>(
     }
 }
 
-/// Writes lane l of row r of x to the target, `i * step` elements after lane l of row r. The index i is clamped to
+/// Writes `x` to the target at an offset of `i * step` elements, where i is the first element of `index`, clamped to
 /// `0..count`.
 pub(crate) fn put<T: Float>(
     target: &mut Target<'_, T>,
@@ -85,8 +85,8 @@ pub(crate) fn put<T: Float>(
     }
 }
 
-/// Writes lane l of row r of x to the target, `i * step` elements after lane l of row r, or folds it into the element
-/// there. The index i is read at lane l of row r; indices outside `0..count` are skipped. Rows are processed in order.
+/// Scatters `x` to the target. Lane l of row r is written, or folded, `i * step` elements after lane l of row r of the
+/// target, where i is lane l of row r of `index`. Skips indices outside `0..count`. Processes rows in order.
 pub(crate) fn scatter<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,
@@ -107,8 +107,8 @@ pub(crate) fn scatter<T: Float>(
     }
 }
 
-/// Converts an index to a position below `count`.
+/// Converts an index to a position, clamped to `0..count`.
 fn position<T: Float>(index: T, count: usize) -> usize {
-    // The cast clamps negative values to 0.
+    // The cast saturates: negative values become 0.
     (index.to_f64() as usize).min(count - 1)
 }

@@ -1,8 +1,8 @@
-//! Matrix products with a right side that was packed in advance: target = then(init + Σ left · right).
+//! Matrix products with a pre-packed right operand: target = then(init + Σ left · right).
 //!
-//! A tile has up to 12 rows (6 rows on processors with 16 registers) and two registers of columns. It stays in
-//! registers over the whole inner axis. The right side is packed as panels `[k][two registers]` and read in order; the
-//! left side is read in place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and 4.
+//! A tile has up to 12 rows (6 on processors with 16 registers) and two vectors of columns. Its sums stay in registers
+//! over the whole inner axis. The right operand is packed as panels `[k][two vectors]` and read sequentially. The left
+//! operand is read in place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and 4.
 
 use super::map::{Function1, Target};
 use super::math::MathTable;
@@ -12,26 +12,26 @@ use super::table::Elementwise;
 use super::unary::{self, Unary};
 use super::*;
 
-/// Returns the number of elements of a packed right side with `k` rows and `n` columns, large enough for any
+/// Returns the number of elements of a packed right operand with `k` rows and `n` columns. It is sufficient for every
 /// instruction set.
 pub const fn packed_len<T>(k: usize, n: usize) -> usize {
     const MAX_PANEL_BYTES: usize = 128;
     k * n.next_multiple_of(MAX_PANEL_BYTES / size_of::<T>())
 }
 
-/// A left side, and the packed right side that it is multiplied by.
+/// A left operand, and the packed right operand that it is multiplied by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factor<'a, T> {
-    /// Row r is `left[r * stride..][..k]`.
+    /// The elements of the left operand. Row r is `left[r * stride..][..k]`.
     pub(crate) left: &'a [T],
     pub(crate) stride: usize,
     /// The size of the inner axis.
     pub(crate) k: usize,
-    /// The right side, packed by [`pack`].
+    /// The right operand, packed by [`pack`].
     pub(crate) packed: &'a [T],
 }
 
-/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`. Pads the last
+/// Packs a matrix with `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`. Pads the last
 /// panel with zeros.
 pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [usize; 2], [rows, columns]: [usize; 2]) {
     let width = 2 * T::lanes::<S>();
@@ -40,7 +40,7 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
         to[whole * k * width..][..k * width].fill(T::ZERO);
     }
     if columns == 1 {
-        // Read in memory order, because the matrix may not be in a near cache.
+        // Reads in memory order, because the matrix may not be in the L1 or L2 cache.
         for i in 0..k {
             for (panel, part) in from[i * rows..][..n].chunks(width).enumerate() {
                 to[(panel * k + i) * width..][..part.len()].copy_from_slice(part);
@@ -62,12 +62,12 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
     }
 }
 
-/// Returns the largest number of rows of a tile for which all its sums stay in registers.
+/// Returns the maximum number of rows of a tile whose sums all fit in registers.
 pub(crate) const fn most_rows<S: Simd>() -> usize {
     if Registers::<S>::ARE_FEW { 6 } else { 12 }
 }
 
-/// The number of registers of an instruction set, as a constant, so that tiles that do not fit are not compiled for it.
+/// Exposes the register count of an instruction set as a constant, so that oversized tiles are never instantiated.
 pub(crate) struct Registers<S>(PhantomData<S>);
 
 impl<S: Simd> Registers<S> {
@@ -75,7 +75,8 @@ impl<S: Simd> Registers<S> {
     pub(crate) const ARE_FEW: bool = S::REGISTER_COUNT < 32;
 }
 
-/// Computes the product. The sums start from `init`, or from 0 if it is absent; `then` is applied to each sum.
+/// Computes a sum of matrix products. It starts from `init`, or from 0 if that is `None`, and applies `then` at the
+/// end.
 pub(crate) fn product<T: MathTable, S: Simd>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -84,8 +85,8 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     then: Option<Unary>,
 ) {
     let then = match (target.rows, then) {
-        // The next step of a network waits for a product of one row, so the function is applied before the sums are
-        // stored.
+        // A product of one row is often on the critical path of a recurrent network, so the function is applied
+        // before the sums are stored.
         (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
         (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
         (1, then) => {
@@ -102,7 +103,7 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     }
 }
 
-/// Runs a tile with a constant number of rows, up to the largest number that fits in registers.
+/// Runs a tile whose row count is a compile-time constant, up to the maximum that fits in registers.
 macro_rules! with_rows {
     ($simd:ident, $rows:expr, $tile:ident $fields:tt) => {
         match $rows {
@@ -125,7 +126,7 @@ macro_rules! with_rows {
 
 pub(crate) use with_rows;
 
-/// Computes a product of several rows.
+/// Computes a product whose left operand has several rows.
 fn rows<T: Float, S: Simd>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -152,7 +153,7 @@ struct TilePlace {
     first_column: usize,
 }
 
-/// A tile of `ROWS` rows and one panel of columns.
+/// A tile of `ROWS` rows and one panel of columns, to be computed.
 struct Tile<'t, 'to, 'a, T, const ROWS: usize> {
     target: &'t mut Target<'to, T>,
     factors: &'t [Factor<'a, T>],
@@ -174,7 +175,7 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, '_, T, ROWS> {
 }
 
 impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
-    /// Computes the tile. `WHOLE` is `true` if the panel has two full registers of columns.
+    /// Computes the tile. `WHOLE` is `true` if the columns fill two vectors.
     #[inline(always)]
     fn run<S: Simd, const WHOLE: bool>(self, simd: S) {
         let Tile { target, factors, init, place: TilePlace { first_row, first_column } } = self;
@@ -216,7 +217,7 @@ impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
     }
 }
 
-/// Computes a product of one row, and applies a function to each sum.
+/// Computes a product whose left operand has a single row, and applies a function to each element of the result.
 fn one_row<T: Float, S: Simd, F: Function1<T>>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -226,8 +227,8 @@ fn one_row<T: Float, S: Simd, F: Function1<T>>(
     simd.vectorize(OneRow { to: target.row(0), factors, init, then: PhantomData::<F> });
 }
 
-/// A product of a single row. It uses four sums per register of columns, so that no addition waits for the previous
-/// one.
+/// A product whose left operand has a single row. It uses four accumulators per vector of columns, so that consecutive
+/// additions do not depend on each other.
 struct OneRow<'t, 'a, T, F> {
     to: &'t mut [T],
     factors: &'t [Factor<'a, T>],
@@ -285,13 +286,13 @@ fn add_row<T: Float, S: Simd>(simd: S, sums: &mut [T::Vector<S>; 2], x: T, right
     sums[1] = T::mul_add(simd, x, right[1], sums[1]);
 }
 
-/// Returns packed elements as pairs of registers.
+/// Splits packed elements into pairs of vectors.
 #[inline(always)]
 fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
     T::as_vectors::<S>(packed).0.as_chunks::<2>().0
 }
 
-/// Loads the columns of a tile in one row. `WHOLE` is `true` if they fill two registers.
+/// Loads one row of a tile's columns. `WHOLE` is `true` if they fill two vectors.
 #[inline(always)]
 pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from).0 {
@@ -300,7 +301,7 @@ pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: 
     }
 }
 
-/// Loads up to two registers of elements; missing elements are 0.
+/// Loads up to two vectors of elements, and sets missing elements to 0.
 #[inline(always)]
 pub(crate) fn load_pair<T: Float, S: Simd>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from) {
@@ -310,7 +311,7 @@ pub(crate) fn load_pair<T: Float, S: Simd>(simd: S, from: &[T]) -> [T::Vector<S>
     }
 }
 
-/// Stores elements of two registers, up to the length of the slice.
+/// Fills the slice with the first elements of two vectors.
 #[inline(always)]
 pub(crate) fn store_pair<T: Float, S: Simd>(simd: S, to: &mut [T], values: [T::Vector<S>; 2]) {
     match T::as_vectors_mut::<S>(to) {

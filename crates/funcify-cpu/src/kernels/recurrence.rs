@@ -1,8 +1,8 @@
-//! Loops over rows in which each row depends on the previous one, and on the same row of other operands.
+//! Recurrences over rows: each row depends on the previous one, and on the same row of other operands.
 //!
-//! A loop computes y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays in
-//! a register for all rows. A loop of one lane thus costs a few cycles per step, without dispatch. With many lanes,
-//! several registers advance through the rows together.
+//! A kernel computes y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays
+//! in a register for all rows, so with one lane a step costs only a few cycles and no dispatch. With many lanes,
+//! several vectors are processed together, row by row.
 //!
 //! A running sum of one lane is computed in blocks of eight. The sums within a block do not wait for the previous
 //! block, so the dependency chain has one addition per block.
@@ -12,17 +12,17 @@ use super::map::Target;
 use super::source::Source;
 use super::*;
 
-/// The rule that computes a row from the previous one.
+/// The formula that computes a row y[r] from the previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recurrence {
-    /// Folds x into the previous y.
+    /// Folds x[r] into y[r-1].
     Running(Fold),
-    /// Multiplies the previous y by a, and adds x. Without a, only adds x.
+    /// Computes a[r] · y[r-1] + x[r], or y[r-1] + x[r] if there is no factor a.
     Linear,
 }
 
 impl Recurrence {
-    /// Returns the fold that combines x with the previous row if there is no factor.
+    /// Returns the fold that combines x with the previous row if there is no factor a.
     #[inline(always)]
     fn fold(self) -> Fold {
         match self {
@@ -32,16 +32,16 @@ impl Recurrence {
     }
 }
 
-/// A loop over rows, run by `Simd::vectorize`.
+/// A recurrence over rows, to be run by `Simd::vectorize`.
 pub(crate) struct Recur<'a, T> {
     pub(crate) recurrence: Recurrence,
     pub(crate) target: Target<'a, T>,
-    /// The row before the first one.
+    /// The value of y before the first step.
     pub(crate) initial: Source<'a, T>,
     pub(crate) x: Source<'a, T>,
-    /// The factor of [`Recurrence::Linear`].
+    /// The factor a of [`Recurrence::Linear`].
     pub(crate) a: Option<Source<'a, T>>,
-    /// `true` if the loop starts at the last row.
+    /// `true` if the loop runs from the last row to the first.
     pub(crate) down: bool,
 }
 
@@ -72,8 +72,8 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
         if first == lanes {
             return;
         }
-        // The last lanes are computed as a full register that overlaps the previous one, except if x is overwritten in
-        // place.
+        // The last lanes are computed as a full vector that overlaps the previous one. That is not possible if x is the
+        // destination, because the overlapping lanes of x were overwritten.
         if lanes < width || matches!(self.x, Source::Same) {
             self.part(simd, first);
         } else {
@@ -82,13 +82,13 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
     }
 }
 
-/// The number of registers that advance through all rows together. They are adjacent in a row, so that memory is read
-/// in order. Processors with registers of [`WIDE_REGISTER_BYTES`] bytes use twice as many.
+/// The number of vectors that are processed together, row by row. They are adjacent, so that memory is read
+/// sequentially. Processors with vectors of [`WIDE_REGISTER_BYTES`] bytes use twice as many.
 const MAX_VECTORS: usize = 8;
 const WIDE_REGISTER_BYTES: usize = 64;
 
 impl<T: Float> Recur<'_, T> {
-    /// Runs `WIDTH` registers of lanes, starting at lane `first`.
+    /// Runs all steps for `WIDTH` vectors of lanes, starting at lane `first`.
     #[inline(always)]
     fn columns<S: Simd, const WIDTH: usize>(&mut self, simd: S, first: usize) {
         let lanes = WIDTH * T::lanes::<S>();
@@ -119,7 +119,7 @@ impl<T: Float> Recur<'_, T> {
         }
     }
 
-    /// Runs the lanes from `first` on, which do not fill a register.
+    /// Runs all steps for the lanes from `first` on, which are fewer than a vector.
     #[inline(always)]
     fn part<S: Simd>(&mut self, simd: S, first: usize) {
         let count = self.target.lanes - first;
@@ -148,7 +148,7 @@ impl<T: Float> Recur<'_, T> {
     }
 }
 
-/// Loads registers of a row, starting at lane `first`.
+/// Loads `WIDTH` vectors of a row, starting at lane `first`.
 #[inline(always)]
 fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     simd: S,
@@ -168,7 +168,7 @@ fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     }
 }
 
-/// Loads the `count` elements of a row from lane `first` on, which do not fill a register.
+/// Loads `count` elements of a row, starting at lane `first`. They are fewer than a vector.
 #[inline(always)]
 fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, count: usize) -> T::Vector<S> {
     match source {
@@ -179,7 +179,7 @@ fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first:
 }
 
 impl<T: Float> Recur<'_, T> {
-    /// Runs a single lane, using scalar registers.
+    /// Runs all steps for a single lane, with scalar arithmetic.
     #[inline(always)]
     fn single<S: Simd>(&mut self, _: S) {
         let Recur { recurrence, ref mut target, initial, x, a, down } = *self;
@@ -211,7 +211,7 @@ impl<T: Float> Recur<'_, T> {
 
 const BLOCK: usize = 8;
 
-/// Computes the running sums of a block, starting from `carry`, and returns the last one.
+/// Computes the running sums of a block, starting from `carry`. Returns the last one.
 #[inline(always)]
 fn sum_block<T: Float>(to: &mut [T; BLOCK], x: &[T; BLOCK], carry: T) -> T {
     let mut sum = T::ZERO;

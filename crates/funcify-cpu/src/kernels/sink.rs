@@ -1,22 +1,22 @@
 //! Adds sums of outer products to the target: target += Σ leftᵀ · right, over blocks of rows.
 //!
-//! This computes the gradient of a weight over a strip of steps. Each tile of the target is summed from 0 in registers
-//! and then added to the target. Sums that started from the target would instead form one chain over all steps of the
-//! loop. The rows of a step form a block, and the blocks of a strip may be anywhere in memory.
+//! This computes the gradient of a weight over a strip of steps. Each tile is first summed from 0 in registers, and
+//! then added to the target. If the sums started from the target instead, all steps of the loop would form one long
+//! chain of additions. The rows of a step form a block, and the blocks of a strip may be anywhere in memory.
 
 use super::map::Target;
 use super::product::{add_pairs, load_columns, load_pair, most_rows, store_pair, with_rows};
 use super::*;
 
-/// The rows of one side, `stride` elements apart within each block.
+/// The left or right operand, as blocks of rows. Within a block, the stride between rows is `stride` elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side<'a, T> {
     pub(crate) blocks: &'a [&'a [T]],
     pub(crate) stride: usize,
 }
 
-/// Adds Σ leftᵀ · right to the target, which has a row for each column of the left side. `rows` is the number of rows
-/// per block.
+/// Adds Σ leftᵀ · right to the target, which has a row for each column of the left operand. `rows` is the number of
+/// rows per block.
 pub(crate) fn sink<T: Float, S: Simd>(
     simd: S,
     mut target: Target<'_, T>,
@@ -37,7 +37,7 @@ pub(crate) fn sink<T: Float, S: Simd>(
     }
 }
 
-/// The outer products that are summed into a tile.
+/// The outer products to sum into a tile.
 #[derive(Clone, Copy)]
 struct Sums<'a, T> {
     rows: usize,
@@ -47,7 +47,7 @@ struct Sums<'a, T> {
     first_column: usize,
 }
 
-/// A tile of `ROWS` rows of the target and two registers of columns.
+/// A tile of the target, with `ROWS` rows and two vectors of columns.
 struct Tile<'t, 'a, T, const ROWS: usize> {
     target: &'t mut Target<'a, T>,
     work: Sums<'t, T>,
@@ -75,7 +75,7 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, T, ROWS> {
 }
 
 impl<T: Float> Sums<'_, T> {
-    /// Computes the sums of a tile, starting from 0. `WHOLE` is `true` if the tile has two full registers of columns.
+    /// Computes the sums of a tile, starting from 0. `WHOLE` is `true` if the columns fill two vectors.
     #[inline(always)]
     fn sum<S: Simd, const ROWS: usize, const WHOLE: bool>(self, simd: S, columns: usize) -> [[T::Vector<S>; 2]; ROWS] {
         let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];

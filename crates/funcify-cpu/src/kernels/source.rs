@@ -1,20 +1,20 @@
-//! The operands of kernels: lanes, one element for all lanes, or the destination itself.
+//! The operands of kernels: one element per lane, one element for all lanes, or the destination itself.
 
 use super::*;
 
-/// An operand of a kernel, over the rows of an instruction.
+/// An operand of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a, T> {
-    /// Row r is `data[r * stride..]`, with one element per lane. Stride 0 reads the same row for all rows.
+    /// One element per lane: row r starts at `data[r * stride]`. With stride 0, all rows are the same.
     Lanes { data: &'a [T], stride: usize },
-    /// Row r is `data[r * stride]` in all lanes.
+    /// One element for all lanes: that of row r is `data[r * stride]`.
     Element { data: &'a [T], stride: usize },
-    /// The destination itself, with its values before the instruction.
+    /// The destination itself: the operand is its value before the instruction.
     Same,
 }
 
 impl<T: Float> Source<'_, T> {
-    /// Returns one element. `old` is the current value of the destination at this row and lane.
+    /// Returns the element at a row and lane. `old` is the current element of the destination there.
     pub(crate) fn element(&self, row: usize, lane: usize, old: T) -> T {
         match self {
             Source::Lanes { data, stride } => data[row * stride + lane],
@@ -26,18 +26,18 @@ impl<T: Float> Source<'_, T> {
 
 /// The rows of an operand whose kind is fixed at compile time.
 pub(crate) trait RowSource<T: Float, S: Simd>: Copy {
-    /// One row.
+    /// A row of the operand.
     type Row: SourceRow<T, S>;
 
     /// Returns row `row`, which has `lanes` elements.
     fn row(self, simd: S, row: usize, lanes: usize) -> Self::Row;
 }
 
-/// One row of an operand.
+/// A row of an operand.
 pub(crate) trait SourceRow<T: Float, S: Simd> {
-    /// Returns register `index` of the row. `old` is the current value of the destination there.
+    /// Returns vector `index` of the row. `old` is the current value of the destination there.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
-    /// Returns the elements after the last full register.
+    /// Returns the elements after the last full vector, padded to a vector.
     fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct ElementRows<'a, T> {
     pub(crate) stride: usize,
 }
 
-/// A row with one element, which is repeated in all lanes.
+/// A row with one element for all lanes, held as a vector.
 pub(crate) struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: Float, S: Simd> RowSource<T, S> for ElementRows<'_, T> {
@@ -105,7 +105,7 @@ impl<T: Float, S: Simd> SourceRow<T, S> for ElementRow<T, S> {
     }
 }
 
-/// The destination itself.
+/// The rows of the destination itself.
 #[derive(Clone, Copy)]
 pub(crate) struct SameRows;
 
@@ -129,7 +129,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
     }
 }
 
-/// Rows of lanes or of one element, distinguished at run time. Used for functions that cost more than this check.
+/// Rows with one element per lane or for all lanes, distinguished at run time. For functions that cost more than this
+/// check.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -137,7 +138,7 @@ pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) element: bool,
 }
 
-/// One row of lanes, or one element for all lanes. In the latter case, `lanes` is not read.
+/// A row with one element per lane, or one for all lanes. In the latter case, `lanes` is not read.
 pub(crate) struct LaneOrElementRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     splat: [T::Vector<S>; 1],
@@ -167,8 +168,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
     }
 }
 
-/// Rows of lanes or the destination itself, distinguished at run time. Used for functions that cost more than this
-/// check.
+/// Rows with one element per lane, or the rows of the destination, distinguished at run time. For functions that cost
+/// more than this check.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -176,7 +177,7 @@ pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) same: bool,
 }
 
-/// One row of lanes, or the destination. In the latter case, `lanes` is not read.
+/// A row with one element per lane, or a row of the destination. In the latter case, `lanes` is not read.
 pub(crate) struct LaneOrSameRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     same: bool,

@@ -1,4 +1,4 @@
-//! Tables of elementwise ops: their names, definitions and functions.
+//! Declares tables of elementwise ops: their names, definitions and functions.
 
 use std::array;
 
@@ -9,16 +9,16 @@ use super::*;
 
 /// An elementwise op with `N` operands.
 pub(crate) trait Elementwise<const N: usize> {
-    /// Runs the op over a target.
+    /// Applies the op to all rows and lanes of a target.
     fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]);
-    /// Computes the op for one element of each operand.
+    /// Applies the op to one element of each operand.
     fn of_elements<T: MathTable, S: Simd>(self, simd: S, from: [T; N]) -> T;
-    /// Computes the op for one register of each operand.
+    /// Applies the op to one vector of each operand.
     fn of_vectors<T: MathTable, S: Simd>(self, simd: S, from: [T::Vector<S>; N]) -> T::Vector<S>;
 }
 
-/// Declares the ops with `$count` operands. Those under `registers` are functions of registers; those under `elements`
-/// are functions of f64 values.
+/// Declares the ops with `$count` operands. The ops under `registers` are defined on vectors, and those under
+/// `elements` on f64 values.
 macro_rules! table {
     (
         $(#[$doc:meta])*
@@ -36,7 +36,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// All ops of this table.
+            /// All ops with this number of operands.
             pub const ALL: &'static [$name] = &[$($name::$op,)* $($name::$scalar,)*];
         }
 
@@ -99,7 +99,7 @@ pub(super) fn each<T: Float, const N: usize>(
     }
 }
 
-/// Applies a function of f64 values to the elements of registers.
+/// Applies a function of f64 values to each element of vectors.
 pub(super) fn each_lane<T: Float, S: Simd, const N: usize>(
     mut from: [T::Vector<S>; N],
     function: impl Fn([f64; N]) -> f64,

@@ -11,7 +11,7 @@ use super::table::{self, Elementwise, table};
 use super::*;
 
 table! {
-    /// An elementwise op of one operand.
+    /// An elementwise op with one operand.
     Unary of 1, Function1, Map1;
     registers {
     Copy, light true, "x itself: a copy, or a broadcast.", |_simd, x| x;
@@ -72,7 +72,7 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
     T::select(simd, T::equal(simd, x, zero), one, zero)
 }
 
-/// Computes the sine or cosine: on registers if all angles are within a few turns, and otherwise element by element.
+/// Computes the sine or cosine: vectorized if all angles are within a few turns, and otherwise element by element.
 #[inline(always)]
 fn sin_or_cos<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function: fn(f64) -> f64) -> T::Vector<S> {
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::MAX_FAST_ANGLE));

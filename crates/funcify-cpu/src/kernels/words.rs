@@ -1,7 +1,7 @@
 //! Kernels on words, which are 32-bit integers stored in the bits of elements (for f64, in the lower bits).
 //!
-//! Random bits are words, and so are all values computed from them until they are converted to numbers. Kernels that
-//! only move elements also work on words.
+//! Random bits are words, and so are values computed from them until they are converted to floats. Kernels that only
+//! move elements also support words.
 
 use funcify_core::ops::{Words, threefry_words};
 
@@ -31,7 +31,7 @@ macro_rules! word_table {
             }
         }
 
-        /// Runs an op over a target.
+        /// Applies an op to all rows and lanes of a target.
         pub(crate) fn run<'a, T: Float>(op: WordOp, target: &mut Target<'a, T>, [a, b, _]: &[Source<'a, T>; 3]) {
             match op {
                 $(WordOp::$op => each(target, a, b, $value),)*
@@ -75,8 +75,8 @@ fn of_elements<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, op: 
     }
 }
 
-/// Fills each row of the target with the random words of a key, starting at a counter. Keys and counters are pairs of
-/// words. The strides are the number of elements between the pairs of consecutive rows.
+/// Fills each row of the target with random words, generated from the row's key and starting counter, both of which are
+/// pairs of words. The strides are the distances between the pairs of consecutive rows, in elements.
 pub(crate) fn threefry<T: Float>(
     target: &mut Target<'_, T>,
     (keys, key_stride): (&[T], usize),

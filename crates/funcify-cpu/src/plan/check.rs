@@ -1,8 +1,8 @@
-//! Checks that a plan can run.
+//! Checks that a plan is valid.
 //!
-//! The unit of an operand is a sum over loops, so its smallest and largest values follow from the first and the last
-//! iteration of each loop. An operand may be in the region that the instruction writes only if it is the place that is
-//! written, in every iteration, or never overlaps it.
+//! The unit that an operand accesses is linear in the loop counters, so its minimum and maximum follow from the first
+//! and last iteration of each loop. An operand in the region that the instruction writes must either coincide exactly
+//! with the destination in every iteration, or never overlap it.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::float::Float;
 
-/// The reason why a plan cannot run.
+/// A reason why a plan is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanError {
-    /// The location of the instruction: the stage, the part, and its index in each of the nested lists of nodes.
+    /// The location of the faulty instruction: the stage, the part, and the index in each nested list of nodes.
     pub place: String,
     /// A description of the problem.
     pub reason: String,
@@ -29,7 +29,7 @@ impl fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl Plan {
-    /// Checks that the plan can run on elements of type `T`.
+    /// Checks that the plan is valid for elements of type `T`.
     pub fn check<T: Float>(&self) -> Result<(), PlanError> {
         let in_regions = |reason| PlanError { place: "regions".to_string(), reason };
         self.check_regions().map_err(in_regions)?;
@@ -85,7 +85,7 @@ struct Checker<'a> {
     part: Part,
 }
 
-/// The elements that an operand touches: its smallest and largest unit, and a range of elements within the unit.
+/// The elements that an operand accesses: its minimum and maximum unit, and the range of elements within a unit.
 #[derive(Clone, Copy)]
 struct Touched {
     units: [isize; 2],
@@ -94,8 +94,8 @@ struct Touched {
 }
 
 impl Checker<'_> {
-    /// Checks nodes inside loops of `times` iterations. On failure, `path` holds the indices that lead to the faulty
-    /// node.
+    /// Checks nodes inside loops with the given trip counts. On failure, `path` holds the index of the faulty node in
+    /// each of the nested lists of nodes.
     fn nodes<T: Float>(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
         for (index, node) in nodes.iter().enumerate() {
             path.push(index);
@@ -128,7 +128,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks the element that holds a condition.
+    /// Checks the bounds of the element that holds a condition.
     fn check_condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
         let touched = self.touched_units(holds, 1, times, (1, 0))?;
         self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
@@ -167,7 +167,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns the smallest and the largest unit that an operand touches over all iterations.
+    /// Returns the minimum and maximum unit that an operand accesses over all iterations.
     fn touched_units(
         &self,
         operand: &Operand,
@@ -191,7 +191,7 @@ impl Checker<'_> {
         self.plan.regions[operand.region]
     }
 
-    /// Returns whether a part sees the region as columns, so that its units are separate slices.
+    /// Returns `true` if parts see the region as columns, so that each unit is a separate slice.
     fn in_columns(&self, region: Region) -> bool {
         matches!(region.split, Split::Columns(_)) && self.stage.parts.len() > 1
     }
@@ -238,7 +238,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks an operand in the region being written: it must be the same place, or apart from it in each iteration.
+    /// Checks an operand in the destination's region: it must coincide with the destination, or not overlap it, in each
+    /// iteration.
     fn check_apart(
         &self,
         in_place: bool,

@@ -1,64 +1,66 @@
-//! The instruction set: a planner writes it and the [`Executor`](crate::Executor) runs it.
+//! The instruction set of the engine: the planner produces it, and the [`Executor`](crate::Executor) runs it.
 //!
-//! A [`Plan`] computes results from inputs, all of one element type and of known sizes. It is a list of stages that
-//! run one after the other. A stage runs a program ([`Nodes`]) on each part of a parallel axis; parts may run at the
-//! same time, and do not see each other's writes. The division of a stage is part of the plan and does not depend on
-//! the machine, so results do not depend on the number of threads.
+//! A [`Plan`] computes results from inputs, all of the same element type and of known sizes. It is a list of stages
+//! that run one after the other. A stage divides a parallel axis into parts, and runs a program ([`Nodes`]) on each.
+//! Parts may run concurrently, and do not see each other's writes. The division of a stage is fixed in the plan and
+//! does not depend on the machine, so results do not depend on the number of threads.
 //!
 //! # Regions
 //!
 //! Programs read and write regions: inputs, outputs and scratch memory. A [`Region`] is a matrix of `units` rows with
-//! `pitch` elements each; in a sequence or a trace, a unit is one step. [`Split`] determines which elements of it a
-//! part sees:
+//! `pitch` elements each. In a sequence or a trace, a unit is one step. [`Split`] determines which elements a part
+//! sees:
 //!
-//! - `Whole`: everything. If the stage has several parts, they may only read it. Used for weights, packed weights and
-//!   constants.
-//! - `Columns(width)`: `width` elements of each unit per index of the parallel axis. A part sees its own columns, and
-//!   counts offsets from the first of them. Used for sequences, traces and final values.
-//! - `Parts(count)`: each of `count` parts has a region of its own. Used for registers, strips and partial sums. A
-//!   later stage with one part sees all of them, one after the other, as `count * units` units, and so can add partial
+//! - `Whole`: all elements. If the stage has several parts, they may only read them. Used for weights, packed weights
+//!   and constants.
+//! - `Columns(width)`: `width` elements of each unit for each index of the parallel axis. A part sees only its own
+//!   columns, and offsets are relative to the first of them. Used for sequences, traces and final values.
+//! - `Parts(count)`: a separate region for each of `count` parts. Used for registers, strips and partial sums. A later
+//!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add partial
 //!   sums.
 //!
 //! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may only rely on elements
-//! that it has written in the same call. All registers of a program may be one scratch region.
+//! that it has written in the same call. All registers of a program may be in the same scratch region.
 //!
 //! # Programs
 //!
-//! A program is a list of nodes: an [`Instruction`], or a loop around nodes, up to [`DEPTH`] loops deep. Each operand
-//! moves by a fixed number of units with each iteration of each loop around it, so
+//! A program is a list of nodes. A node is an [`Instruction`], or a loop around nodes, up to [`DEPTH`] loops deep. In
+//! each iteration of an enclosing loop, each operand moves by a fixed number of units. Therefore:
 //!
-//! - a loop over steps reads its sequences and writes its traces in place; a reverse loop has negative steps;
-//! - taps and carries read the trace's other units, as operands that start elsewhere;
-//! - first steps, which read initial values, are instructions before the loop (the peel);
-//! - strips are a loop over strips around a loop over steps, with instructions before and after the inner loop;
-//! - a remainder is another loop after the first;
-//! - a while loop reads an element between its nodes to decide whether to go on, and so does a choice of nodes.
+//! - A loop over steps reads its sequences and writes its traces in place. A reverse loop has negative steps.
+//! - Taps and carries read other units of a trace: they are operands that start at a different unit.
+//! - First steps, which read initial values, are instructions before the loop (loop peeling).
+//! - A loop over strips is two nested loops, over strips and over steps, with instructions before and after the inner
+//!   loop.
+//! - A remainder is another loop after the first.
+//! - A while loop tests an element before each iteration. A choice also tests an element, to select one of two lists of
+//!   nodes.
 //!
 //! The innermost loop is the fast path: addresses are computed once for all its iterations, and then only incremented.
 //!
 //! # Instructions
 //!
-//! An instruction writes `rows` rows of `lanes` elements, from operands with their own distances between rows. With
-//! distance 0, all rows read the same elements; an operand across [`Across::Element`] has one element per row, for all
-//! lanes. [`Op`] documents how each op uses its operands.
+//! An instruction writes `rows` rows of `lanes` elements. Each operand has its own stride between rows. With stride 0,
+//! all rows are the same. An operand with [`Across::Element`] has one element per row, which applies to all lanes.
+//! [`Op`] documents how each op uses its operands.
 //!
-//! An operand may be exactly the place that the instruction writes, with the same rows; no other overlap is allowed.
-//! If the distance between rows is larger than the number of lanes, the elements in between count as touched.
+//! An operand may coincide exactly with the destination, including the stride; any other overlap is invalid. If the
+//! stride between rows is larger than the number of lanes, the elements in between also count as accessed.
 //!
-//! Masks are numbers: 1 is true and 0 false.
+//! Masks are numbers: 1 is true and 0 is false.
 //!
 //! # Costs
 //!
-//! An instruction costs some 15 to 25 ns before its first element, so bodies of few lanes should have few
-//! instructions: fuse an activation into its product (`then` of [`Op::Product`]), and express a loop of one lane as
-//! one [`Op::Recur`]. A product of few rows costs as much as reading its right side; from 8 rows on it is as fast as
-//! the processor multiplies, and several factors in one product cost no pass over the result.
+//! An instruction costs some 15 to 25 ns before its first element, so bodies with few lanes should have few
+//! instructions: fuse an activation into its product (`then` of [`Op::Product`]), and express a loop over one lane as
+//! a single [`Op::Recur`]. A product of few rows costs as much as reading its right operand. From 8 rows on, it runs
+//! at the peak multiplication rate of the processor. Several factors in one product need no extra pass over the result.
 //! `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example
 //!
-//! `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three. The trace is the carry; the first
-//! step reads the initial value.
+//! `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three lanes. The carry is read from the
+//! trace, except in the first step, which reads the initial value.
 //!
 //! ```
 //! use funcify_cpu::kernels::Ternary;
@@ -85,10 +87,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The check
+//! # Validation
 //!
-//! [`Plan::check`] proves, for the first and the last iteration of all loops, that each operand is within its region
-//! and that nothing overlaps; the executor runs only plans that pass.
+//! [`Plan::check`] checks that each operand stays within its region in all iterations, and that operands do not overlap
+//! in invalid ways. The executor runs only plans that pass.
 
 mod build;
 mod check;
@@ -101,17 +103,17 @@ use funcify_core::ops::Words;
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 
-/// The nanoseconds that an instruction takes before it computes its first element, on one core of a server.
+/// The overhead of an instruction in nanoseconds, before it computes its first element, measured on one server core.
 pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
-/// The number of iterations assumed for an unbounded loop in the check. It is so large that no operand in the loop may
-/// move.
+/// The trip count that the check assumes for a loop without a bound. It is so large that an operand that moved in the
+/// loop would always leave its region.
 pub(crate) const UNBOUNDED_ITERATIONS: usize = 1 << 30;
 
-/// The largest depth of nested loops in a program.
+/// The maximum depth of nested loops in a program.
 pub const DEPTH: usize = 3;
 
-/// The instructions of a call, and the regions they use.
+/// The instructions for a call, and the memory regions that they use.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The regions that programs read and write. Operands refer to a region by its index in this list.
@@ -123,116 +125,116 @@ pub struct Plan {
 /// A matrix of elements that programs read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// The location of the region.
+    /// The memory that the region is in.
     pub place: Storage,
-    /// The number of units: steps of a sequence. For [`Split::Parts`], the number in each part.
+    /// The number of units. In a sequence, each step is a unit. With [`Split::Parts`], this is the number per part.
     pub units: usize,
     /// The number of elements per unit.
     pub pitch: usize,
-    /// The portion of the region that a part sees.
+    /// The elements of the region that a part sees.
     pub split: Split,
 }
 
-/// Identifies where a region is stored.
+/// Identifies the memory that a region is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// An input of the caller, read only. Several regions may be the same input.
+    /// An input of the caller, which is read-only. Several regions may be in the same input.
     Input(usize),
-    /// An output of the caller. Each output has only one region.
+    /// An output of the caller. Each output is one region.
     Output(usize),
     /// Scratch memory of the executor.
     Scratch,
 }
 
-/// The portion of a region that a part sees.
+/// Determines which elements of a region a part sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Split {
     /// The whole region.
     Whole,
-    /// The given number of elements of each unit, per index of the parallel axis.
+    /// This number of elements of each unit, for each index of the parallel axis.
     Columns(usize),
-    /// One of the given number of regions, in scratch memory.
+    /// Its own region, one of this number of regions in scratch memory.
     Parts(usize),
 }
 
-/// A step of a plan: a set of programs that run over the parts of an axis.
+/// A stage of a plan: programs that run on the parts of a parallel axis.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
-    /// The parts, in the order of the axis.
+    /// The parts, in axis order.
     pub parts: Vec<Part>,
     /// The programs that the parts run. Parts of the same length may share a program.
     pub programs: Vec<Nodes>,
-    /// `true` if the parts are worth running on threads, which takes about 100 microseconds of work.
+    /// `true` if the parts are worth running on several threads, which requires about 100 microseconds of work.
     pub concurrent: bool,
 }
 
 /// A part of the parallel axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// The number of indices of the axis in this part.
+    /// The number of indices of the parallel axis in this part.
     pub len: usize,
-    /// The index of the program that the part runs, in [`Stage::programs`].
+    /// The index in [`Stage::programs`] of the program that the part runs.
     pub program: usize,
 }
 
-/// A list of instructions and loops, run in order.
+/// A list of nodes, run in order.
 pub type Nodes = Vec<Node>;
 
-/// An instruction or a loop.
+/// An instruction, a loop, or a choice.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// One instruction.
+    /// A single instruction.
     Do(Instruction),
-    /// Nodes that run `times` times.
+    /// A loop with a fixed trip count.
     Loop {
-        /// The number of iterations.
+        /// The trip count.
         times: usize,
         /// The nodes of an iteration.
         body: Vec<Node>,
     },
-    /// Nodes that run as long as a condition holds, which is computed before each iteration. This counts as a loop.
-    /// Operands in it may move only if the loop has a bound.
+    /// A loop that computes and tests a condition before each iteration. Operands may move with the loop only if it has
+    /// a bound.
     While {
         /// The nodes that compute the condition.
         test: Vec<Node>,
-        /// The condition, which is one element. 0 ends the loop.
+        /// The element that holds the condition. The loop ends if it is 0.
         holds: Operand,
         /// The nodes of an iteration.
         body: Vec<Node>,
-        /// The largest number of iterations.
+        /// The maximum trip count.
         bound: Option<usize>,
     },
-    /// Two lists of nodes, one of which runs.
+    /// A branch between two lists of nodes.
     Choice {
-        /// The condition, which is one element: 0 chooses the second list, any other value the first.
+        /// The element that holds the condition. If it is 0, the second list runs, and otherwise the first.
         holds: Operand,
-        /// The nodes to run if the condition is true, and those to run if it is false.
+        /// The nodes for a true condition, and those for a false one.
         branches: [Vec<Node>; 2],
     },
 }
 
-/// One op over rows and lanes.
+/// An op applied to rows and lanes.
 #[derive(Clone, Debug)]
 pub struct Instruction {
     /// The op to compute.
     pub op: Op,
-    /// The number of rows written. Folds and recurrences define it differently; see [`Op`].
+    /// The number of rows written. For some ops it means something else; see [`Op`].
     pub rows: usize,
     /// The number of elements per row.
     pub lanes: usize,
     /// The destination.
     pub to: Operand,
-    /// The operands that the op requires.
+    /// The source operands of the op.
     pub from: Vec<Operand>,
 }
 
-/// The nanoseconds per element, per function applied to an element, and per multiply-add of a product.
+/// Estimated nanoseconds per element, per function evaluation, and per multiply-add of a product.
 const NS_PER_ELEMENT: f64 = 0.2;
 const NS_PER_FUNCTION: f64 = 2.0;
 const NS_PER_TERM: f64 = 0.03;
 
 impl Instruction {
-    /// Returns the number of elements that the instruction computes or reads, whichever is larger.
+    /// Returns the number of elements that the instruction computes. For products, this is the number of multiply-adds.
     pub(crate) fn elements(&self) -> f64 {
         let (rows, lanes) = (self.rows as f64, self.lanes as f64);
         match &self.op {
@@ -242,7 +244,7 @@ impl Instruction {
         }
     }
 
-    /// Estimates the nanoseconds that the instruction takes.
+    /// Returns the estimated nanoseconds that the instruction takes.
     pub(crate) fn nanoseconds(&self) -> f64 {
         let of_an_element = match &self.op {
             Op::Product { .. } | Op::Sink { .. } => NS_PER_TERM,
@@ -256,7 +258,7 @@ impl Instruction {
     }
 }
 
-/// The op that an instruction computes. `to[r][l]` is element `l` of row `r`.
+/// The op of an instruction. In the formulas, `to[r][l]` is lane `l` of row `r` of the destination.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
     /// `to[r][l] = value`. No operands.
@@ -267,120 +269,119 @@ pub enum Op {
     Binary(Binary),
     /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. Operands: x, y, z.
     Ternary(Ternary),
-    /// `to[r][l] = op(x[r][l], y[r][l])` on words, stored as the bits of elements. Operands: x, and y if the op has
-    /// two operands.
+    /// `to[r][l] = op(x[r][l], y[r][l])` on words, which are stored as the bits of elements. Operands: x, and also y
+    /// for ops with two operands.
     Word(WordOp),
-    /// `to[r]` = the random words of a key, starting at a counter: element i of the sequence defined by [`Threefry`].
+    /// `to[r]` = random words generated from the key and starting counter of row r. [`Threefry`] defines them.
     /// Operands: keys and counters, each with two words per row.
     ///
     /// [`Threefry`]: funcify_core::ops::Threefry
     Threefry(Words),
-    /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y; x
-    /// has lanes. `rows` is the number of rows being folded. With `accumulate`, the fold starts from the contents of
-    /// `to`.
+    /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y. x
+    /// must be [`Across::Lanes`]. `rows` is the number of rows to fold.
     FoldRows {
         /// The fold.
         fold: Fold,
-        /// `true` if the fold includes the contents of `to`.
+        /// `true` if the fold starts from the current contents of `to`.
         accumulate: bool,
     },
-    /// `to[r]` = the fold over l of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y; x has
-    /// lanes. `to` has one element per row ([`Across::Element`]). With `accumulate`, the fold starts from the contents
-    /// of `to`.
+    /// `to[r]` = the fold over l of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y. x must
+    /// be [`Across::Lanes`], and `to` must be [`Across::Element`].
     FoldLanes {
         /// The fold.
         fold: Fold,
-        /// `true` if the fold includes the contents of `to`.
+        /// `true` if the fold starts from the current contents of `to`.
         accumulate: bool,
     },
-    /// `to[r][l] = then(init[r][l] + Σ_f Σ_i left_f[r][i] * right_f[i][l])`. Operands: init, if `init` is set,
-    /// followed by a left and a right side for each factor. The left side has rows of `inner[f]` elements; the right
-    /// side was written by [`Op::Pack`].
+    /// `to[r][l] = then(init[r][l] + Σ_f Σ_i left_f[r][i] * right_f[i][l])`. Operands: init, if `init` is set, followed
+    /// by the left and right operand of each factor f. Rows of a left operand have `inner[f]` elements. A right operand
+    /// must have been written by [`Op::Pack`].
     Product {
-        /// The size of the inner axis of each factor. There are at most [`MAX_FACTORS`] factors.
+        /// The size of the inner axis of each factor. At most [`MAX_FACTORS`] factors are supported.
         inner: Vec<usize>,
-        /// `true` if the first operand is the initial value of the sums. It may be `to` itself.
+        /// `true` if the first operand is the initial value of the sums, which may be `to` itself.
         init: bool,
         /// The function applied to each sum, if any.
         then: Option<Unary>,
     },
-    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`: AᵀB, over blocks of rows. Operands: left, whose rows have
-    /// as many elements as `to` has rows, and right, whose rows have as many elements as `to` has lanes. The sum
+    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`, the product AᵀB over blocks of rows. Operands: left, with
+    /// as many elements per row as `to` has rows, and right, with as many elements per row as `to` has lanes. The sum
     /// starts from 0 and is added to `to` at the end.
     Sink {
         /// The number of blocks.
         blocks: usize,
-        /// The number of rows per block. Their distance is the operand's distance between rows.
+        /// The number of rows per block. The stride between them is [`Operand::row`].
         block_rows: usize,
-        /// The number of units from one block to the next, for left and right.
+        /// The strides between the blocks of left and of right, in units.
         block_steps: [isize; 2],
     },
-    /// `to` = the matrix with `rows` rows and `lanes` columns, in the order in which [`Op::Product`] reads it, which
-    /// depends on the machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. Operands: the matrix. Its
-    /// element (i, j) is `i * row + j * column` elements after its start, where `row` is the operand's.
+    /// `to` = a matrix with `rows` rows and `lanes` columns, packed in the order in which [`Op::Product`] reads it.
+    /// The order depends on the machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. Operands: the
+    /// matrix. Its element (i, j) is at offset `i * row + j * column`, where `row` is [`Operand::row`].
     Pack {
-        /// The number of elements from one column to the next.
+        /// The stride between columns, in elements.
         column: usize,
     },
     /// `to[r][l] = x[l][r]`. Operands: x.
     Transpose,
     /// `to[r][l]` = the element of x that is `i * step` elements after `x[r][l]`, where i is `index[r][l]`, clamped to
-    /// `0..count`. Operands: x and index, whose elements are integers.
+    /// `0..count`. Operands: x, and index, whose elements must be integers.
     Take {
         /// The number of positions.
         count: usize,
-        /// The number of elements from one position to the next.
+        /// The stride between positions, in elements.
         step: usize,
     },
-    /// The element that is `i * step` elements after `to[r][l]` is set to `x[r][l]`, where i is the index, clamped to
-    /// `0..count`. Operands: x and the index, one integer.
+    /// Sets the element that is `i * step` elements after `to[r][l]` to `x[r][l]`, where i is the index, clamped to
+    /// `0..count`. Operands: x, and the index, a single integer.
     Put {
         /// The number of positions.
         count: usize,
-        /// The number of elements from one position to the next.
+        /// The stride between positions, in elements.
         step: usize,
     },
-    /// The element that is `i * step` elements after `to[r][l]` is set to `x[r][l]`, or to the fold of both, where i
-    /// is `index[r][l]`. Nothing is written where i is not in `0..count`. Rows are processed in order, and rows of
-    /// `to` may overlap. Operands: x and index, whose elements are integers.
+    /// Sets the element that is `i * step` elements after `to[r][l]` to `x[r][l]`, or folds `x[r][l]` into it, where i
+    /// is `index[r][l]`. Skips indices outside `0..count`. Rows are processed in order, and rows of `to` may overlap.
+    /// Operands: x, and index, whose elements must be integers.
     Scatter {
         /// The number of positions.
         count: usize,
-        /// The number of elements from one position to the next.
+        /// The stride between positions, in elements.
         step: usize,
-        /// The fold that combines an element with the one already there; `None` overwrites it.
+        /// The fold that combines an update with the current element. With `None`, the update overwrites it.
         fold: Option<Fold>,
     },
     /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. Operands: the
-    /// initial row, x and, for [`Recurrence::Linear`], a. The rows are steps, so one instruction is a whole loop.
+    /// initial row, x, and for [`Recurrence::Linear`] also a. The rows are steps, so one instruction runs a whole loop.
     Recur {
-        /// The rule that computes a row from the previous one.
+        /// The formula that computes a row from the previous one.
         recurrence: Recurrence,
-        /// `true` if the first step computes the last row.
+        /// `true` if the loop runs from the last row to the first.
         down: bool,
     },
 }
 
-/// The largest number of factors of a product.
+/// The maximum number of factors of a product.
 pub const MAX_FACTORS: usize = 3;
 
-/// The largest number of blocks of a sink.
+/// The maximum number of blocks of a sink.
 pub const MAX_BLOCKS: usize = 256;
 
-/// A place in a region that may move with each iteration of the surrounding loops.
+/// A source or destination of an instruction: elements of a region, which may move in each iteration of the enclosing
+/// loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand {
     /// The index of the region.
     pub region: usize,
-    /// The unit in the first iteration of all loops.
+    /// The unit where the operand starts, in the first iteration of all loops.
     pub unit: usize,
-    /// The number of units by which each loop moves the operand per iteration, outermost loop first.
+    /// The number of units that the operand moves per iteration of each loop, the outermost first.
     pub steps: [isize; DEPTH],
-    /// The number of elements from the start of the unit, as the part sees it, to the first element.
+    /// The offset of the first element within the unit, or within the part's columns of the unit.
     pub offset: usize,
-    /// The number of elements from one row to the next.
+    /// The stride between rows, in elements.
     pub row: usize,
-    /// The kind of a row: one element per lane, or one for all lanes.
+    /// The kind of row: one element per lane, or one element for all lanes.
     pub across: Across,
 }
 
@@ -389,6 +390,6 @@ pub struct Operand {
 pub enum Across {
     /// One element per lane.
     Lanes,
-    /// One element, for all lanes.
+    /// One element for all lanes.
     Element,
 }

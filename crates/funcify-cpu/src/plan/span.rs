@@ -1,5 +1,4 @@
-//! Computes the number of elements that each operand of an instruction spans, and checks the operands and shapes of an
-//! op.
+//! Computes the span of each operand of an instruction, and checks that the op supports its operands and shapes.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -7,10 +6,10 @@ use super::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, Op, Operand};
 use crate::float::Float;
 use crate::kernels::{Fold, Recurrence, packed_len};
 
-/// The number of elements that each operand spans, from its first to its last, starting with the destination.
+/// The span of each operand, starting with the destination: the number of elements from its first to its last.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
-/// Returns the number of elements that an operand spans, from the first to the last, or 0 if the operand is missing.
+/// Returns the span of an operand, or 0 if it is missing.
 fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
     operand.map_or(0, |operand| (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 })
 }
@@ -25,8 +24,8 @@ fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
 }
 
 impl Instruction {
-    /// Returns the number of elements that each operand spans, for elements of type `T`. Returns a description of the
-    /// problem if the instruction is invalid.
+    /// Returns the span of each operand, for elements of type `T`. If the instruction is invalid, the error describes
+    /// why.
     pub(crate) fn spans<T: Float>(&self) -> Result<Spans, String> {
         let Instruction { op, rows, lanes, to, from } = self;
         let (rows, lanes) = (*rows, *lanes);
@@ -42,7 +41,7 @@ impl Instruction {
         if to.row < lanes && rows > 1 && !may_overlap {
             return Err("rows of the destination overlap".to_string());
         }
-        // The destination, and the first operands as rows and lanes.
+        // The spans of the destination and the first `count` operands, if each has `rows` rows of `lanes` elements.
         let all = |count: usize| -> Spans {
             let operands = std::iter::once(Some(to)).chain((0..count).map(|index| from.get(index)));
             operands.map(|operand| span(operand, rows, lanes)).collect()

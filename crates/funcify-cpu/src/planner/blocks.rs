@@ -1,16 +1,16 @@
-//! The nodes of a program under construction: the shared prologue, the program of a part, and its open loops.
+//! Collects the nodes of a program under construction, including those of its open loops.
 
 use super::recurrence::recurrence;
 use super::view::View;
 use super::*;
 
-/// The nodes that run once before the parts, the program of a part, and its open loops.
+/// A stack of nodes: those that run once before the parts, those of a part's program, and those of each open loop.
 pub(super) struct Blocks(Vec<Block>);
 
 #[derive(Default)]
 struct Block {
     nodes: Vec<Node>,
-    /// Views computed before this loop while it was open, which are needed until it ends.
+    /// Views that were computed before this loop, and whose memory must not be reused until the loop ends.
     needed: Vec<View>,
 }
 
@@ -21,13 +21,13 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Returns two programs: the nodes that run once before the parts, and the nodes that each part runs.
+    /// Returns two programs: the one that runs once before the parts, and the one that each part runs.
     pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
         let programs: Vec<Vec<Node>> = self.0.into_iter().map(|block| block.nodes).collect();
         programs.try_into().expect("the planner closes every loop it opens")
     }
 
-    /// Returns the level of the nodes being added, which is 1 outside of all loops.
+    /// Returns the level at which nodes are currently added. It is 1 outside of all loops.
     pub(super) fn depth(&self) -> usize {
         self.0.len() - 1
     }
@@ -51,7 +51,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Closes the innermost loop, which runs `times` times. Returns whether it became one instruction.
+    /// Closes the innermost loop, and sets its trip count to `times`. Returns `true` if the loop became a single
+    /// instruction.
     pub(super) fn close(&mut self, regions: &[Region], times: usize) -> bool {
         let Block { nodes, .. } = self.0.pop().expect("a loop is open");
         if times == 0 || nodes.is_empty() {
@@ -64,19 +65,19 @@ impl Blocks {
         is_one
     }
 
-    /// Closes the innermost loop, which runs as long as its condition holds.
+    /// Closes the innermost loop as a while loop with this condition.
     pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), bound: Option<usize>) {
         let Block { nodes: body, .. } = self.0.pop().expect("a loop is open");
         self.push(self.depth(), Node::While { test, holds, body, bound });
     }
 
-    /// Takes the nodes added to the innermost loop so far.
+    /// Removes and returns the nodes of the innermost loop.
     pub(super) fn take(&mut self) -> Vec<Node> {
         let level = self.depth();
         std::mem::take(&mut self.0[level].nodes)
     }
 
-    /// Adds a choice to the innermost loop, after the nodes in `before`.
+    /// Adds the nodes in `before`, and then a choice, to the innermost loop.
     pub(super) fn choice(&mut self, mut before: Vec<Node>, holds: Operand, branches: [Vec<Node>; 2]) {
         before.push(Node::Choice { holds, branches });
         let level = self.depth();

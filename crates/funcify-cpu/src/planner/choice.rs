@@ -5,8 +5,8 @@ use funcify_core::ops::Switch;
 use super::*;
 
 impl Planner {
-    /// Plans a switch whose first operand has this dtype. `used` marks the results that are used; only these are
-    /// returned.
+    /// Plans a switch whose first operand has the given dtype. Returns the results that `used` marks, and `None` for
+    /// the others.
     pub(super) fn choice(
         &mut self,
         switch: &Switch,
@@ -55,7 +55,7 @@ impl Planner {
         Ok(results)
     }
 
-    /// Plans a branch and returns its used results.
+    /// Plans a branch, and returns its used results.
     fn branch(
         &mut self,
         switch: &Switch,

@@ -1,11 +1,10 @@
-//! Remembers the copies of views, and the version of the source that each copy was taken from.
+//! Records copies of views, so that a copy can be reused as long as its source is unchanged.
 
 use funcify_analysis::{Contents, Version};
 
 use super::view::View;
 
-/// A copy of a view, and the version of its source at the time of the copy. It holds the source's register, so that
-/// the register is not reused.
+/// A copy of a view, and the version of the source that was copied. It keeps the source's register from being reused.
 #[derive(Clone, Debug)]
 pub(super) struct Copied {
     from: View,
@@ -19,7 +18,7 @@ impl Copied {
         Copied { from: from.clone(), version: contents.version(from.memory()), copy: copy.clone() }
     }
 
-    /// Returns whether this is a copy of the current contents of `view` (order-c4).
+    /// Returns `true` if this is a copy of `view` with its current contents (order-c4).
     pub(super) fn is_of(&self, contents: &Contents, view: &View) -> bool {
         self.from.is_same_view(view) && self.version == contents.version(view.memory())
     }

@@ -1,25 +1,25 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
-//! The figures are those that `cargo bench -p funcify-cpu` prints on one core of a server. A wrong figure makes a plan
-//! slower, but changes no result. `Instruction::nanoseconds` doubles them: it decides how long compiled loops run
-//! between two checks for cancellation, where overestimating is safe.
+//! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
+//! slower but does not affect results. `Instruction::nanoseconds` uses twice these constants: it determines how long a
+//! compiled loop runs between two checks for cancellation, where an overestimate is safe.
 
 use funcify_core::ops::{Creation, Op, Product};
 
 use super::*;
 use crate::plan::NS_PER_INSTRUCTION;
 
-/// The nanoseconds per element.
+/// The estimated nanoseconds per element.
 const NS_PER_ELEMENT: f64 = 0.1;
-/// The nanoseconds per multiply-add of a matrix product.
+/// The estimated nanoseconds per multiply-add of a matrix product.
 const NS_PER_TERM: f64 = 0.015;
-/// The estimated nanoseconds from which running a program on several threads pays off.
+/// The minimum estimated time of a program, in nanoseconds, for which several threads pay off.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;
-/// The smallest number of rows that a matrix product has in a part.
+/// The minimum number of rows of a matrix product per part.
 const MIN_ROWS_PER_PART: usize = 12;
-/// The largest number of elements that a value has in a part. It keeps a step's data in the nearest cache.
+/// The maximum number of elements of a value per part, which keeps a step's data in the L1 cache.
 const MAX_ELEMENTS_PER_PART: usize = 2048;
-/// The largest number of parts.
+/// The maximum number of parts.
 const MAX_PARTS: usize = 32;
 
 /// The estimated cost of a program.
@@ -29,22 +29,22 @@ struct Cost {
     /// The number of ops that compute something.
     ops: usize,
     has_products: bool,
-    /// The largest number of elements per index of the parallel axis, over all values of a loop.
+    /// The maximum number of elements per index of the parallel axis, over all values in loops.
     width: usize,
 }
 
-/// Returns the number of parts that a program is divided into along its axis.
+/// Returns the number of parts to divide a program into along its parallel axis.
 pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
-    // A loop of one op is bound by memory, and memory is read faster in whole rows than in half rows by two threads.
+    // A loop over one op is memory-bound. One thread that reads whole rows is faster than two that read half rows.
     if cost.nanoseconds < MIN_NS_FOR_THREADS || cost.ops <= 1 {
         return 1;
     }
     let divisors = (2..=MAX_PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
     match cost.has_products {
         true => divisors.filter(|parts| labels.size() / parts >= MIN_ROWS_PER_PART).max().unwrap_or(1),
-        // Take the smallest number of parts that fits, so that rows stay long.
+        // The fewest parts that fit, so that rows stay long.
         false => {
             let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= MAX_ELEMENTS_PER_PART;
             divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)
@@ -55,7 +55,7 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usiz
 fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, times: f64, is_loop: bool) {
     let live = graph.live_nodes();
     for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-        // A size that depends on values counts as 1: the planner rejects any op that needs such a size.
+        // A shape that is known only at run time counts as one element. The planner rejects ops with such shapes.
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).unwrap_or_default();
         let elements = |value: ValueId| shape(value).iter().product::<usize>() as f64;
         if let Op::Scan(scan) = &node.op {
@@ -71,7 +71,7 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
                 cost.has_products |= is_loop;
                 NS_PER_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
             }
-            // These ops cost nothing: they only change addresses, or their data already exists.
+            // These ops cost nothing: they only change addresses, or are constants.
             OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_) | Movement::Transpose(_)) => continue,
             OpClass::Movement(Movement::Slice(_)) | OpClass::Creation(Creation::Constant(_)) => continue,
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => touched,

@@ -1,9 +1,9 @@
-//! Turns ops on tensors into instructions over rows and lanes.
+//! Converts ops on tensors to instructions over rows and lanes.
 //!
-//! Each node belongs to the innermost loop that it depends on. Level 0 precedes the parts: it is computed once for all
-//! of them. Level 1 is the program of a part, level 2 its outermost loops. Axes that are contiguous in all operands
-//! are merged into one. One of the remaining axes becomes the lanes and the longest other one the rows; further axes
-//! become a loop, or are unrolled into instructions.
+//! Each instruction is added to the innermost loop that it depends on, identified by its level. Level 0 runs once
+//! before the parts. Level 1 is the program of a part, and level 2 is its outermost loops. Axes that are contiguous in
+//! all operands are merged. One of the remaining axes becomes the lanes, and the longest other one becomes the rows.
+//! Further axes become loops, or are unrolled into separate instructions.
 
 mod axes;
 mod folds;
@@ -22,15 +22,15 @@ use crate::fired::Fired;
 use crate::kernels::packed_len;
 use crate::plan::repeat;
 
-/// The largest number of instructions in a plan.
+/// The maximum number of instructions in a plan.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
-/// The smallest size of an axis that becomes a loop rather than unrolled instructions: first outside of loops, then
-/// inside them, where a nested loop recomputes its addresses each time it starts.
+/// The minimum size of an axis that becomes a loop instead of being unrolled: first outside of loops, and then inside,
+/// where the addresses of a nested loop are recomputed each time it starts.
 const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
-/// The largest number of lanes for which a kernel of some twenty instructions per register spends most of its time
-/// starting a row.
+/// The maximum number of lanes for which the start of a row dominates the cost of a kernel that takes some twenty
+/// instructions per vector.
 const MAX_SHORT_ROW: usize = 64;
 
 /// A program under construction.
@@ -38,26 +38,26 @@ const MAX_SHORT_ROW: usize = 64;
 pub(super) struct Emitter {
     pub(super) plan: Plan,
     pub(super) blocks: Blocks,
-    /// The scratch memory that all parts share, and the scratch memory of one part.
+    /// The scratch memory that all parts share, and that of one part.
     memory: [Memory; 2],
-    /// The regions of these two memories.
+    /// The indices of the two regions for these memories.
     registers: [usize; 2],
     /// The size of an element in bytes.
     element: usize,
     instructions: usize,
-    /// The registers that hold one number each, keyed by the number's bits.
+    /// The registers that each hold a constant number, keyed by its bits.
     numbers: Vec<(u64, View)>,
-    /// The transformations that took effect.
+    /// The transformations that were applied.
     pub(super) fired: Fired,
-    /// The contents of memory.
+    /// The version of the contents of each memory.
     pub(super) contents: Contents,
-    /// Matrices packed outside of all loops.
+    /// Cached packed matrices. They are packed outside of all loops.
     packs: Vec<Copied>,
-    /// Tensors copied to another layout outside of all loops.
+    /// Cached copies of tensors in another layout. They are copied outside of all loops.
     copies: Vec<Copied>,
-    /// Registers that start with an initial value in the first part, each with that value.
+    /// Registers for partial sums that start from an initial value in the first part, each with that value.
     initial_shares: Vec<(View, View)>,
-    /// Results that are sums over the parts, each with the register that holds a part's summand.
+    /// Results that are sums over all parts, each with the register that holds a part's partial sum.
     sums: Vec<(View, View)>,
 }
 
@@ -69,7 +69,7 @@ impl Emitter {
         emitter
     }
 
-    /// Returns the plan, in which `parts` parts of `len` indices each run the program.
+    /// Builds the plan, in which each of `parts` parts of `len` indices runs the program.
     pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
         let sums = self.emit_share_sums(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
@@ -94,13 +94,13 @@ impl Emitter {
         Ok(plan)
     }
 
-    /// Returns the number of packed matrices and of tensors cached in another layout.
+    /// Returns the current number of cached packed matrices, and of cached copies in another layout.
     pub(super) fn cached(&self) -> [usize; 2] {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Forgets entries cached since `cached` was taken, because the code that computes them may not have run. Entries
-    /// at level 0 stay, because they are computed before everything else.
+    /// Drops entries that were added to the caches since [`cached`](Emitter::cached) returned these numbers, because
+    /// the code that computes them may not run. Keeps entries at level 0, which are always computed.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -108,7 +108,7 @@ impl Emitter {
         }
     }
 
-    /// Returns the operand that reads a condition.
+    /// Returns the operand for an element that holds a condition.
     pub(super) fn condition(&self, holds: &View) -> Operand {
         self.operand(holds, 0, &[], 0, Across::Element)
     }
@@ -125,7 +125,7 @@ impl Emitter {
         view
     }
 
-    /// Reserves memory for a tensor, with the axis `innermost` laid out innermost.
+    /// Reserves memory for a tensor whose axis `innermost` is innermost in memory.
     pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>) -> View {
         let view = self.reserve(shape, level);
         let Some(innermost) = innermost else { return view };
@@ -133,8 +133,8 @@ impl Emitter {
         with_axis_order(view, &order, |_| true)
     }
 
-    /// Copies a tensor to the layout of `like`, which has the same shape. Axes along which the tensor is broadcast stay
-    /// broadcast.
+    /// Copies a tensor to the memory layout of `like`, which has the same shape. Axes along which the tensor is
+    /// broadcast stay broadcast.
     fn copy_in_layout_of(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
@@ -161,7 +161,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns a number as a rank-0 tensor.
+    /// Returns a constant number as a rank-0 tensor.
     pub(super) fn number(&mut self, number: f64) -> Result<View> {
         if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
             return Ok(view.clone());
@@ -172,7 +172,7 @@ impl Emitter {
         Ok(view)
     }
 
-    /// Returns the numbers 0, 1, ..., `count` - 1, computed by one instruction as a running sum.
+    /// Returns the numbers 0, 1, ..., `count` - 1. A single instruction computes them as a running sum.
     pub(super) fn iota(&mut self, count: usize) -> Result<View> {
         let [one, before] = [self.number(1.0)?, self.number(-1.0)?];
         let to = self.reserve(&[count], 0);
@@ -181,14 +181,13 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Writes one number to all elements of a tensor.
+    /// Sets all elements of a tensor to `number`.
     pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<()> {
         self.map(Op::Fill(number), to, &[])
     }
 
-    /// Returns an operand that starts `start` elements after the start of the view. `along` lists the loops that
-    /// surround only this instruction, each with the number of elements by which its iterations move the operand
-    /// further.
+    /// Returns an operand that starts `start` elements after the start of the view. `along` lists the loops to be added
+    /// around just this instruction, each with the number of elements that the operand moves per iteration.
     fn operand(&self, view: &View, start: isize, along: &[(usize, isize)], row: isize, across: Across) -> Operand {
         let (start, mut steps) = (view.start.wrapping_add_signed(start), view.steps);
         for (index, stride) in along {
@@ -206,8 +205,9 @@ impl Emitter {
         Operand { region: view.region, unit, steps, offset, row, across }
     }
 
-    /// Adds instructions to the block at `level`, one for each index of the axes in `rest`; the longest of these axes
-    /// become loops. For each operand, `row` holds the distance between rows, and `across` the kind of its rows.
+    /// Adds instructions to the block at `level`: one for each combination of indices along the axes in `rest`. The
+    /// longest of these axes become loops instead. For each operand, `row` holds the stride between rows, and `across`
+    /// the kind of its rows.
     fn push(
         &mut self,
         level: usize,
@@ -233,7 +233,7 @@ impl Emitter {
         let mut looped: Vec<usize> = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).collect();
         looped.sort_by_key(|axis| std::cmp::Reverse(rest[*axis].size));
         looped.truncate(DEPTH.saturating_sub(index));
-        // A nested loop recomputes its addresses each time it starts.
+        // The addresses of a nested loop are recomputed each time it starts.
         let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= MIN_LOOP_SIZES[1];
         let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
         looped.truncate(nested);
@@ -275,7 +275,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Rejects the plan if `more` additional instructions would make it too large.
+    /// Returns an error if `more` additional instructions would make the plan too large.
     pub(super) fn check_instructions(&self, more: usize) -> Result<()> {
         match self.instructions.saturating_add(more) > MAX_INSTRUCTIONS {
             true => Err(Declined::new("scan", format!("more than {MAX_INSTRUCTIONS} instructions"))),
@@ -283,7 +283,7 @@ impl Emitter {
         }
     }
 
-    /// Emits an elementwise op; all operands have the shape of the destination.
+    /// Emits an elementwise op. All operands have the shape of the destination.
     pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -298,8 +298,8 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes);
             }
-            // An operand is contiguous along a different axis than the destination: copy it to the destination's
-            // layout first.
+            // Copies operands that are contiguous along a different axis than the destination to the destination's
+            // layout.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
             if crossing.contains(&true) {
@@ -318,7 +318,7 @@ impl Emitter {
             && axes[lanes].strides.contains(&0)
             && axes[lanes].size <= MAX_SHORT_ROW
         {
-            // A separate exponential can process adjacent rows as one row.
+            // Short rows are slow. A separate exponential can process adjacent rows as one long row.
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }
@@ -326,19 +326,19 @@ impl Emitter {
         self.push_along(&op, &views, &axes, rows, lanes)
     }
 
-    /// Returns the axis that holds the lanes of an instruction.
+    /// Chooses the axis for the lanes of an instruction.
     fn lanes(&self, axes: &[Axis], views: &[&View]) -> Option<usize> {
         axes.iter().rposition(|axis| self.is_within_units(axis, views) && is_side_by_side(axis))
     }
 
-    /// Returns the axis that holds the rows of an instruction: an axis other than the one of its lanes.
+    /// Chooses the axis for the rows of an instruction, which must differ from the axis of its lanes.
     fn rows(&self, axes: &[Axis], views: &[&View], lanes: Option<usize>) -> Option<usize> {
         longest_axis(axes, |index| {
             self.is_within_units(&axes[index], views) && axes[index].is_upward() && Some(index) != lanes
         })
     }
 
-    /// Adds instructions with their rows along one axis and their lanes along another.
+    /// Adds instructions whose rows and lanes extend along the given axes.
     fn push_along(
         &mut self,
         op: &Op,
@@ -354,18 +354,18 @@ impl Emitter {
         self.push(views[0].level, op, size, views, (&row, &across), &axes_except(axes, [rows, lanes]))
     }
 
-    /// Returns the view if its last axis with more than one element is contiguous or broadcast, else a copy.
+    /// Returns the view if its last axis with more than one element is contiguous or broadcast, or else a copy.
     pub(super) fn in_lanes(&mut self, view: &View) -> Result<View> {
         let last = (0..view.shape.len()).rev().find(|axis| view.shape[*axis] > 1);
         if last.is_none_or(|axis| matches!(view.strides[axis], 0 | 1)) { Ok(view.clone()) } else { self.copied(view) }
     }
 
-    /// Returns the view if none of its axes is reversed, else a copy.
+    /// Returns the view if none of its axes is reversed, or else a copy.
     pub(super) fn without_reversed_axes(&mut self, view: &View) -> Result<View> {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
-    /// Copies the views for which `must` returns `true`. Returns `None` if there are none.
+    /// Copies the views for which `must` returns `true`, and returns all views. Returns `None` if no view was copied.
     fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>> {
         if !views.iter().any(|view| must(view)) {
             return Ok(None);
@@ -381,7 +381,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns the matrix if its rows are contiguous, else a copy.
+    /// Returns the matrix if its rows are contiguous, or else a copy.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let has_rows = matrix.strides[1] == 1 || matrix.shape[1] == 1;
         let is_at_hand = has_rows && !matrix.is_reversed() && self.lies_within_units(matrix);
@@ -393,7 +393,7 @@ impl Emitter {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
-    /// Copies a tensor whose elements are contiguous along a different axis than those of the destination.
+    /// Copies a tensor that is contiguous along a different axis than the destination.
     fn transpose(&mut self, to: &View, from: &View, axes: &[Axis]) -> Result<()> {
         let views = [to, from];
         let along = |operand: usize| {
@@ -406,12 +406,12 @@ impl Emitter {
                 let size = [axes[rows].size, axes[lanes].size];
                 self.push(to.level, &Op::Transpose, size, &views, (&row, &[Across::Lanes; 2]), &rest)
             }
-            // Copy single elements, along the longest axis.
+            // Copies one element at a time, along the longest axis.
             _ => self.push_along(&Op::Unary(Unary::Copy), &views, axes, self.rows(axes, &views, None), None),
         }
     }
 
-    /// Returns a matrix `[k, n]`, packed in the order in which products read it.
+    /// Packs a matrix `[k, n]` in the order in which products read it.
     pub(super) fn pack(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
@@ -433,7 +433,7 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Writes the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`.
+    /// Emits the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`.
     pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
@@ -444,8 +444,8 @@ impl Emitter {
         self.sink(to, sides, (1, [0, 0]))
     }
 
-    /// Adds `count` products to a matrix `[m, n]`, each of the transpose of a matrix `[k, m]` and a matrix `[k, n]`.
-    /// `apart` holds the number of elements from one left side to the next, and from one right side to the next.
+    /// Emits an instruction that adds `count` products to a matrix `[m, n]`, each of the transpose of a matrix `[k, m]`
+    /// and a matrix `[k, n]`. `apart` holds the strides between left operands and between right operands, in elements.
     pub(super) fn sink(
         &mut self,
         to: &View,
@@ -461,8 +461,8 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
     }
 
-    /// Emits a sum of products: `to [m, n]` is computed from an initial value of the same shape and from factors, each
-    /// with a left side `[m, k]` and a packed right side.
+    /// Emits a sum of matrix products into `to`, of shape `[m, n]`. The initial value has the same shape. Each factor
+    /// is a left operand `[m, k]` and a packed right operand.
     pub(super) fn product(
         &mut self,
         to: &View,
@@ -474,7 +474,7 @@ impl Emitter {
         if m * n == 0 {
             return Ok(());
         }
-        // A product writes contiguous rows.
+        // The destination of a product must have contiguous rows.
         if (n > 1 && to.strides[1] != 1) || !self.lies_within_units(to) {
             let ordered = self.reserve(&[m, n], to.level);
             self.product(&ordered, init, factors, then)?;
@@ -496,7 +496,8 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &lanes), &[])
     }
 
-    /// Returns a register that starts with the initial value in the first part, and with 0 in the others.
+    /// Returns a register for partial sums, which starts from the initial value in the first part, and from 0 in the
+    /// others.
     pub(super) fn initial_share(&mut self, initial: &View) -> View {
         let register = self.memory[1].reserve(initial.len(), true);
         let view = View::whole(self.registers[1], register.start, &initial.shape, 1);
@@ -505,15 +506,16 @@ impl Emitter {
         view
     }
 
-    /// Sets `to`, after all parts have run, to the sum of their `share` registers. Does nothing if `to` is empty.
+    /// Schedules setting `to` to the sum over all parts of the partial sums in `share`, after the parts have run. Does
+    /// nothing if `to` is empty.
     pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
         if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));
         }
     }
 
-    /// Emits the code that initialises the shares before the parts. Returns the nodes that sum the shares after the
-    /// parts. The registers of the parts are adjacent in memory.
+    /// Emits the initialisation of the partial sums, which runs before the parts. Returns the nodes that add up the
+    /// partial sums after the parts. The registers of the parts are adjacent in memory.
     fn emit_share_sums(&mut self, parts: usize) -> Result<Vec<Node>> {
         let len = self.memory[1].len();
         for (register, initial) in std::mem::take(&mut self.initial_shares) {

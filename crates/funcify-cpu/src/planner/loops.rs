@@ -1,8 +1,8 @@
-//! Plans scans: sequences are read in place, traces are written in place, and values needed by the next step are held
-//! in registers.
+//! Plans scans. Sequences are read in place, traces are written in place, and values for the next step stay in
+//! registers.
 //!
-//! A loop that ends early counts its steps. Its traces have rows for the maximum number of steps; the caller uses the
-//! rows of the steps that ran.
+//! A loop with early exit counts its steps. Its traces have rows for the maximum number of steps; the caller uses only
+//! the rows of the steps that ran.
 
 use std::ops::Range;
 
@@ -15,26 +15,26 @@ use super::*;
 /// The maximum number of rows to keep of a buffer that is never read as a whole.
 const MAX_ROWS_AT_HAND: usize = 64;
 
-/// The purpose of a buffer.
+/// The use of a buffer's rows outside the loop.
 enum Use {
-    /// The rows are a result, which is written to this view if possible.
+    /// The rows are a result, to be written to this view if possible.
     Result(Option<View>),
-    /// Only the steps of the loop read the rows.
+    /// None: only the steps of the loop read the rows.
     Steps,
 }
 
-/// The rows of a buffer that are kept.
+/// The rows of a buffer that are stored.
 enum BufferRows {
     /// No rows, because nothing reads them.
     None,
-    /// All rows, in memory of their own.
+    /// All rows. The range `returned` is the result.
     Trace { all: View, returned: Range<usize> },
-    /// Only the last rows, in loop order, oldest first.
+    /// Only the most recent rows, the oldest first. The last `returned` of them are the result.
     AtHand { rows: View, returned: usize },
 }
 
 impl BufferRows {
-    /// Returns all rows of a buffer from which a carry is read.
+    /// Returns all rows of a buffer that a carry is read from.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -43,15 +43,15 @@ impl BufferRows {
     }
 }
 
-/// The location of a carry between steps.
+/// The memory that holds a carry between steps.
 enum Carry {
     /// A register.
     Register(View),
-    /// The row that the previous step wrote to a trace at `offset`; the first step reads the initial value.
+    /// The row that the previous step wrote to a trace with write offset `offset`. The first step reads `initial`.
     InTrace { initial: View, buffer: usize, offset: usize },
 }
 
-/// The elements that control a loop that ends early.
+/// The elements that control a loop with early exit.
 #[derive(Clone)]
 struct Ending {
     /// An element that is nonzero if another step runs.
@@ -60,10 +60,10 @@ struct Ending {
     count: View,
 }
 
-/// A loop, its operands, and the locations of its buffers and carries.
+/// A scan being planned: its operands, and the memory of its buffers and carries.
 struct Loop<'a> {
     scan: &'a Scan,
-    /// The operands before the invariants, each as a list of parts.
+    /// The operands before the invariants. Each may consist of several tensors, whose rows are concatenated.
     operands: Vec<Vec<View>>,
     invariants: Vec<Argument>,
     buffers: Vec<BufferRows>,
@@ -72,23 +72,24 @@ struct Loop<'a> {
     steps: usize,
 }
 
-/// The steps of a scan that one loop of the plan runs.
+/// A range of a scan's steps that becomes one loop of the plan.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// The number of steps that ran before.
+    /// The number of steps before the first of these steps.
     from: usize,
     /// The number of steps in a strip, if a loop over strips surrounds the steps.
     strip: Option<usize>,
 }
 
-/// Returns whether the rows of a trace may have the layout of `place`: in order, or with the requested axis innermost.
+/// Returns `true` if the rows of a trace may have the layout of `place`: in order, or with the requested axis
+/// innermost.
 fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
 }
 
 impl Planner {
-    /// Plans a scan. `used` marks the results that are used, `places` holds where to write them, and `shares` marks the
-    /// results of which each part computes a summand. Returns the used results.
+    /// Plans a scan. `used` marks the results that are used, `places` holds their destinations, and `shares` marks the
+    /// results that each part computes a partial sum of. Returns the used results.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -102,7 +103,7 @@ impl Planner {
         let steps = scan.steps.value(&self.sizes).map_err(|_| declined("an unknown number of steps"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
         let own = scan.operands();
-        // Only invariants may be static integers.
+        // Only invariants can be static integers.
         let invariants: Vec<Argument> = operands[own.invariants.clone()].to_vec();
         let tensors = operands[..own.invariants.start].iter().map(Argument::parts);
         let mut operands = tensors.collect::<Result<Vec<Vec<View>>>>()?;
@@ -137,10 +138,10 @@ impl Planner {
         self.results(planned, used)
     }
 
-    /// Emits the loop over all steps.
+    /// Emits the loops over all steps.
     fn all_steps(&mut self, planned: &Loop<'_>) -> Result<()> {
         let steps = planned.steps;
-        // In the first step, carries are not yet in their traces, so they are read elsewhere.
+        // Carries that are held in traces are not there yet in the first step, so that step is planned separately.
         let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
         self.steps(planned, Steps { from: 0, strip: None }, first)?;
@@ -154,7 +155,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits the loop over a range of steps. Each sequence has all rows for these steps in one tensor.
+    /// Emits the loop over a range of steps within which each read of a sequence stays in the same tensor.
     fn emit_stretch(&mut self, planned: &Loop<'_>, stretch: Range<usize>) -> Result<()> {
         let Loop { scan, buffers, .. } = planned;
         let first = stretch.start;
@@ -166,7 +167,7 @@ impl Planner {
             _ => None,
         };
         let full: Vec<View> = scan.buffers.iter().zip(buffers).filter_map(of_full).collect();
-        // The last strip holds the remaining steps.
+        // Full strips, and then a strip of the remaining steps.
         let strips = stretch.len() / strip;
         let from = first + strips * strip;
         for (from, strip, times) in [(first, strip, strips), (from, stretch.end - from, 1)] {
@@ -179,7 +180,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits a loop that ends early if its condition says so after a step, and otherwise ends after the last step.
+    /// Emits a loop with early exit, which also ends after the maximum number of steps.
     fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
@@ -220,8 +221,8 @@ impl Planner {
         Ok(all)
     }
 
-    /// Chooses where a carry is held: in a trace that starts empty and holds the same values, if there is one, or else
-    /// in a register.
+    /// Chooses the memory for a carry: a trace that contains the same values and has no initial rows, if there is one,
+    /// or else a register.
     fn carry(
         &mut self,
         scan: &Scan,
@@ -242,7 +243,7 @@ impl Planner {
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let writes = buffer.writes.iter().zip(results.buffers[number].clone());
             let same = writes.clone().find(|(_, output)| value(*output) == next);
-            // If the loop ends early, its last row is not known when the plan is built.
+            // With early exit, the index of the last row is not known when the plan is built.
             if let (Some((offset, _)), Start::Empty, BufferRows::Trace { all, .. }, None) =
                 (same, buffer.start, &buffers[number], &scan.until)
                 && all.shape[0] > 0
@@ -258,7 +259,7 @@ impl Planner {
         Ok(Carry::Register(carry))
     }
 
-    /// Reserves memory for the rows of a buffer and copies its given rows there.
+    /// Reserves memory for the rows of a buffer, and copies its initial rows there.
     fn rows(
         &mut self,
         scan: &Scan,
@@ -281,7 +282,7 @@ impl Planner {
         let is_whole = buffer.start == Start::Full || is_trace;
         if !is_whole {
             let at_hand = count.max(last);
-            // The loop may end with fewer rows than requested, which is an error.
+            // The loop may end before it has written the requested number of rows, which is an error.
             if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
                 return Err(Declined::new("scan", "the last rows of a loop that ends early"));
             }
@@ -294,7 +295,7 @@ impl Planner {
             let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
             if let Some(given) = given {
                 for index in 0..count {
-                    // A reverse loop visits the given rows from the last to the first.
+                    // A reverse loop visits the initial rows from last to first.
                     let from = if scan.reverse { count - 1 - index } else { index };
                     self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
                 }
@@ -330,7 +331,7 @@ impl Planner {
         self.shape(&scan.body, row)
     }
 
-    /// Emits the loop over `count` steps.
+    /// Emits a loop over `count` steps.
     fn steps(&mut self, planned: &Loop<'_>, steps: Steps, count: usize) -> Result<()> {
         if count > 0 {
             self.emitter.blocks.open()?;
@@ -342,14 +343,14 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits the body of the open loop.
+    /// Emits a step as the body of the open loop.
     fn step(&mut self, planned: &Loop<'_>, steps: Steps, ending: Option<&Ending>) -> Result<()> {
         let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
-        // In the first iteration, `t` is the index of the first of these steps in loop order.
+        // The index of the loop's first step, and its increment.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
-        // In a loop over strips, each iteration also moves rows by the number of steps in a strip.
+        // In a loop over strips, rows also advance by a strip's number of steps per iteration.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
@@ -396,7 +397,7 @@ impl Planner {
         parameters.extend(invariants.iter().cloned());
 
         let mut scope = Scope::new(self, &scan.body, parameters)?;
-        // Rows are written in place unless a read of the step overlaps them.
+        // Each row is computed in its final memory, unless a read of the same step overlaps it.
         let mut written = Vec::new();
         for (buffer, (rows, outputs)) in scan.buffers.iter().zip(buffers.iter().zip(&results.buffers)) {
             for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {
@@ -425,7 +426,7 @@ impl Planner {
         self.write(planned, &values, &written)
     }
 
-    /// Writes the results of a step. Copies aside anything that the writes could overwrite before it is read.
+    /// Writes the results of a step. First copies any value that the writes would overwrite before it is read.
     fn write(&mut self, planned: &Loop<'_>, values: &[View], written: &[(View, usize)]) -> Result<()> {
         let Loop { scan, buffers, carries, .. } = planned;
         let results = scan.results();
@@ -455,11 +456,11 @@ impl Planner {
         self.emit_moves(moves)
     }
 
-    /// Moves the results of a step to where the next step reads them. Copies aside anything that a move would overwrite
-    /// before it is read.
+    /// Moves the results of a step to where the next step reads them. First copies any source that a move would
+    /// overwrite before it is read.
     pub(super) fn emit_moves(&mut self, mut moves: Vec<(View, View)>) -> Result<()> {
         let level = self.emitter.blocks.depth();
-        // A move needs no copy if neither an earlier move nor the move itself overwrites its source (order-c5).
+        // A source needs no copy if no earlier move, nor its own move, overwrites it (order-c5).
         let mut written = Occupants::default();
         for index in 0..moves.len() {
             let (to, from) = &moves[index];
@@ -477,7 +478,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Returns the rows of a buffer that are results.
+    /// Returns the rows of a buffer that are its result.
     fn returned_rows(&mut self, scan: &Scan, rows: BufferRows) -> Result<Option<View>> {
         Ok(match rows {
             BufferRows::None => None,
@@ -497,7 +498,7 @@ impl Planner {
     }
 }
 
-/// Returns the tensor that contains row `row` of the concatenated `parts`, and the index of the row within that tensor.
+/// Finds a row of the concatenation of `parts`. Returns the tensor that contains it, and its index within that tensor.
 fn find_row(parts: &[View], mut row: usize) -> (&View, usize) {
     let mut index = 0;
     while index + 1 < parts.len() && row >= parts[index].shape[0] {
@@ -507,7 +508,7 @@ fn find_row(parts: &[View], mut row: usize) -> (&View, usize) {
     (&parts[index], row)
 }
 
-/// Returns the step counts after which a read of a sequence moves on to another tensor. The last one is `steps`.
+/// Returns the numbers of steps after which some read of a sequence moves on to its next tensor, and `steps` itself.
 fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize> {
     let mut ends = vec![steps];
     for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {
@@ -524,7 +525,7 @@ fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize
     ends
 }
 
-/// Returns whether two views may have an element in common.
+/// Returns `true` if two views may have an element in common.
 fn may_overlap(one: &View, other: &View) -> bool {
     let ([first, last], [others_first, others_last]) = (one.ends(), other.ends());
     one.shares_memory(other) && (one.steps != other.steps || (first <= others_last && others_first <= last))

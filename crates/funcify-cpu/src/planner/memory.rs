@@ -1,16 +1,16 @@
-//! Tracks the scratch memory of a plan under construction: which ranges are in use, and which are free.
+//! Allocates the scratch memory of a plan under construction.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The number of elements by which ranges are aligned: at least a cache line for every element type.
+/// The alignment of ranges, in elements. It is at least a cache line for every element type.
 const ELEMENTS_PER_LINE: usize = 16;
 
-/// A range of scratch memory. It becomes free when the last view of it is dropped.
+/// An allocated range of scratch memory. It becomes free when the last view that refers to it is dropped.
 #[derive(Debug)]
 pub(super) struct Register {
-    /// The number that identifies it among the registers of its memory.
+    /// The index of the register among all registers of the same memory.
     pub(super) number: usize,
     pub(super) start: usize,
     len: usize,
@@ -29,7 +29,7 @@ pub(super) struct Memory(Rc<RefCell<Allocator>>);
 
 #[derive(Default, Debug)]
 struct Allocator {
-    /// The free ranges ordered by length, then start, to find the smallest one that is long enough.
+    /// The free ranges, ordered by length and then start, so that the best fit is found quickly.
     free: BTreeSet<(usize, usize)>,
     end: usize,
     /// The number of registers created so far.
@@ -37,8 +37,8 @@ struct Allocator {
 }
 
 impl Memory {
-    /// Reserves `len` elements: the smallest free range that is long enough, or new memory if there is no such range or
-    /// the elements must be `untouched`.
+    /// Reserves `len` elements: the smallest free range that is long enough, or new memory if there is none or if
+    /// `untouched` is set.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let len = len.next_multiple_of(ELEMENTS_PER_LINE);
         let mut allocator = self.0.borrow_mut();
@@ -60,7 +60,7 @@ impl Memory {
         Rc::new(Register { number: allocator.registers, start, len, memory: self.0.clone() })
     }
 
-    /// Returns the total number of elements needed.
+    /// Returns the total size, in elements.
     pub(super) fn len(&self) -> usize {
         self.0.borrow().end
     }

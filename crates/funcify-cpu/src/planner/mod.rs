@@ -1,13 +1,13 @@
-//! The planner: turns a checked graph with known sizes into a [`Plan`].
+//! The planner: compiles a checked graph with known sizes to a [`Plan`].
 //!
-//! `loops` lays out sequences, traces, states and carries and opens scans; `while_loop` does so for while loops.
-//! `choice` plans both branches of a switch. `ops` implements each op on [`View`]s. `emit` turns views into
-//! instructions over rows and lanes, `blocks` holds the loops around them, and `memory` tracks the free registers. A
-//! view copies elements only if it must: transposes, slices, broadcasts and rows of a sequence only change addresses.
-//! Anything that depends on no loop is computed before the loops.
+//! `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
+//! `choice` plans both branches of a switch. `ops` implements each op on [`View`]s. `emit` converts views to
+//! instructions over rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
+//! registers. Transposes, slices, broadcasts and rows of a sequence only change addresses, and copy no elements unless
+//! an instruction requires it. Loop-invariant values are computed before the loops.
 //!
-//! A product is held back until its consumer is known, so that a sum of products, a bias and an activation become one
-//! instruction. A product of elements is held back in the same way for the sum it is part of.
+//! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
+//! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
 //!
 //! The planner rejects unsupported ops by name, before anything runs.
 
@@ -42,72 +42,72 @@ use crate::plan::{Across, DEPTH, Node, Op, Operand, Plan, Region, Split, Storage
 use funcify_core::ops::{Movement, OpClass};
 use view::View;
 
-/// The result of planning, or the reason why the graph is rejected.
+/// The result of planning. The error is the reason why the graph is not supported.
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
-/// The largest number of multiplications per index for which matrix products are computed with an axis innermost. The
-/// first limit applies if each index of the axis has matrices of its own. The second one applies if all indices share
-/// one matrix, whose columns would otherwise be lanes.
+/// The maximum number of multiplications per index for which matrix products are computed with the parallel axis
+/// innermost. The first limit applies if each index has its own matrices. The second one applies if all indices share a
+/// matrix, whose columns would otherwise be the lanes.
 const MAX_TERMS: [usize; 2] = [64, 32];
 
-/// The largest number of elements of a tensor in a plan.
+/// The maximum number of elements of a tensor in a plan.
 const MAX_ELEMENTS: usize = 1 << 40;
 
-/// A graph turned into a plan.
+/// A plan for a graph, and the types of its inputs and results.
 #[derive(Clone, Debug)]
 pub struct GraphPlan {
-    /// The plan. Its inputs are the graph's inputs followed by the constants; its outputs are the graph's outputs.
+    /// The plan. Its inputs are the graph's inputs, followed by the constants. Its outputs are the graph's outputs.
     pub plan: Plan,
-    /// The element type of the plan: the widest float of the graph, and at least f32. It also represents narrower
-    /// floats, booleans (as 1 and 0), and integers that it holds exactly.
+    /// The element type of the plan: the widest float type of the graph, and at least f32. It also represents narrower
+    /// floats, booleans (as 1 and 0), and integers that are small enough to be exact.
     pub dtype: DType,
-    /// The element type of each input that the plan reads. Other inputs are `None` and have no region.
+    /// The dtype of each input that the plan reads, or `None` for an input that it does not read.
     pub reads: Vec<Option<DType>>,
-    /// The tensors embedded in the graph, in the plan's element type or as words.
+    /// The constant tensors of the graph, in the plan's element type or as words.
     pub constants: Vec<HostTensor>,
-    /// The types and shapes of the results.
+    /// The dtype and shape of each result.
     pub results: Vec<(DType, Vec<usize>)>,
-    /// `true` if `u32` values are words, stored as the bits of elements, instead of numbers.
+    /// `true` if `u32` values are words, stored as the bits of elements, and not numbers.
     pub has_words: bool,
-    /// `true` if the plan has one more output: an element that is nonzero if a loop reached the bound that the planner
-    /// assumed for it, so that the results may differ from those of the graph.
+    /// `true` if the plan has an additional output: an element that is nonzero if a loop reached the bound that the
+    /// planner assumed for it. The other results are then invalid.
     pub refuses: bool,
 }
 
-/// Decides when a program is split into parts along a parallel axis.
+/// The policy for dividing a program into parts along a parallel axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Division {
-    /// Split if the parts are worth running on threads, or fit a cache better.
+    /// Divides a program if the parts are worth running on several threads, or fit better in a cache.
     #[default]
     Worthwhile,
-    /// Like `Worthwhile`, but for a plan that runs inside a tensor library. The planner leaves work to the library
-    /// that the library does with less memory: losses over large vocabularies, for which the library neither packs the
-    /// weights nor computes the weight gradient once per part.
+    /// Like `Worthwhile`, but for a plan that runs inside a tensor library. The planner rejects work for which the
+    /// library needs less memory: losses over large vocabularies, where the library neither packs the weights nor
+    /// computes a weight gradient in each part.
     BesideLibrary,
-    /// Split wherever a parallel axis exists, and apply transformations even if they are reserved for large programs.
-    /// For tests.
+    /// Divides every program that has a parallel axis, and also applies transformations that are normally reserved for
+    /// large programs. For tests.
     Always,
 }
 
 impl Division {
-    /// Returns the smallest size that an axis needs to be laid out innermost in loops.
+    /// Returns the minimum size of an axis to be laid out innermost in loops.
     fn min_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
 
-    /// Returns whether values in loops are laid out with `axis` innermost.
+    /// Returns `true` if values in loops should be laid out with `axis` innermost.
     fn lays_innermost(self, graph: &Graph, sizes: &Sizes, axis: &ParallelAxis) -> bool {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the number of rows that the products of a strip should have.
+    /// Returns the desired number of rows of a product over a whole strip.
     fn rows_of_strip(self) -> usize {
         if self == Division::Always { 6 } else { 256 }
     }
 }
 
-/// Plans a graph for these sizes. With `may_refuse`, the caller checks that the plan's element type can represent the
-/// integers in the inputs.
+/// Plans a graph for the given sizes. With `may_refuse`, the plan may reject a call at run time, and the caller checks
+/// that integers in the inputs can be represented in the plan's element type.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let element = element_type(graph)?;
     let ranges = Rc::new(Ranges::find(graph, sizes, element, may_refuse));
@@ -130,8 +130,8 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
     planned.map_err(|declined| ops::find_unsupported_op(graph).unwrap_or(declined))
 }
 
-/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, unless it is the output's
-/// last axis. If one plan writes an output in this layout, another plan can read it without moving elements.
+/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, or `None` if there is no such
+/// axis or it is the last one. A plan that writes an output in this layout spares another plan a transpose.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
     let none = || vec![None; graph.outputs().len()];
     let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };
@@ -145,7 +145,7 @@ pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>>
     graph.outputs().iter().map(innermost).collect()
 }
 
-/// Plans a graph in `parts` parts.
+/// Plans a graph, divided into `parts` parts.
 fn plan_parts(
     graph: &Graph,
     sizes: &Sizes,
@@ -220,7 +220,7 @@ fn plan_parts(
     Ok(GraphPlan { plan, dtype, reads, constants, results, has_words: ranges.has_words(), refuses: refusal.is_some() })
 }
 
-/// Returns whether the graph, or the body of one of its ops, contains a while loop without a bound.
+/// Returns `true` if the graph or a nested body contains a while loop without a bound.
 fn has_unbounded(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
@@ -228,7 +228,7 @@ fn has_unbounded(graph: &Graph) -> bool {
     })
 }
 
-/// Returns the element type of the graph's plan.
+/// Returns the element type of the graph's plan, or an error if the graph has no floats.
 fn element_type(graph: &Graph) -> Result<DType> {
     funcify_analysis::element_type(graph).ok_or_else(|| Declined::new("input", "no floats"))
 }
@@ -237,32 +237,32 @@ fn element_type(graph: &Graph) -> Result<DType> {
 struct Planner {
     emitter: Emitter,
     sizes: Sizes,
-    /// The element type.
     dtype: DType,
-    /// The ranges of the graph's integers.
+    /// The possible ranges of the graph's integers.
     ranges: Rc<Ranges>,
-    /// An element that is nonzero if a loop reached a bound that the planner assumed.
+    /// The element that is nonzero if a loop reached a bound that the planner assumed.
     refusal: Option<View>,
-    /// The number of steps that each loop that ends early ran, keyed by the loop's symbol.
+    /// The number of steps that each loop with early exit ran, keyed by the loop's symbol.
     counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
     inputs: usize,
-    /// The position of the parallel axis in each value, the number of its indices per part, and whether parts exist.
+    /// The position of the parallel axis in each value, the number of its indices per part, and `true` if there are
+    /// several parts.
     labels: ParallelAxis,
     part: usize,
     is_divided: bool,
-    /// `true` if values in loops have the parallel axis innermost.
+    /// `true` if values in loops are laid out with the parallel axis innermost.
     is_innermost: bool,
     division: Division,
     /// The strip of steps being planned.
     strip: Option<strips::Strip>,
-    /// The watch that may cancel planning.
+    /// The handles through which the caller may cancel planning.
     watch: ActiveHandles,
 }
 
 impl Planner {
-    /// Returns the part's view of a tensor that the caller owns.
+    /// Returns a part's view of an input or output.
     fn caller_view(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
@@ -273,7 +273,7 @@ impl Planner {
 
     fn region(&mut self, place: Storage, whole: &[usize], label: Label) -> View {
         let plan = &mut self.emitter.plan;
-        // A plan without parts has no program that runs before them.
+        // In an undivided plan, nothing runs before the parts, so the level is 1.
         let level = usize::from(!self.is_divided);
         let Label::Axis(axis) = label else {
             let region = plan.region(place, whole.iter().product(), 1, Split::Whole);
@@ -286,8 +286,8 @@ impl Planner {
         view
     }
 
-    /// Reserves the element that marks the call as refused, if a loop of the graph may set it. It is initialised
-    /// before any branch, because a branch may not run.
+    /// Reserves the element that marks the call as rejected, if a loop of the graph may set it. It is initialised here,
+    /// because code in a branch may not run.
     fn reserve_refusal(&mut self, graph: &Graph) -> Result<()> {
         if self.ranges.max_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
@@ -297,7 +297,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Refuses the call if the element `holds` is nonzero.
+    /// Emits code that marks the call as rejected if the element `holds` is nonzero.
     fn record_refusal(&mut self, holds: &View) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let here = |view: &View| View { level, ..view.clone() };
@@ -306,13 +306,13 @@ impl Planner {
         self.emitter.map(Op::Binary(Binary::Max), &refusal, &[&refusal, &here(holds)])
     }
 
-    /// Returns the position of the divided axis in a value.
+    /// Returns the position of the divided axis in a value, or `Label::None` if the plan is not divided.
     fn label(&self, graph: &Graph, value: ValueId) -> Label {
         if self.is_divided { self.labels.of(graph, value) } else { Label::None }
     }
 
-    /// Returns the axis that is innermost in the layout of a value in a loop, if the layout does not follow the order
-    /// of the axes.
+    /// Returns the axis that is innermost in memory for a value in a loop, or `None` if the value is laid out in axis
+    /// order.
     fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
         match self.labels.of(graph, value) {
             Label::Axis(axis) if self.is_innermost => Some(axis),
@@ -326,7 +326,7 @@ impl Planner {
         self.emitter.reserve_as(shape, level, innermost)
     }
 
-    /// Writes a result to an output.
+    /// Emits code that writes a result to an output.
     fn write_output(&mut self, graph: &Graph, output: ValueId, value: &View, place: &View, parts: usize) -> Result<()> {
         let label = self.label(graph, output);
         if label == Label::Share {
@@ -344,12 +344,12 @@ impl Planner {
         if value.is_same_view(place) { Ok(()) } else { self.emitter.copy(place, value) }
     }
 
-    /// Returns the shape of a value.
+    /// Returns the shape of a value, not divided into parts.
     fn whole_shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>> {
         let ty = graph.ty(value);
         let shape =
             ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
-        // Sizes of 0 count as 1, because strides are products of the other sizes.
+        // Counts sizes of 0 as 1: an empty tensor may still have large strides, which are products of its other sizes.
         let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
         match elements.filter(|elements| *elements <= MAX_ELEMENTS) {
             Some(_) => Ok(shape),
@@ -366,7 +366,7 @@ impl Planner {
         Ok(shape)
     }
 
-    /// Returns the view of a tensor embedded in the program.
+    /// Returns a view of a constant tensor of the graph.
     fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
         let is_words = self.is_words(tensor.dtype());
         if tensor.len() == 1 && !is_words {
@@ -377,26 +377,26 @@ impl Planner {
         Ok(self.region(Storage::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Returns whether the plan can represent a value, which must be a float, a boolean, a word, or an integer in a
-    /// known range.
+    /// Returns `true` if the plan can represent a value: a float, a boolean, a word, or an integer whose range is small
+    /// enough to be exact.
     fn can_represent(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;
         self.is_number(dtype) || self.is_words(dtype) || self.ranges.is_exact(graph, value)
     }
 
-    /// Returns whether values of a dtype are words.
+    /// Returns `true` if values of this dtype are words.
     fn is_words(&self, dtype: DType) -> bool {
         self.ranges.has_words() && dtype == DType::U32
     }
 
-    /// Returns whether the plan represents all values of a dtype as numbers.
+    /// Returns `true` if the plan represents every value of this dtype as a number.
     fn is_number(&self, dtype: DType) -> bool {
         dtype.is_float() || dtype == DType::Bool
     }
 
-    /// Returns the op that rounds a number of the plan to a narrower float type. The planner rounds the result of each
-    /// op of that type. This yields the exact result of the op, because the plan's type has more than twice as many
-    /// digits (Figueroa, When is double rounding innocuous?, 1995).
+    /// Returns the op that rounds numbers of the plan to a narrower float type. The planner rounds the result of each
+    /// op of that type. The two roundings yield the correctly rounded result, because the plan's type has more than
+    /// twice as many digits (Figueroa, When is double rounding innocuous?, 1995).
     fn rounding(&self, dtype: DType) -> Option<Unary> {
         match dtype {
             DType::F16 => Some(Unary::ToF16),

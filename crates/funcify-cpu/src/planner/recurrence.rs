@@ -1,13 +1,13 @@
-//! Turns a loop that folds each row into the previous one into a single instruction.
+//! Replaces a loop that folds each row into the previous one with a single instruction.
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary};
 use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
 
-/// Returns one instruction that replaces a loop at `level`, if the only instruction of the loop folds a row into the
-/// row written before it.
+/// Returns a single instruction equivalent to a loop at `level`. Returns `None` unless the loop consists of one
+/// instruction that folds a row into the previous row of the destination.
 pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level: usize) -> Option<Node> {
     let [Node::Do(Instruction { op, rows: 1, lanes, to, from })] = nodes else { return None };
-    // An instruction has to stay within a unit of columns.
+    // The rows of one instruction must be in the same unit, but the steps of a loop over columns are different units.
     let is_in_columns = |operand: &Operand| matches!(regions[operand.region].split, Split::Columns(_));
     if is_in_columns(to) || from.iter().any(is_in_columns) {
         return None;
@@ -34,7 +34,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     let others = [Some(x), a];
     let fits = |operand: &&Operand| {
         let own = operand.steps[level];
-        // In the destination's region, the operand might read another row before it is written.
+        // An operand in the destination's region might read a row that a later step overwrites.
         own == 0 || (own.signum() == step.signum() && operand.region != to.region)
     };
     let is_one =
@@ -42,7 +42,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     if !is_one {
         return None;
     }
-    // The steps become rows. In a reverse loop, the first row is the last step.
+    // The steps become rows. In a reverse loop, the last step is row 0.
     let as_rows = |operand: &Operand| {
         let own = operand.steps[level];
         let mut rows = Operand { row: own.unsigned_abs(), ..*operand };
@@ -58,7 +58,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     Some(Op::Recur { recurrence, down: step < 0 }.over([times, *lanes], as_rows(to), &operands))
 }
 
-/// Returns whether an operand reads the row that the previous iteration wrote.
+/// Returns `true` if an operand reads the row that the previous iteration wrote.
 fn is_row_before(operand: &Operand, to: &Operand, level: usize) -> bool {
     operand.region == to.region
         && operand.steps == to.steps

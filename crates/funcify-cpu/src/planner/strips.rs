@@ -1,9 +1,9 @@
-//! Plans strips of steps, which sum the products of many steps at once.
+//! Plans strips: groups of steps whose products are summed by one instruction.
 //!
-//! Some loops add a product to a state in each step, as backward loops do for each weight. Such a loop reads and
-//! writes the whole state in each step. Instead, a loop over strips surrounds the loop over steps, and one instruction
-//! after the steps of a strip computes all their products. The factors stay in place if they are in a sequence or a
-//! trace. Otherwise they are copied until the strip ends. Rows of a full buffer are copied, too, because later steps
+//! Some loops add a matrix product to a carry in each step; a backward loop does so for each weight. This reads and
+//! writes the whole carry in each step. Instead, the planner nests the loop over steps in a loop over strips, and one
+//! instruction after the steps of a strip computes all their products. Factors in a sequence or a trace stay in place.
+//! Other factors are copied to memory for the whole strip. Rows of a full buffer are also copied, because later steps
 //! of the strip may overwrite them.
 
 use funcify_core::ops::scan::Scan;
@@ -13,25 +13,25 @@ use super::copies::Copied;
 use super::*;
 use crate::plan::MAX_BLOCKS;
 
-/// The message of `expect` where a strip is required.
+/// The reason why a strip exists, for `expect`.
 const STRIP_IS_OPEN: &str = "a loop over strips is open";
 
 /// The strip being planned, and the sums deferred to its end.
 #[derive(Debug)]
 pub(super) struct Strip {
     steps: usize,
-    /// The level of the values that a step computes.
+    /// The level of values that are computed in a step.
     level: usize,
-    /// The deferred sums, each with the two sides of the product added to it.
+    /// The deferred sums: each is a state, and the two operands of the product to add to it.
     waiting: Vec<(View, [View; 2])>,
-    /// The copies of values that a step computes.
+    /// The copies of values that are computed in a step.
     copies: Vec<Copied>,
-    /// The full buffers, whose rows later steps may overwrite.
+    /// The full buffers, whose rows may be overwritten by later steps.
     full: Vec<View>,
 }
 
 impl Planner {
-    /// Returns the number of steps in a strip of the loop, if strips are worthwhile.
+    /// Returns the number of steps per strip, or `None` if strips are not worthwhile for the loop.
     pub(super) fn strip_of(&self, scan: &Scan, steps: usize) -> Option<usize> {
         if self.strip.is_some() || self.emitter.blocks.depth() + 1 > DEPTH {
             return None;
@@ -45,13 +45,13 @@ impl Planner {
         (strip > 1).then_some(strip)
     }
 
-    /// Returns the number of rows of the product that a step adds to a state, or `None` if it does not add one.
+    /// Returns the number of rows of the product that a step adds to a state, or `None` if it does not add a product.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
             Source::Node(node, _) => Some(body.node(node)),
             Source::Input(_) => None,
         };
-        // Sums of a narrower type are rounded in each step.
+        // A sum of a narrower type is rounded in each step, so it cannot be deferred.
         let is_rounded = self.rounding(body.ty(next).dtype).is_some();
         let add = node(next).filter(|add| matches!(add.op, Op::Binary(Binary::Add)) && add.inputs.contains(&state))?;
         let product =
@@ -68,7 +68,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Closes the loop over `count` strips. The deferred sums run after the steps of each strip.
+    /// Closes the loop over `count` strips. The deferred sums are computed after the steps of each strip.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
         let Strip { steps, level, waiting, .. } = self.strip.take().expect(STRIP_IS_OPEN);
         for (state, sides) in waiting {
@@ -80,8 +80,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Adds the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]` to a state. This happens at the
-    /// end of the strip if the sum may be deferred (order-c3), and otherwise now.
+    /// Adds the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]` to a state: at the end of the strip
+    /// if the sum may be deferred (order-c3), or else immediately.
     pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<()> {
         let strip = self.strip.as_ref().filter(|strip| may_wait && state.level == strip.level);
         let Some(Strip { level, full, .. }) = strip else {
@@ -100,7 +100,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Returns a copy of a value that a step computes. The copy has room for all steps of a strip.
+    /// Copies a value that is computed in a step to memory that holds a row for each step of the strip.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;

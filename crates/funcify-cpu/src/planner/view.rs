@@ -1,4 +1,4 @@
-//! Views of tensors during planning: the elements of a region that a tensor covers in each iteration of its loops.
+//! Views of tensors during planning: the elements of a region that a tensor consists of in each iteration.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,16 +7,17 @@ use funcify_analysis::{Memory, TensorLayout};
 use super::memory::Register;
 use super::*;
 
-/// A tensor in a region: a layout of its elements, which moves with each iteration of the surrounding loops.
-/// Broadcasts, transposes, slices and rows of a sequence are views of the same elements.
+/// A tensor in a region. Its position may move in each iteration of the enclosing loops. Broadcasts, transposes, slices
+/// and rows of a sequence are views of the same elements.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) region: usize,
-    /// The layout of its elements in the first iteration of all loops.
+    /// The layout of the tensor in the first iteration of all loops.
     pub(super) layout: TensorLayout,
-    /// The number of elements that it moves with each iteration of each loop, outermost first.
+    /// The number of elements that the view moves per iteration of each loop, the outermost first.
     pub(super) steps: [isize; DEPTH],
-    /// The level where it is computed: 0 before the parts, 1 in a part, 2 in its outermost loops.
+    /// The level at which the tensor is computed: 0 is before the parts, 1 is in a part, and 2 is in its outermost
+    /// loops.
     pub(super) level: usize,
     /// The register that keeps its memory from being reused.
     pub(super) register: Option<Rc<Register>>,
@@ -38,7 +39,7 @@ impl DerefMut for View {
 }
 
 impl View {
-    /// Returns a view of a whole region, or of the memory of a register, in order.
+    /// Returns a view of the memory from `start` on, in axis order.
     pub(super) fn whole(region: usize, start: usize, shape: &[usize], level: usize) -> View {
         let layout = TensorLayout::whole(start, shape);
         View { region, layout, steps: [0; DEPTH], level, register: None }
@@ -50,13 +51,13 @@ impl View {
         View { region, layout, steps, level, register: self.register.clone() }
     }
 
-    /// Returns the view with the given axes in place of its own.
+    /// Returns the view with its axes replaced.
     pub(super) fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> View {
         self.with(self.layout.with_axes(shape, strides))
     }
 
-    /// Returns a view that is row `row` of axis 0 in the first iteration of the loop whose body is at `level`, and
-    /// moves by `step` rows with each iteration.
+    /// Returns a view of row `row` of axis 0, which moves by `step` rows per iteration of the loop whose body is at
+    /// `level`.
     pub(super) fn row(&self, row: usize, level: usize, step: isize) -> View {
         let mut view = self.at(0, row);
         view.steps[level - 2] += step * self.strides[0];
@@ -64,8 +65,8 @@ impl View {
         view
     }
 
-    /// Returns the view in the first iteration of the loop whose body is at `level`, and the number of elements from
-    /// one iteration to the next.
+    /// Returns the view in the first iteration of the loop whose body is at `level`, and the number of elements that it
+    /// moves per iteration.
     pub(super) fn strip(&self, level: usize) -> (View, isize) {
         let mut view = View { level: level - 1, ..self.clone() };
         let step = std::mem::take(&mut view.steps[level - 2]);
@@ -78,12 +79,12 @@ impl View {
         (self.with(first), self.with(others))
     }
 
-    /// Returns `count` copies of the view along a new axis, `distance` elements apart.
+    /// Returns a view of `count` tensors like this one along a new axis, with a stride of `distance` elements.
     pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
         self.with(self.layout.stacked(count, distance))
     }
 
-    /// Returns `count` rows of an axis, starting at `start`, `step` apart.
+    /// Returns `count` indices of an axis, from `start` on, with the given step.
     pub(super) fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> View {
         self.with(self.layout.part(axis, start, count, step))
     }
@@ -93,38 +94,38 @@ impl View {
         self.with(self.layout.reversed(axis))
     }
 
-    /// Returns the view at one index of an axis, without that axis.
+    /// Returns the view at one index of an axis, and drops that axis.
     pub(super) fn at(&self, axis: usize, index: usize) -> View {
         self.with(self.layout.at(axis, index))
     }
 
-    /// Returns the view with its axes in this order.
+    /// Returns the view with its axes permuted to this order.
     pub(super) fn transposed(&self, axes: &[usize]) -> View {
         self.with(self.layout.transposed(axes))
     }
 
-    /// Returns the view broadcast to a shape: repeated along axes that are missing or have one element.
+    /// Returns the view broadcast to a shape: repeated along axes that it lacks or that have size 1.
     pub(super) fn broadcast(&self, shape: &[usize]) -> View {
         self.with(self.layout.broadcast(shape))
     }
 
-    /// Returns the same elements in another shape, if no element has to move.
+    /// Returns the view in another shape, or `None` if that requires moving elements.
     pub(super) fn reshaped(&self, shape: &[usize]) -> Option<View> {
         Some(self.with(self.layout.reshaped(shape)?))
     }
 
-    /// Returns the memory of the view: that of its register, or the whole region if it has none.
+    /// Identifies the memory of the view: that of its register, or the whole region if it has none.
     pub(super) fn memory(&self) -> Memory {
         Memory { region: self.region, allocation: self.register.as_ref().map(|register| register.number) }
     }
 
-    /// Returns whether the two views may use the same memory.
+    /// Returns `true` if the two views may be in the same memory.
     pub(super) fn shares_memory(&self, other: &View) -> bool {
         self.memory().may_share(&other.memory())
     }
 
-    /// Returns whether the elements of two views of the same memory are interleaved, like neighbouring columns of a
-    /// matrix, without being the same. No instruction may read one view and write the other.
+    /// Returns `true` if the address ranges of two different views overlap, like those of adjacent columns of a matrix.
+    /// An instruction must not read one view and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
         self.shares_memory(other)
@@ -134,7 +135,7 @@ impl View {
             && !self.is_same_view(other)
     }
 
-    /// Returns whether the two views have the same elements in the same order.
+    /// Returns `true` if the two views have the same elements in the same order.
     pub(super) fn is_same_view(&self, other: &View) -> bool {
         (self.region, self.steps) == (other.region, other.steps) && self.layout.is_same(&other.layout)
     }

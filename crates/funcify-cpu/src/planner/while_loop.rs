@@ -1,14 +1,14 @@
 //! Plans while loops: carries are held in registers, and the condition is evaluated before each step.
 //!
-//! The counters of a loop without a bound could exceed the integers that a plan can represent. If a fallback exists,
-//! the planner bounds the loop, and the plan refuses the call if the condition still holds at the bound.
+//! In a loop without a bound, a counter could exceed the integers that the plan represents exactly. If a fallback
+//! exists, the planner adds a bound, and the plan rejects the call if the condition still holds there.
 
 use funcify_core::ops::While;
 
 use super::*;
 
 impl Planner {
-    /// Plans a while loop. `used` marks the results that are used; only these are returned.
+    /// Plans a while loop. Returns the results that `used` marks, and `None` for the others.
     pub(super) fn while_loop(&mut self, op: &While, operands: &[Argument], used: &[bool]) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("while", reason);
         let bound = match &op.bound {

@@ -1,4 +1,4 @@
-//! Limits the work of a proof: a little in a user's debug build, and as much as needed in tests of plans.
+//! Limits the work of a proof: to a small amount in a user's debug build, and to a much larger one in tests of plans.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,27 +6,27 @@ use crate::plan::{Instruction, Op};
 
 static IS_THOROUGH: AtomicBool = AtomicBool::new(false);
 
-/// Lets all further proofs in this process take as long as they need.
+/// Raises the work limits of all further proofs in this process, so that tests prove large plans too.
 #[doc(hidden)]
 pub fn prove_thoroughly() {
     IS_THOROUGH.store(true, Ordering::Relaxed);
 }
 
-/// Returns the budget for evaluating a graph, in operations on elements.
+/// Returns the budget for evaluating a graph, in elementary operations.
 pub(super) fn graph_budget() -> usize {
     if IS_THOROUGH.load(Ordering::Relaxed) { 128_000_000 } else { 1_000_000 }
 }
 
-/// Returns the budget for interpreting a plan, in operations on elements. It also limits the number of elements that
-/// the plan may hold. Interpreting a plan takes more operations than evaluating its graph.
+/// Returns the budget for interpreting a plan, in elementary operations. It is larger than that of the graph, because
+/// interpretation takes more operations. It also limits the number of elements in the plan's memory.
 pub(super) fn plan_budget() -> usize {
     4 * graph_budget()
 }
 
-/// The cost of an instruction in addition to its elements, in operations on elements.
+/// The fixed cost of an instruction, in elementary operations.
 const OPERATIONS_PER_INSTRUCTION: usize = 8;
 
-/// Returns the approximate cost of an instruction, in operations on elements.
+/// Returns the approximate cost of an instruction, in elementary operations.
 pub(super) fn instruction_cost(instruction: &Instruction) -> usize {
     let Instruction { op, rows, lanes, .. } = instruction;
     OPERATIONS_PER_INSTRUCTION

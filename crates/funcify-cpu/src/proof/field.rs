@@ -1,20 +1,20 @@
 //! Arithmetic modulo the prime 2^61 - 1.
 //!
-//! 2 has order 61 in this field, so multiplying by a power of two rotates the bits. Every finite float is an element:
-//! its mantissa times a power of two. An element also represents a signed number, which is nonnegative for elements up
-//! to half of the prime, so small integers compare as usual.
+//! 2 has order 61 in this field, so multiplying by a power of two rotates the bits. Every finite float maps to an
+//! element: its mantissa times a power of two. Every element maps to a signed number: elements up to half of the prime
+//! are nonnegative, and the others are negative. Small integers therefore compare as usual.
 
-/// The prime.
+/// The modulus, a prime.
 pub(super) const PRIME: u64 = (1 << 61) - 1;
 
 /// The largest element that represents a nonnegative number.
 pub(super) const HALF: u64 = PRIME >> 1;
 
-/// The element that represents infinity. It is larger than nearly all other numbers, and not a fraction of small
-/// numbers (the largest of those is -1/2). Its negative represents negative infinity.
+/// The element that represents infinity. It is larger than nearly all other numbers, and is not a fraction of small
+/// integers. (The largest element that is such a fraction is -1/2.) Its negative represents negative infinity.
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
-/// The element that represents NaN. No computation yields it by chance.
+/// The element that represents NaN, chosen arbitrarily, so that computations do not yield it by accident.
 pub(super) const NAN: u64 = 0x0b5e_97c3_21d4_6a8f;
 
 /// Returns `a + b`.
@@ -42,7 +42,7 @@ pub(super) fn mul(a: u64, b: u64) -> u64 {
     reduce((product as u64 & PRIME).wrapping_add((product >> 61) as u64))
 }
 
-/// Reduces a number below twice the prime to an element.
+/// Reduces a number below twice the prime modulo the prime.
 #[inline(always)]
 fn reduce(sum: u64) -> u64 {
     if sum >= PRIME { sum.wrapping_sub(PRIME) } else { sum }
@@ -106,9 +106,9 @@ pub(super) fn of_f64(number: f64) -> u64 {
     if number < 0.0 { neg(size) } else { size }
 }
 
-/// Returns the numerator and the denominator of an element that is a fraction of small numbers. Random elements are
-/// not. The two are the first remainders of Euclid's algorithm below the square root of half the prime, where they are
-/// unique.
+/// Returns the numerator and denominator of an element that is a fraction of small integers, or `None` for other
+/// elements, such as random ones. They are the first remainders of Euclid's algorithm that are below the square root of
+/// half the prime, which makes them unique.
 pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     const MAX_TERM: i64 = 1 << 29;
     let small = signed(a);
@@ -126,7 +126,7 @@ pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     (denominator != 0 && denominator < MAX_TERM && numerator != 0).then_some([numerator, denominator])
 }
 
-/// Returns a pseudorandom element, determined by `key` and `a`.
+/// Returns a pseudorandom element that depends only on `key` and `a`.
 pub(super) fn hash(key: u64, a: u64) -> u64 {
     let mixed = mix(mix(key ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(a).wrapping_mul(0xd6e8_feb8_6659_fd93));
     (mixed >> 3) % PRIME

@@ -1,8 +1,8 @@
-//! Evaluates a graph over the field, node by node, using a separate rule for each op.
+//! Evaluates a graph over the field, node by node, with its own rule for each op.
 //!
-//! The evaluation is independent of how programs run. Ops that only move elements use their own reference rule, on
-//! tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`; loops and switches are
-//! in `loops.rs`.
+//! The evaluation is independent of how programs run. Ops that only move elements are evaluated by their reference
+//! rule, on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`, and loops and
+//! switches are in `loops.rs`.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use funcify_core::{DType, Graph, HostTensor};
 use super::field::{of_signed, signed};
 use super::model::Model;
 
-/// The fixed cost of a node, which is added to that of its elements, in operations on elements.
+/// The fixed cost of a node, in elementary operations.
 const OPERATIONS_PER_NODE: usize = 32;
 
 /// A tensor of elements of the field, in row-major order.
@@ -27,14 +27,14 @@ pub(super) struct Grid {
     pub(super) cells: Rc<Vec<u64>>,
 }
 
-/// The reason why a graph cannot be evaluated here.
+/// The reason why a graph has no value over the field.
 #[derive(Clone, Debug)]
 pub(super) enum NoMeaning {
     /// An op has no rule.
     Unknown(String),
     /// The evaluation would exceed its budget.
     Budget,
-    /// The call is an error for these inputs.
+    /// The graph returns an error for these inputs.
     Refused(String),
 }
 
@@ -62,14 +62,14 @@ impl Grid {
         Grid::new(Vec::new(), vec![cell])
     }
 
-    /// Returns a row along axis 0, which is removed.
+    /// Returns the grid at index `row` of axis 0, and drops that axis.
     pub(super) fn row(&self, row: usize) -> Self {
         let shape = self.shape[1..].to_vec();
         let len: usize = shape.iter().product();
         Grid::new(shape, self.cells[row * len..][..len].to_vec())
     }
 
-    /// Stacks rows into a grid.
+    /// Stacks rows along a new axis 0.
     pub(super) fn stacked(row_shape: &[usize], rows: &[Grid]) -> Self {
         let shape = [&[rows.len()], row_shape].concat();
         Grid::new(shape, rows.iter().flat_map(|row| row.cells.iter().copied()).collect())
@@ -85,7 +85,8 @@ impl Grid {
         *self.cells.first().expect("counts, indices and conditions have an element")
     }
 
-    /// Converts the grid to a tensor of 64-bit integers: the elements themselves, or the integers that they represent.
+    /// Converts the grid to a tensor of 64-bit integers. These are the elements themselves or, with `as_integers`, the
+    /// signed integers that they represent.
     fn host(&self, as_integers: bool) -> HostTensor {
         let number = |cell: &u64| if as_integers { signed(*cell) } else { *cell as i64 };
         let numbers: Vec<i64> = self.cells.iter().map(number).collect();
@@ -98,22 +99,22 @@ impl Grid {
     }
 }
 
-/// Evaluates a graph and its bodies.
+/// Evaluates a graph and its bodies over the field.
 pub(super) struct Evaluator<'s> {
     pub(super) model: Model,
     pub(super) sizes: &'s mut Sizes,
-    /// The element type of the plan. Results of narrower float types are rounded.
+    /// The element type of the plan. Results of narrower float types must be rounded.
     pub(super) element: DType,
-    /// The remaining budget of operations.
+    /// The remaining budget, in elementary operations.
     pub(super) left: usize,
     /// The cancellation handles of the call that compiles the plan.
     pub(super) watch: ActiveHandles,
-    /// All elements computed so far, if they are recorded.
+    /// All elements computed so far, or `None` if they are not recorded.
     pub(super) known: Option<HashSet<u64>>,
 }
 
 impl Evaluator<'_> {
-    /// Returns the outputs of a graph.
+    /// Evaluates a graph, and returns its outputs.
     pub(super) fn graph(&mut self, graph: &Graph, inputs: &[Grid]) -> Meaning<Vec<Grid>> {
         let mut values: Vec<Option<Grid>> = vec![None; graph.values().count()];
         for (input, grid) in graph.inputs().iter().zip(inputs) {
@@ -141,7 +142,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Ends the evaluation if the call is cancelled. Called in each step of a loop.
+    /// Returns an error if the call was cancelled. Loops call this in each step.
     pub(super) fn check_cancelled(&self) -> Meaning<()> {
         let at = Place::new("proof", Site::Unknown);
         self.watch.check(&at, Progress::Uncounted).map_err(|_| NoMeaning::Budget)
@@ -154,8 +155,7 @@ impl Evaluator<'_> {
 
     fn node(&mut self, graph: &Graph, node: &Node, operands: &[Grid]) -> Meaning<Vec<Grid>> {
         use Op::{Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose};
-        // Rejects values that are too large before they are computed. Sizes bound by the node itself are not known
-        // yet.
+        // Checks the budget before computing large values. Sizes that the node itself binds are not known yet.
         for value in &node.outputs {
             let shape = graph.ty(*value).shape.value(self.sizes);
             if shape.is_ok_and(|shape| shape.iter().product::<usize>() > self.left) {
@@ -183,7 +183,7 @@ impl Evaluator<'_> {
         Ok(results)
     }
 
-    /// Evaluates an op that only moves elements, using its reference rule. The operands in `indices` are integers.
+    /// Evaluates an op that only moves elements, by its reference rule. `indices` lists the operands that are integers.
     fn move_elements(
         &mut self,
         graph: &Graph,
@@ -205,7 +205,7 @@ impl Evaluator<'_> {
         Ok(ty.shape.value(self.sizes)?)
     }
 
-    /// Rounds a float to its type, if that is narrower than the element type of the plan.
+    /// Rounds a float to `dtype`, if that is narrower than the plan's element type.
     pub(super) fn round(&self, cell: u64, dtype: DType) -> u64 {
         let is_narrower = match dtype {
             DType::F16 | DType::BF16 => true,
@@ -220,7 +220,7 @@ pub(super) fn unknown(op: &str) -> NoMeaning {
     NoMeaning::Unknown(op.to_string())
 }
 
-/// Converts an integer to a type, wrapping if the type has fewer bits than the field.
+/// Converts an integer to `dtype`, with wrap-around if that has fewer bits than the field.
 pub(super) fn wrap(number: i64, dtype: DType) -> u64 {
     of_signed(match dtype {
         DType::U8 => i64::from(number as u8),

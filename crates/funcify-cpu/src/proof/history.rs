@@ -1,9 +1,9 @@
-//! Records which instruction wrote each cell of a wrong plan, to find the two instructions that an error names.
+//! Records which instruction wrote each cell of a faulty plan, to report two instructions in the error.
 //!
 //! The first is the earliest instruction on the way to the wrong result that wrote a value which the graph never
-//! computes; the second is the last one that wrote its operands. Partial sums are also values that the graph never
-//! computes, but they end up in a sum that the graph does compute. A value that the graph computes therefore clears
-//! the suspicion on its operands.
+//! computes. The second is the last one that wrote its operands. Partial sums are also values that the graph never
+//! computes, but they end up in a sum that the graph does compute. Operands of a value that the graph computes are
+//! therefore not reported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,12 +17,12 @@ use crate::plan::{Instruction, Op, Plan};
 struct Event<'p> {
     place: Position,
     instruction: &'p Instruction,
-    /// The regions that it read, each with the event that last wrote the cells read, or `None`. Each writing
-    /// instruction appears once per region.
+    /// The regions that it read, each with the event that last wrote the cells read, or `None` if there is none. An
+    /// instruction that wrote several of these cells is listed once per region.
     sources: Vec<(usize, Option<usize>)>,
 }
 
-/// The largest number of sources kept per event.
+/// The maximum number of sources to keep per event.
 const MAX_SOURCES: usize = 8;
 
 /// The events of a run, and the last writer of each cell.
@@ -33,8 +33,8 @@ pub(super) struct History<'p> {
     known: HashSet<u64>,
     events: Vec<Event<'p>>,
     writers: HashMap<Cell, usize>,
-    /// An entry for each cell whose value depends on a value that the graph does not compute. The entry states whether
-    /// that value may be a partial sum, and which event wrote it.
+    /// For each cell whose value depends on a value that the graph does not compute: `true` if that value may be a
+    /// partial sum, and the event that wrote it.
     origins: HashMap<Cell, (bool, usize)>,
 }
 
@@ -43,7 +43,7 @@ impl<'p> History<'p> {
         History { plan, known, events: Vec::new(), writers: HashMap::new(), origins: HashMap::new() }
     }
 
-    /// Records an instruction that ran, with its reads and writes.
+    /// Records an instruction that ran, with the cells that it read and wrote.
     pub(super) fn note(&mut self, instruction: &'p Instruction, place: &Position, memory: &mut Memory) {
         let reads = memory.reads.take().expect("reads are recorded while a history is kept").into_inner();
         let written = memory.journal.take().expect("writes are recorded while a history is kept");
@@ -74,7 +74,7 @@ impl<'p> History<'p> {
         self.events.push(Event { place: place.clone(), instruction, sources });
     }
 
-    /// Explains the origin of a cell's value.
+    /// Describes where the value of a cell comes from.
     pub(super) fn explain(&self, cell: Cell) -> String {
         let writer = self.writers.get(&cell).copied();
         match (self.origins.get(&cell), writer) {
@@ -113,7 +113,7 @@ impl<'p> History<'p> {
     }
 }
 
-/// Returns whether the results of an instruction may be partial sums.
+/// Returns `true` if the results of an instruction may be partial sums.
 fn is_sum(instruction: &Instruction) -> bool {
     matches!(
         instruction.op,

@@ -1,8 +1,8 @@
-//! Runs one instruction on the cells of a plan's memory, as [`Op`] documents it.
+//! Runs a single instruction on the cells of a plan's memory, following the documentation of [`Op`].
 //!
-//! An instruction reads all operands before it writes, except for [`Op::Scatter`], whose rows are processed in order.
-//! Packed matrices are stored row by row here. Their layout is private to the machine, so only a product of the same
-//! size may read them.
+//! An instruction reads all operands before it writes, except for [`Op::Scatter`], which processes rows in order.
+//! Packed matrices are stored in row-major order here. Their actual layout depends on the machine, so a packed matrix
+//! may only be read by a product of the same size.
 
 use funcify_core::ops::{Words, threefry_words};
 
@@ -12,7 +12,7 @@ use super::memory::OutOfBounds;
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, Instruction, Op, Operand};
 
-/// An operand at its current place.
+/// The location of an operand in the current iteration.
 #[derive(Clone, Copy)]
 struct Source {
     region: usize,
@@ -27,7 +27,7 @@ impl Source {
     }
 }
 
-/// The destination of an instruction.
+/// The location and shape of an instruction's destination.
 #[derive(Clone, Copy)]
 struct Target {
     at: Source,
@@ -47,7 +47,7 @@ impl Interpreter<'_> {
         self.memory.read(source.region, source.at(row, lane))
     }
 
-    /// Runs an instruction in the current iterations.
+    /// Runs an instruction once, in the current iteration of each loop.
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> Done {
         let Instruction { op, rows, lanes, to, from } = instruction;
         let (rows, lanes, model) = (*rows, *lanes, self.model);
@@ -130,7 +130,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Returns a term of a fold: an element, or a product of two elements.
+    /// Returns a term of a fold: an element of x, or its product with an element of y.
     fn term(&self, x: Source, y: Option<Source>, row: usize, lane: usize) -> Result<u64, OutOfBounds> {
         let x = self.read(x, row, lane)?;
         y.map_or(Ok(x), |y| Ok(mul(x, self.read(y, row, lane)?)))
@@ -226,7 +226,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Clamps an integer to a position below `count`.
+/// Clamps an integer to `0..count`.
 fn clamped(index: u64, count: usize) -> usize {
     signed(index).clamp(0, count as i64 - 1) as usize
 }

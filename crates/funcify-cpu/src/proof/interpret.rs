@@ -1,4 +1,4 @@
-//! Interprets plans over the field: stages, parts, loops and choices. `instruction.rs` interprets single instructions.
+//! Interprets plans over the field: stages, parts, loops and choices. Single instructions are in `instruction.rs`.
 
 use std::collections::HashMap;
 
@@ -10,44 +10,45 @@ use super::position::{NodeId, Position};
 use super::registers::{Lowered, RegisterFault, Registers};
 use crate::plan::{Instruction, Node, Operand, Plan, Stage, UNBOUNDED_ITERATIONS};
 
-/// The reason why the interpreter stopped.
+/// The reason why the interpreter stopped early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The interpretation would exceed its budget.
     Budget,
-    /// An instruction accesses a cell that does not exist.
+    /// An instruction reads or writes past the end of a region.
     OutOfBounds(String),
     /// Register code computes different values than the instructions that it was lowered from.
     Registers(String),
 }
 
-/// The order in which the parts of a stage run. Parts do not see each other's writes, so the order must not matter.
+/// The order in which the parts of a stage are run. Parts do not see each other's writes, so both orders must yield the
+/// same results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PartOrder {
     Upward,
     Downward,
 }
 
-/// The number of times that the register code of a loop is compared with its instructions.
+/// The maximum number of times that the register code of a loop is compared with its instructions.
 const MAX_COMPARISONS: usize = 2;
 
-/// A run of a plan.
+/// The state of the interpreter while it runs a plan.
 pub(super) struct Interpreter<'p> {
     pub(super) plan: &'p Plan,
     pub(super) model: Model,
     pub(super) memory: Memory,
     pub(super) history: Option<History<'p>>,
-    /// The remaining budget of operations.
+    /// The remaining budget, in elementary operations.
     pub(super) left: usize,
-    /// Rounds a number to the element type.
+    /// Rounds a number to the plan's element type.
     pub(super) rounded: fn(f64) -> f64,
     registers: Option<&'p Registers<'p>>,
-    /// The loops that were compared with their register code, with the number of comparisons.
+    /// The register code of each loop that was compared with it, and the number of comparisons so far.
     compared: HashMap<NodeId, (usize, Lowered)>,
     pub(super) bases: Bases,
     pub(super) place: Position,
     times: Vec<usize>,
-    /// The results of an instruction before they are written.
+    /// A buffer for the results of an instruction before they are written.
     pub(super) values: Vec<u64>,
 }
 
@@ -100,7 +101,7 @@ impl<'p> Interpreter<'p> {
         nodes.iter().enumerate().try_for_each(|(index, node)| self.run_child(index, |it| it.node(node)))
     }
 
-    /// Runs a child of the current node, at position `index`.
+    /// Runs child `index` of the current node.
     fn run_child(&mut self, index: usize, run: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
         self.place.path.push(index);
         run(self)?;
@@ -172,7 +173,7 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    /// Returns whether an element is not 0.
+    /// Returns `true` if the element that holds a condition is nonzero.
     fn holds(&mut self, holds: &Operand) -> Result<bool, Stop> {
         let at = self.bases.start(holds, &self.place.counters);
         match self.memory.read(holds.region, at) {
@@ -207,8 +208,8 @@ impl<'p> Interpreter<'p> {
         Ok(())
     }
 
-    /// Runs a loop, and then each kind of its register code on the same initial memory. Checks that all of them leave
-    /// the same memory.
+    /// Runs a loop, and then runs each of its register codes on the same initial memory. Checks that the resulting
+    /// memory is the same.
     fn compare_with_registers(
         &mut self,
         node: &'p Node,

@@ -1,8 +1,8 @@
 //! Caches the proofs of this process. Backends that share the engine build the same plans for the same programs, so
 //! the same proof is often needed again.
 //!
-//! The key of a subject is a 128-bit hash of all inputs of the proof: graph, sizes, plan, types, constants,
-//! instruction set, and budget. A caller waits if a different thread is already proving the same subject.
+//! The key is a 128-bit hash of everything that a proof depends on: graph, sizes, plan, types, constants, instruction
+//! set, and budget. If another thread is already proving the same subject, a caller waits for the result.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -20,7 +20,7 @@ type Key = [u64; 2];
 
 static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<OnceLock<Verdict>>>>> = LazyLock::new(Mutex::default);
 
-/// The number of entries at which the cache is cleared.
+/// The maximum number of entries. When the cache is full, it is cleared.
 const MAX_ENTRIES: usize = 1 << 17;
 
 /// Returns the cached result of a proof, or proves the subject.
@@ -33,12 +33,12 @@ pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
         }
         known.entry(key).or_default().clone()
     };
-    // The lock is not held here, because a proof takes long.
+    // The lock is released here, because a proof takes a long time.
     let verdict = verdict.get_or_init(|| subject.prove()).clone();
     let is_cancelled =
         || ActiveHandles::current().check(&Place::new("check", Site::Unknown), Progress::Uncounted).is_err();
     if matches!(verdict, Verdict::Unknown(_)) && is_cancelled() {
-        // A proof that was cancelled is not cached: a later call may have more time.
+        // Drops the result of a cancelled proof: a later call may have more time.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
     verdict
@@ -57,7 +57,7 @@ fn key(subject: &Subject<'_>) -> Key {
     hash.0.map(|hasher| hasher.finish())
 }
 
-/// A writer that hashes text with two hashers.
+/// A writer that feeds text to two hashers.
 struct Hashed([DefaultHasher; 2]);
 
 impl Default for Hashed {

@@ -1,5 +1,5 @@
-//! Evaluates loops and switches over the field, following the invariants of their modules: scan-c1 to scan-c7,
-//! while-c1 to while-c3 and switch-c1 to switch-c3. scan-c8 does not affect values.
+//! Evaluates loops and switches over the field, following the invariants that their modules document: scan-c1 to
+//! scan-c7, while-c1 to while-c3 and switch-c1 to switch-c3. (scan-c8 does not affect values.)
 
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify_core::ops::{Switch, While};
@@ -7,7 +7,7 @@ use funcify_core::ops::{Switch, While};
 use super::field::signed;
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown};
 
-/// The rows of a buffer; `None` for rows that were not written.
+/// The rows of a buffer, or `None` for each row that was not written.
 type WrittenRows = Vec<Option<Grid>>;
 
 impl Evaluator<'_> {
@@ -50,7 +50,7 @@ impl Evaluator<'_> {
             }
             carries = given[results.carries.clone()].to_vec();
             ran += 1;
-            // scan-c6: the step that ends the loop counts.
+            // scan-c6: the results include the step that ended the loop.
             if results.until.is_some_and(|until| given[until].first() != 0) {
                 break;
             }
@@ -61,7 +61,7 @@ impl Evaluator<'_> {
         let mut outputs = Vec::with_capacity(buffers.len() + carries.len());
         for ((rows, buffer), of_buffer) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
             let row = self.shape(scan.body.output_type(of_buffer.start))?;
-            // scan-c7: a loop that ends with fewer rows than requested is an error.
+            // scan-c7: it is an error if a loop ends with fewer rows than requested.
             if let (Returned::Last(count), false) = (buffer.returned, buffer.start == Start::Full)
                 && rows.len() - (steps - ran) < count
             {
@@ -98,7 +98,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Returns the rows of a buffer before the first step. The given rows are the first ones in the order of the loop.
+/// Returns the rows of a buffer before the first step. The initial rows come first in loop order.
 fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> WrittenRows {
     let given: WrittenRows =
         given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());
@@ -106,7 +106,7 @@ fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bo
     if reverse { [missing, given].concat() } else { [given, missing].concat() }
 }
 
-/// Returns the range of rows that are results if the last `left_out` steps did not run (scan-c6 and scan-c7).
+/// Returns the range of rows that are the result if the last `left_out` steps did not run (scan-c6 and scan-c7).
 fn returned_rows(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std::ops::Range<usize> {
     let there = match (buffer.start, reverse) {
         (Start::Full, _) => 0..rows,
@@ -124,7 +124,7 @@ fn existing_row(grid: &Grid, row: usize) -> Meaning<Grid> {
     if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refusal("a row outside a sequence")) }
 }
 
-/// Returns a row that was written (scan-c5).
+/// Returns a row, or an error if it was not written (scan-c5).
 fn written_row(rows: &WrittenRows, row: usize) -> Meaning<Grid> {
     rows.get(row).cloned().flatten().ok_or_else(|| refusal("a row that nothing wrote"))
 }

@@ -1,17 +1,17 @@
-//! The memory of an interpreted plan: cells that hold elements of the field, with journals of reads and writes.
+//! The memory of the interpreter: cells that hold elements of the field, with journals of reads and writes.
 
 use std::cell::RefCell;
 
 use crate::plan::{DEPTH, Operand, Plan, Split, Stage, Storage};
 
-/// A cell: an element of a region.
+/// Identifies a cell: an element of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Cell {
     pub(super) region: usize,
     pub(super) at: usize,
 }
 
-/// A write to a cell, with the value before it.
+/// A write to a cell, with the previous value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) cell: Cell,
@@ -22,19 +22,19 @@ pub(super) struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     pub(super) regions: Vec<Vec<u64>>,
-    /// The journal of writes, if they are recorded to be undone.
+    /// The journal of writes, for undoing them, or `None` if writes are not recorded.
     pub(super) journal: Option<Vec<Change>>,
-    /// The journal of reads, if they are recorded.
+    /// The journal of reads, or `None` if reads are not recorded.
     pub(super) reads: Option<RefCell<Vec<Cell>>>,
 }
 
-/// An access to a cell that does not exist. The check of plans rejects such operands, so this is a bug in that check.
+/// An access past the end of a region. The check of plans should have rejected it, so this is a bug in that check.
 #[derive(Clone, Debug)]
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Allocates uninitialized memory: `uncomputed` returns a different element for each cell. The caller fills in the
-    /// inputs.
+    /// Allocates memory whose cells have distinct values from `uncomputed`, which mark them as uninitialized. The
+    /// caller fills in the inputs.
     pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
@@ -70,7 +70,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Undoes the writes in the journal. Returns the changed cells, with their values before the undo.
+    /// Undoes the writes in the journal. Returns the cells that were written, each with the value that was undone.
     pub(super) fn undo(&mut self) -> Vec<(Cell, u64)> {
         let changes = self.journal.take().expect("the caller started a journal before the writes to undo");
         let mut last: Vec<(Cell, u64)> = Vec::with_capacity(changes.len());
@@ -79,18 +79,18 @@ impl Memory {
             last.push((cell, *place));
             *place = before;
         }
-        // The last write of each cell comes first.
+        // Keeps the last write to each cell, which comes first in this order.
         let mut seen = std::collections::HashSet::new();
         last.retain(|(cell, _)| seen.insert(*cell));
         last
     }
 }
 
-/// The start of each region of a plan, as one part of a stage sees it.
+/// The start of each region of a plan, from the perspective of one part of a stage.
 ///
-/// A part sees its own columns of a region that is split in columns, and its own copy of a region that is split in
-/// parts. If a stage has only one part, that part sees all copies, one after the other. The start of an operand is
-/// therefore the same sum for all kinds of regions.
+/// In a region that is split into columns, a part sees its own columns. In a region that is split into parts, it sees
+/// its own copy. If a stage has only one part, that part sees all copies, one after the other. With these starts, the
+/// address of an operand is computed by the same formula for all kinds of regions.
 #[derive(Clone, Debug)]
 pub(super) struct Bases {
     bases: Vec<usize>,
@@ -109,7 +109,7 @@ impl Bases {
         Bases { bases: plan.regions.iter().map(base).collect(), pitches }
     }
 
-    /// Returns the first cell of an operand in the iterations that `counters` specifies.
+    /// Returns the index of an operand's first cell, in the iteration that `counters` specifies.
     pub(super) fn start(&self, operand: &Operand, counters: &[isize]) -> usize {
         self.first_cell(
             operand.region,
@@ -119,7 +119,7 @@ impl Bases {
         )
     }
 
-    /// Returns cell `at` of a region as the part sees it, moved by `steps` units per iteration.
+    /// Returns the index of the part's cell `at` of a region, moved by `steps` units per iteration.
     pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)
@@ -131,7 +131,7 @@ impl Bases {
     }
 }
 
-/// Returns whether a region is a read-only input of the caller.
+/// Returns `true` if a region is a read-only input of the caller.
 pub(super) fn is_input(plan: &Plan, region: usize) -> bool {
     matches!(plan.regions[region].place, Storage::Input(_))
 }

@@ -1,29 +1,30 @@
 //! Proves that a plan computes the same values as its graph, independently of the planner.
 //!
-//! Graph and plan are evaluated over the prime field of 2^61 - 1 elements, on random inputs, and must agree. Sums and
-//! products are those of the field, so plans that only reassociate, fuse, defer or divide them agree exactly; every
-//! other function is an opaque symbol shared by both sides (`model.rs`). By the lemma of Schwartz and Zippel (J. T.
+//! Graph and plan are evaluated on random inputs over the prime field with 2^61 - 1 elements, and must agree. Sums and
+//! products are those of the field, so a plan that only reassociates, fuses, defers or divides them agrees exactly.
+//! Every other function is an opaque symbol, the same on both sides (`model.rs`). By the Schwartz–Zippel lemma (J. T.
 //! Schwartz, Fast Probabilistic Algorithms for Verification of Polynomial Identities, J. ACM 27, 1980), two different
-//! expressions of degree d agree on random inputs with probability d / 2^61 at most. Plans that agree therefore
-//! compute the same expressions, for all inputs that take the same branches; several seeds take several branches.
+//! expressions of degree d agree on random inputs with probability at most d / 2^61. If the results agree, graph and
+//! plan therefore compute the same expressions, for all inputs that take the same branches. Several random seeds cover
+//! several branches.
 //!
 //! The graph is evaluated by separate rules (`graph.rs`, `ops.rs`, and `loops.rs` for the invariants of loops). The
 //! plan is interpreted cell by cell (`interpret.rs`, `instruction.rs`, `memory.rs`):
 //!
-//! - **proof-c1** scratch memory and outputs start as distinct elements that no program computes, which exposes reads
-//!   of memory that was never written.
-//! - **proof-c2** parts run in both orders, which exposes reads of another part's results.
-//! - **proof-c3** a loop that can become register code leaves the same memory as its register code: the code for this
+//! - **proof-c1** Scratch memory and outputs start as distinct elements that no program computes. This exposes reads of
+//!   memory that was never written.
+//! - **proof-c2** Parts run in both orders. This exposes reads of another part's results.
+//! - **proof-c3** A loop that can become register code leaves the same memory as its register code: the code for this
 //!   machine, for machines without vectors, and for the translation to machine code (`registers.rs`).
-//! - **proof-c4** words, the random bits, are not numbers: a cell with a word differs from a cell with the same
-//!   number.
+//! - **proof-c4** Words (random bits) differ from numbers: a cell with a word differs from a cell with the number of
+//!   the same value.
 //!
-//! If rounding to narrower floats differs between the two sides, as in sums that are rounded once, the proof omits
-//! rounding, and says so. If there is no proof, because an op has no rule or the proof would take too long, the plan
-//! runs on small numbers, and its results are compared with the reference evaluator (`running.rs`).
+//! If the two sides round to narrower floats in different places, as for sums that are rounded only once, the proof
+//! omits rounding, and its result says so. If there is no proof, because an op has no rule or the proof would take too
+//! long, the plan is run on small numbers, and its results are compared with the reference evaluator (`running.rs`).
 //!
-//! A plan that fails is a bug in funcify. The error names the instruction that computed a value that the graph does
-//! not compute, and the instructions that wrote its operands (`history.rs`).
+//! A plan that fails is a bug in funcify. The error names an instruction that computed a value which the graph does not
+//! compute, and the instructions that wrote its operands (`history.rs`).
 
 mod effort;
 mod field;
@@ -57,7 +58,8 @@ use verdict::Verdict;
 use crate::machine::Machine;
 use crate::plan::Plan;
 
-/// Checks a plan by proving it. If it cannot be proved, runs it with `run`, which must run it as a call does.
+/// Checks a plan by proving it. If there is no proof, tests it using `run`, which must run the plan in the same way as
+/// a call.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
     let verdict = match known::prove_cached(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),
@@ -70,7 +72,7 @@ pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> 
     }
 }
 
-/// Proves an f32 plan without constants for a graph without symbols. The error describes the fault of the plan, or why
+/// Proves an f32 plan without constants, for a graph without symbols. The error describes the fault, or the reason why
 /// there is no proof. For tests of hand-written plans.
 #[doc(hidden)]
 pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {

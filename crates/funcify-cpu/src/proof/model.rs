@@ -1,16 +1,16 @@
-//! The interpretation of each function in a proof, which the evaluations of graph and plan share.
+//! The interpretation of each function over the field. The evaluations of graph and plan share it, and nothing else.
 //!
-//! Sums and products are those of the field. Every other function is a symbol. A symbol is a keyed hash of its
-//! operands. Where programs rely on results for small numbers (comparisons, choices, rounding to integers), it is a
-//! function that agrees with the real one for those numbers. Both evaluations must use the same symbols for the same
-//! functions, and share nothing else.
+//! Sums and products are those of the field. Every other function is a symbol, usually a keyed hash of its operands.
+//! Programs rely on some functions of small numbers (comparisons, choices, rounding to integers). For these numbers,
+//! the symbol of such a function agrees with the function itself. Both evaluations must use the same symbol for the
+//! same function.
 
 use funcify_core::DType;
 
 use super::field::{self, HALF, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
 use crate::kernels::{Binary, Fold, Ternary, Unary, WordOp};
 
-/// The meaning of rounding to a narrower type: a separate symbol, or the identity.
+/// The interpretation of rounding to a narrower type: a separate symbol, or the identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
     Symbol,
@@ -24,7 +24,7 @@ pub(super) struct Model {
     rounding: Rounding,
 }
 
-/// The symbols of functions that are not ops of kernels.
+/// Symbols of functions that are not kernels.
 const DIVISION_BY_ZERO: u64 = 1000;
 const WORDS: u64 = 1001;
 const WHOLE: u64 = 1002;
@@ -32,7 +32,7 @@ const ROUNDED: u64 = 1003;
 const INPUTS: u64 = 1004;
 const UNCOMPUTED: u64 = 1005;
 
-/// The number of lower bits that mark a number of a narrower type.
+/// The number of low bits that mark an element as a number of a narrower type.
 const TAG_BITS: u32 = 8;
 
 impl Model {
@@ -45,7 +45,7 @@ impl Model {
         self.symbol(INPUTS + ((index as u64) << 32), at as u64)
     }
 
-    /// Returns a random float of a type for element `at` of input `index`.
+    /// Returns a random float of type `dtype` for element `at` of input `index`.
     pub(super) fn input(self, index: usize, at: usize, dtype: DType) -> u64 {
         let random = self.random_input(index, at);
         let number = self.representable(random, dtype);
@@ -73,12 +73,12 @@ impl Model {
         }
     }
 
-    /// Returns whether x < y; `false` for NaN.
+    /// Returns `true` if x < y, and `false` if either is NaN.
     pub(super) fn is_less(self, x: u64, y: u64) -> bool {
         x != NAN && y != NAN && rank(x) < rank(y)
     }
 
-    /// Returns the larger number; NaN if either is NaN.
+    /// Returns the larger number, or NaN if either is NaN.
     pub(super) fn max(self, x: u64, y: u64) -> u64 {
         match (x == NAN || y == NAN, rank(x) > rank(y)) {
             (true, _) => NAN,
@@ -87,13 +87,13 @@ impl Model {
         }
     }
 
-    /// Returns the smaller number; NaN if either is NaN.
+    /// Returns the smaller number, or NaN if either is NaN.
     pub(super) fn min(self, x: u64, y: u64) -> u64 {
         neg_number(self.max(neg_number(x), neg_number(y)))
     }
 
-    /// Returns an integer near x. If x is a small fraction, `round` computes it. For other elements the integer is
-    /// random, and often small enough to be an index.
+    /// Rounds x to an integer. If x is a fraction of small integers, this is `round(x)`. Otherwise, it is a random
+    /// integer, often small enough to be an index.
     fn whole(self, op: Unary, x: u64, round: fn(f64) -> f64) -> u64 {
         if x == NAN || signed(x).unsigned_abs() == INFINITY {
             return x;
@@ -109,9 +109,8 @@ impl Model {
         }
     }
 
-    /// Rounds x to a narrower float type. Numbers of that type are returned unchanged. These are small integers, their
-    /// halves, quarters and so on, and the results of earlier rounding to that type, which have a tag in their lower
-    /// bits.
+    /// Rounds x to a narrower float type, and returns numbers of that type unchanged. These are small integers divided
+    /// by small powers of two, and the results of earlier rounding to that type, which have a tag in their low bits.
     pub(super) fn round(self, x: u64, dtype: DType) -> u64 {
         let size = signed(x).unsigned_abs();
         let is_exact = |x: u64| signed(x).unsigned_abs() < 1 << 8;
@@ -130,8 +129,8 @@ impl Model {
         if signed(x) < 0 { neg(rounded) } else { rounded }
     }
 
-    /// Returns an element close to `random` that represents a number of a type. Every element represents an f64
-    /// number.
+    /// Returns an element that is derived from `random` and represents a number of type `dtype`. For f64, this is every
+    /// element.
     fn representable(self, random: u64, dtype: DType) -> u64 {
         match dtype {
             DType::F16 | DType::BF16 | DType::F32 => (random & (HALF >> 1) & !((1 << TAG_BITS) - 1)) | tag(dtype),
@@ -140,7 +139,7 @@ impl Model {
     }
 
     /// Returns the cell that holds a word. It differs from the cell of the number with the same value, which exposes
-    /// code that confuses the two. The word 0 is the number 0, since their bits are the same.
+    /// code that confuses the two. Only 0 is the same as a word and as a number, because its bits are the same.
     pub(super) fn cell_of_word(self, word: u32) -> u64 {
         if word == 0 { 0 } else { add(self.first_word(), u64::from(word)) }
     }
@@ -238,7 +237,7 @@ impl Model {
         }
     }
 
-    /// Returns the result of folding no elements.
+    /// Returns the result of a fold over no elements.
     pub(super) fn identity(self, fold: Fold) -> u64 {
         match fold {
             Fold::Sum => 0,
@@ -248,7 +247,7 @@ impl Model {
         }
     }
 
-    /// Evaluates an op on the words that cells hold.
+    /// Evaluates an op on the words in two cells.
     pub(super) fn on_words(self, op: WordOp, x: u64, y: u64) -> u64 {
         let (a, b) = (self.word(x), self.word(y));
         self.cell_of_word(match op {
@@ -266,7 +265,7 @@ impl Model {
     }
 }
 
-/// Returns a key that orders numbers, with the infinities at the ends.
+/// Returns a sort key for numbers, in which the infinities are the extremes.
 fn rank(x: u64) -> i64 {
     match x {
         INFINITY => i64::MAX,
@@ -275,12 +274,12 @@ fn rank(x: u64) -> i64 {
     }
 }
 
-/// Returns -x; NaN stays NaN.
+/// Returns -x, or NaN for NaN.
 fn neg_number(x: u64) -> u64 {
     if x == NAN { x } else { neg(x) }
 }
 
-/// Returns the lower bits that mark numbers of a type.
+/// Returns the low bits that mark a number of type `dtype`.
 fn tag(dtype: DType) -> u64 {
     match dtype {
         DType::F16 => 0x5b,

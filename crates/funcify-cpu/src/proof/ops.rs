@@ -1,4 +1,4 @@
-//! Evaluates the ops that compute values over the field.
+//! Evaluates arithmetic ops over the field.
 
 use funcify_core::ops::{self, Op, ReduceKind, ScatterMode, Words, threefry_bits};
 use funcify_core::types::TensorType;
@@ -10,7 +10,7 @@ use super::model::Model;
 use crate::kernels::{Binary, Fold, Unary};
 
 impl Evaluator<'_> {
-    /// Evaluates an op with one result of type `ty`, on operands of the element types `dtypes`.
+    /// Evaluates an op with one result, of type `ty`. `dtypes` are the dtypes of the operands.
     pub(super) fn compute_op(
         &mut self,
         op: &Op,
@@ -131,7 +131,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells))
     }
 
-    /// Rounds or wraps a sum or a product to the type `of`.
+    /// Rounds or wraps a sum or a product to its dtype, `of`.
     fn result(&self, cell: u64, of: DType) -> u64 {
         match of {
             of if of.is_float() => self.round(cell, of),
@@ -155,7 +155,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells.into_iter().map(|cell| self.result(cell, of)).collect()))
     }
 
-    /// Returns the index of the first largest element, or of the first NaN if there is one.
+    /// Returns the index of the maximum along an axis: the first of several equal elements, or the first NaN.
     fn largest(&mut self, axis: usize, x: &Grid) -> Meaning<Grid> {
         let mut shape = x.shape.clone();
         let count = shape.remove(axis);
@@ -206,12 +206,12 @@ impl Evaluator<'_> {
     }
 }
 
-/// Converts a known number to a type.
+/// Returns the element that represents an integer, converted to `dtype`.
 fn of_number(number: i64, dtype: DType) -> u64 {
     of_scalar(HostTensor::scalar(number).cast(dtype).get(0))
 }
 
-/// Collects cells into a grid. Returns an error that names `op` if it has no result for one of them.
+/// Collects cells into a grid. Returns an error that names `op` if one of them is `None`.
 fn collect_grid(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
     match cells.collect::<Option<Vec<u64>>>() {
         Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
@@ -237,8 +237,8 @@ fn index_of(flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// Converts an element of a tensor. The field cannot represent the smallest and the largest 64-bit integer. They stand
-/// for the infinities, because they are the initial values of maximum and minimum.
+/// Converts an element of a tensor. The minimum and maximum 64-bit integers, which the field cannot represent, become
+/// the infinities: they occur as the initial values of maxima and minima.
 pub(super) fn of_scalar(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::Int(i64::MIN) => neg(INFINITY),
@@ -260,7 +260,7 @@ fn combine(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Maps ops to the kernels of the same names, and the remaining ops to the listed kernels.
+/// Maps ops to the kernels with the same names, and the remaining ops to the given kernels.
 macro_rules! kernels_by_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
         match $op {
@@ -270,7 +270,7 @@ macro_rules! kernels_by_name {
     };
 }
 
-/// Returns the kernel whose symbol stands for an op on floats.
+/// Returns the kernel whose symbol represents a float op.
 fn unary_symbol(op: ops::Unary) -> Option<Unary> {
     kernels_by_name! {
         op, Unary => Unary:
@@ -287,12 +287,12 @@ fn binary_symbol(op: ops::Binary) -> Option<Binary> {
     }
 }
 
-/// Multiplies two integers. The product of two words has more bits than the field, but only its lower bits are needed.
+/// Multiplies two integers. For words, the product has more bits than the field, but only its low bits are needed.
 fn integer_product(x: u64, y: u64, of: DType) -> u64 {
     if of == DType::U32 { wrap(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
 }
 
-/// Evaluates an op on integers and booleans.
+/// Evaluates a unary op on integers or booleans.
 fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64> {
     let number = signed(x);
     let cell = match op {
@@ -320,7 +320,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
         ops::Binary::Sub => sub(x, y),
         ops::Binary::Mul => integer_product(x, y, of),
         ops::Binary::Div if j == 0 => of_signed(-1),
-        // An element that is not a small integer may be one that the model invented.
+        // An element that is not a fraction of small integers may be a random value of the model.
         ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),
         ops::Binary::Div => model.unary(Unary::Trunc, model.divide(x, y)),
         ops::Binary::Rem if j == 0 => x,
@@ -333,7 +333,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
     Some(if is_bool { cell } else { wrap(signed(cell), of) })
 }
 
-/// Evaluates an op on the bits of integers of a type.
+/// Evaluates an op on the bits of integers of dtype `of`.
 fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> Option<i64> {
     let bits = 8 * of.size() as u32;
     Some(match op {

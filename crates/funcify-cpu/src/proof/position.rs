@@ -1,23 +1,23 @@
-//! Positions in a running plan.
+//! Identifies nodes of a plan, and iterations of a run.
 
-/// Identifies a node of a plan: its stage, its program, and its path of positions in the nested lists of nodes.
+/// Identifies a node of a plan: its stage, its program, and its index in each of the nested lists of nodes.
 pub(super) type NodeId = (usize, usize, Vec<usize>);
 
-/// The position of an interpreter in the plan.
+/// The current position of an interpreter.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Position {
     pub(super) stage: usize,
     pub(super) part: usize,
-    /// The program of the part.
+    /// The index of the part's program.
     pub(super) program: usize,
-    /// The positions in the nested lists of nodes.
+    /// The index of the node in each of the nested lists of nodes.
     pub(super) path: Vec<usize>,
-    /// The current iterations of the enclosing loops.
+    /// The current iteration of each enclosing loop.
     pub(super) counters: Vec<isize>,
 }
 
 impl Position {
-    /// Returns the node at this position, independent of iteration and part.
+    /// Returns the node at this position, regardless of iteration and part.
     pub(super) fn node(&self) -> NodeId {
         (self.stage, self.program, self.path.clone())
     }

@@ -1,7 +1,7 @@
-//! Runs register code over the field, to check that it computes the same as the instructions of its loop.
+//! Interprets register code over the field, to check that it is equivalent to the instructions of its loop.
 //!
-//! Both the code that the executor interprets and the code that is translated to machine code are checked. The code
-//! starts with the memory from before the loop, and must leave the same memory as the loop's instructions.
+//! This covers both the code that the executor interprets and the code that is translated to machine code. The code
+//! starts from the memory before the loop, and must leave the same memory as the loop's instructions.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,10 +17,10 @@ use crate::machine::Machine;
 use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
 
-/// All register code of a loop.
+/// Every register code that a loop can be lowered to.
 pub(super) type Lowered = Rc<[FieldCode]>;
 
-/// A function that lowers the steps of a loop to register code, once for each register width to check.
+/// A function that lowers a loop to register code, once for each register width that is checked.
 type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<FieldCode>;
 
 /// Lowers the loops of a plan to register code.
@@ -35,11 +35,11 @@ pub(super) struct Registers<'p> {
 pub(super) struct FieldCode {
     width: usize,
     code: RegisterCode<u64>,
-    /// For each product, the number of columns in its matrices.
+    /// The number of matrix columns of each product.
     lanes: Rc<[usize]>,
 }
 
-/// The reason why register code stopped.
+/// The reason why register code stopped early.
 pub(super) enum RegisterFault {
     Budget,
     OutOfBounds(OutOfBounds),
@@ -56,8 +56,8 @@ impl<'p> Registers<'p> {
         Registers { regions: &plan.regions, machine, codes: codes::<T> }
     }
 
-    /// Returns all register code of a loop. `times` holds the iteration counts of the enclosing loops, and of this
-    /// loop last.
+    /// Returns every register code of a loop. `times` holds the trip counts of the enclosing loops and of this loop,
+    /// the outermost first.
     pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
         let planned = PlannedLoop::of(node, times);
         planned.map_or_else(Vec::new, |planned| (self.codes)(self.regions, &planned, self.machine)).into()
@@ -174,6 +174,7 @@ impl FieldCode {
     }
 
     /// Describes a cell in which the code and the instructions left different values, and the ops that wrote it.
+    /// Returns `None` if there is no such cell.
     pub(super) fn difference(
         &self,
         node: &Node,
@@ -275,7 +276,7 @@ impl File {
         self.cells[usize::from(register) * self.width..][..self.width].to_vec()
     }
 
-    /// Returns the first `count` elements of consecutive registers.
+    /// Returns the first `count` elements of several registers.
     fn row(&self, registers: &[u8], count: usize) -> Vec<u64> {
         registers.iter().flat_map(|register| self.get(*register)).take(count).collect()
     }
@@ -298,7 +299,7 @@ fn store(register: &[u64], memory: &mut Memory, piece: &Piece, at: usize) -> Res
     (0..piece.len).try_for_each(|index| memory.write(piece.region, at + index, register[index]))
 }
 
-/// Computes the result of a register op, lane by lane.
+/// Computes the result of a register op for each lane.
 fn compute(model: Model, verb: Verb, (a, b, c): (&[u64], &[u64], &[u64]), last: &[u64], count: usize) -> Vec<u64> {
     if let Verb::FoldLanes(fold) = verb {
         let folded = a[1..count].iter().fold(a[0], |sum, x| model.fold(fold, sum, *x));
@@ -353,8 +354,8 @@ mod tests {
     use super::*;
     use crate::plan::{Operand, Split, Storage, repeat};
 
-    /// Compares register code with a loop whose step copies a state to a row of a trace, replaces the state, and then
-    /// sets a second state to that row.
+    /// Compares register code with a loop. Each step of the loop copies a state to a row of a trace, overwrites the
+    /// state, and then sets a second state to that row.
     fn compared(codes: MakeCodes) -> Result<(), Stop> {
         let mut plan = Plan::default();
         let xs = Operand::of(plan.region(Storage::Input(0), 4, 1, Split::Whole)).step(0, 1);
@@ -372,8 +373,8 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// Returns register code for that loop. With `aside`, the row is read from register 3. Otherwise it is read from
-    /// the state's register, which is wrong: that register was overwritten in the meantime.
+    /// Returns register code for that loop. With `aside`, the row is read from register 3. Otherwise, it is read from
+    /// the state's register, which is wrong, because that register was overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

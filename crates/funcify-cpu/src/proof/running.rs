@@ -1,5 +1,5 @@
-//! Translation validation: runs a plan that has no proof on small numbers, and compares its results with those of the
-//! reference evaluator.
+//! Validates a plan that has no proof: runs it on small numbers, and compares its results with those of the reference
+//! evaluator.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use super::field;
 use super::subject::Subject;
 use super::verdict::Verdict;
 
-/// A function that runs a plan the way a call does, from the graph's inputs to its outputs. Returns `None` if the
-/// plan refuses the inputs.
+/// A function that runs a plan in the same way as a call, from the graph's inputs to its outputs. Returns `None` if the
+/// plan rejects the inputs.
 pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
 
-/// The number of inputs on which a plan must run.
+/// The number of inputs for which the results of a plan must be correct.
 const RUNS: usize = 2;
 
-/// The time limit of a run of the plan or of the reference evaluator. A loop may never end on the chosen inputs.
+/// The time limit for a run of the plan or of the reference evaluator, because a loop may not end for some inputs.
 pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Ranges of random float inputs: the center, and the largest distance from it. A loop that does not end for one range
-/// may end for a different one.
+/// The ranges of random float inputs, each as its center and the maximum distance from it. A loop that does not end for
+/// inputs from one range may end for inputs from another.
 const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
-/// The largest number of elements in all values of the graph. The reference evaluator is too slow for more.
+/// The maximum number of elements in all values of the graph. The reference evaluator is too slow for more.
 const MAX_ELEMENTS: usize = 4_000_000;
 
-/// Runs a plan that has no proof, and compares the results. `reason` states why there is no proof.
+/// Runs a plan that has no proof, and checks its results. `reason` states why there is no proof.
 pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) -> Verdict {
     let reason = format!("`{}`: {reason}", subject.graph.name());
     let mut runs = 0;
@@ -43,7 +43,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
         match run(&inputs) {
             Ok(Some(found)) => match difference(&expected, &found, 1.0) {
                 None => runs += 1,
-                // The difference proves nothing if changing the last bits of the inputs moves the results as far.
+                // Ill-conditioned: rounding errors alone can explain the difference.
                 Some(_) if !is_steady(subject, &inputs, &expected) => {}
                 Some((output, element)) => {
                     let name = &subject.graph.outputs()[output].name;
@@ -62,7 +62,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
     if runs > 0 { Verdict::Validated } else { Verdict::Unknown(reason) }
 }
 
-/// Returns inputs whose elements differ from each other as far as their types allow.
+/// Returns random inputs, or `None` if they would be too large.
 fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option<Vec<HostTensor>> {
     let mut all = 0;
     let input = |index: usize| {
@@ -103,7 +103,7 @@ fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTen
     Some(graph.outputs().iter().map(|output| values[&output.value].clone()).collect())
 }
 
-/// Returns whether the results move by less than a tenth of the tolerance when the last bits of the inputs change.
+/// Returns `true` if the results change by less than a tenth of the tolerance when the last bits of the inputs change.
 fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTensor]) -> bool {
     let moved = |input: &HostTensor| {
         let dtype = input.dtype();
@@ -127,8 +127,8 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
     results.is_some_and(|results| difference(expected, &results, 0.1).is_none())
 }
 
-/// Returns the first element outside the tolerance, which is multiplied by `factor`. Outputs whose shapes differ are
-/// skipped: they have rows for steps that a loop did not run, and those rows are not results.
+/// Finds the first element whose error exceeds `factor` times the tolerance. Returns the indices of its output and of
+/// the element. Skips outputs whose shapes differ, because the plan also has rows for steps that did not run.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

@@ -1,4 +1,4 @@
-//! A plan and its graph: builds inputs, evaluates both sides, and compares them.
+//! The subject of a proof, a plan and its graph: builds inputs, evaluates both, and compares the results.
 
 use std::collections::HashSet;
 
@@ -21,49 +21,49 @@ use super::verdict::Verdict;
 use crate::machine::Machine;
 use crate::plan::{Plan, Region, Storage};
 
-/// The claim to prove: a plan computes the same values as a graph, for some sizes.
+/// The claim to prove: for the given sizes, a plan computes the same values as a graph.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) sizes: &'a Sizes,
-    /// The plan. Its inputs are the graph's inputs, followed by the constants; its outputs are the graph's outputs,
-    /// followed by the refusal flag if it has one.
+    /// The plan. Its inputs are the graph's inputs, followed by the constants. Its outputs are the graph's outputs,
+    /// followed by the rejection flag if `refuses` is set.
     pub(crate) plan: &'a Plan,
     /// The element type of the plan.
     pub(crate) dtype: DType,
     pub(crate) constants: &'a [HostTensor],
     /// `true` if `u32` values are words, not numbers.
     pub(crate) has_words: bool,
-    /// `true` if the last output flags that the results are invalid.
+    /// `true` if the plan has an additional output that is nonzero if the results are invalid.
     pub(crate) refuses: bool,
     /// The machine that the plan will run on.
     pub(crate) machine: Machine,
 }
 
-/// The number of random interpretations and inputs in a proof.
+/// The maximum number of seeds in a proof. Each seed determines random inputs and a random interpretation of functions.
 const SEEDS: u64 = 2;
 
-/// The number of operations after which no further seed is tried, so that debug builds stay usable. The parts of a
-/// plan that needs fewer operations run in both orders.
+/// The number of operations after which no further seed is tried, so that debug builds stay usable. If a plan needs
+/// fewer operations, its parts run in both orders.
 const SUFFICIENT_OPERATIONS: usize = 100_000;
 
-/// The result of one seed.
+/// The outcome for one seed.
 enum Evidence {
     Agrees,
-    /// The plan refuses the inputs.
+    /// The plan rejects the inputs.
     None,
-    /// An output differs at an element: the indices of both.
+    /// The results differ. Contains the index of the output, and of the element within it.
     Differs(usize, usize),
 }
 
-/// The reason why a seed has no result.
+/// The reason why a seed has no outcome.
 enum SeedError {
     Graph(NoMeaning),
     Plan(Stop),
 }
 
 impl Subject<'_> {
-    /// Proves the plan, if possible.
+    /// Tries to prove that the plan computes the same values as the graph.
     pub(super) fn prove(&self) -> Verdict {
         match self.with_rounding(Rounding::Symbol) {
             Verdict::Failed(_) if self.rounds() => match self.with_rounding(Rounding::Identity) {
@@ -98,7 +98,7 @@ impl Subject<'_> {
         if agreed { Verdict::Proved } else { Verdict::Unknown(reason) }
     }
 
-    /// Returns whether the graph has floats that are narrower than the plan's.
+    /// Returns `true` if the graph has floats that are narrower than the plan's element type.
     fn rounds(&self) -> bool {
         let mut graphs = vec![self.graph];
         while let Some(graph) = graphs.pop() {
@@ -147,8 +147,8 @@ impl Subject<'_> {
         Ok(Evidence::Agrees)
     }
 
-    /// Evaluates the graph. Returns its outputs and the sizes that it bound. If `known` is given, also returns the
-    /// computed elements.
+    /// Evaluates the graph. Returns its outputs and all sizes, including those that the evaluation bound. If `known` is
+    /// given, also returns it with the computed elements added.
     fn meaning(
         &self,
         model: Model,
@@ -187,7 +187,7 @@ impl Subject<'_> {
         self.has_words && dtype == DType::U32
     }
 
-    /// Returns random inputs of the graph. Integers are small, so some of them are valid indices.
+    /// Returns random inputs for the graph. Integers are small, so that some of them are valid indices.
     fn inputs(&self, model: Model, seed: u64) -> Meaning<Vec<Grid>> {
         let input = |index: usize| {
             let ty = self.graph.input_type(index);
@@ -210,7 +210,7 @@ impl Subject<'_> {
         (0..self.graph.inputs().len()).map(input).collect()
     }
 
-    /// Returns the initial memory, with these inputs and the constants.
+    /// Returns the plan's initial memory, with the given inputs and the constants.
     fn memory(&self, model: Model, inputs: &[Grid]) -> Memory {
         let mut memory = Memory::new(self.plan, |number| model.uncomputed_element(number));
         for (region, cells) in self.plan.regions.iter().zip(&mut memory.regions) {
@@ -243,8 +243,8 @@ impl Subject<'_> {
         self.output_region(output).map_or(&[], |region| &memory.regions[region])
     }
 
-    /// Returns the first valid element of an output. All elements are valid, except in the traces of a loop that ended
-    /// early: there, the plan has rows for all steps, including those that did not run.
+    /// Returns the index of the first valid element of an output. All elements are valid, except in the trace of a loop
+    /// that ended early: there, the plan also has rows for steps that did not run.
     fn first_valid_element(&self, output: usize, grid: &Grid, found: usize, sizes: &Sizes) -> Meaning<usize> {
         let missing = found.checked_sub(grid.cells.len());
         let missing = missing.ok_or_else(|| NoMeaning::Refused(format!("output {output} has too few elements")))?;
@@ -261,7 +261,7 @@ impl Subject<'_> {
         Err(unknown("a size that depends on values"))
     }
 
-    /// Runs the plan again to find the instruction that computed the wrong value, and returns a description.
+    /// Runs the plan again, and describes the instruction that computed the wrong value.
     fn diagnose(&self, seed: u64, rounding: Rounding, output: usize, at: usize) -> String {
         let wrong = format!("output {output} (`{}`) is wrong at element {at}", self.graph.outputs()[output].name);
         let model = Model::new(seed, rounding);

@@ -1,4 +1,4 @@
-//! The result of checking a plan, and counts of the results.
+//! Results of checking plans, and statistics of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,19 +8,19 @@ use std::sync::{Mutex, PoisonError};
 /// The result of checking a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// The plan computes the same values as the graph, up to the order of sums.
+    /// The plan computes the same values as the graph, except that sums may be reassociated.
     Proved,
-    /// The plan computes the same values as the graph, if rounding to narrower floats is omitted.
+    /// Like `Proved`, but only if rounding to narrower floats is ignored.
     ProvedUpToRounding,
-    /// The plan computed the right results on the inputs of its test runs.
+    /// There is no proof, but test runs of the plan returned the right results.
     Validated,
-    /// The plan could not be checked, for this reason.
+    /// The plan could not be checked, for the given reason.
     Unknown(String),
-    /// The plan computes different values: a bug in the planner.
+    /// The plan computes different values, which is a bug in the planner.
     Failed(String),
 }
 
-/// A plan that does not compute the same values as its graph, with an explanation.
+/// Describes how a plan differs from its graph.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault(pub(crate) String);
 
@@ -30,15 +30,15 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The numbers of plans checked in this process, by result.
+/// The number of plans checked in this process, for each result.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ProofCounts {
-    /// The number of plans that compute the same values as their graphs.
+    /// The number of plans that were proved to compute the same values as their graphs.
     pub proved: u64,
-    /// The number of plans that do so if rounding to narrower floats is omitted.
+    /// The number of plans that were proved only if rounding to narrower floats is ignored.
     pub up_to_rounding: u64,
-    /// The number of plans that computed the right results in test runs.
+    /// The number of plans that have no proof, but returned the right results in test runs.
     pub validated: u64,
     /// The number of plans that could not be checked.
     pub unchecked: u64,
@@ -48,11 +48,11 @@ pub struct ProofCounts {
 
 static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
-/// The reasons why plans could not be checked, each with the number of plans.
+/// The reasons why plans could not be checked, each with the number of plans that it applies to.
 static REASONS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 impl Verdict {
-    /// Adds this result to the counts.
+    /// Adds this result to the statistics.
     pub(super) fn count(&self) {
         let index = match self {
             Verdict::Proved => 0,
@@ -68,13 +68,14 @@ impl Verdict {
     }
 }
 
-/// Returns the reasons why plans of this process could not be checked, each with the number of plans.
+/// Returns the reasons why plans of this process could not be checked, each with the number of plans that it applies
+/// to.
 #[doc(hidden)]
 pub fn proof_gaps() -> Vec<(String, u64)> {
     REASONS.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect()
 }
 
-/// Returns the counts for all plans of this process so far.
+/// Returns the statistics of this process so far.
 pub(crate) fn counts() -> ProofCounts {
     let [proved, up_to_rounding, validated, unchecked, failed] =
         [0, 1, 2, 3, 4].map(|index: usize| COUNTS[index].load(Ordering::Relaxed));

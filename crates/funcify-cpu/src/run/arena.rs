@@ -1,4 +1,4 @@
-//! Scratch memory: one allocation that is kept between calls, with regions aligned to cache lines.
+//! Scratch memory: a single allocation, reused by all calls, whose regions are aligned to cache lines.
 
 use crate::float::Float;
 
@@ -12,7 +12,7 @@ pub(crate) struct Arena<T> {
 }
 
 impl<T: Float> Arena<T> {
-    /// Allocates regions of these sizes, filled with 0.
+    /// Allocates regions of the given sizes, filled with 0.
     pub(crate) fn new(sizes: impl Iterator<Item = usize>) -> Self {
         let sizes: Vec<usize> = sizes.collect();
         let all: usize = sizes.iter().map(|size| whole_lines::<T>(*size)).sum();

@@ -19,12 +19,12 @@ use crate::views::{Layout, UnsplitView, View};
 use arena::Arena;
 use program::{Prepared, Stop};
 
-/// The regions, before they are split into parts (`Regions`) and as one part sees them (`Views`). The lists are on the
+/// The regions before they are split among parts (`Regions`), and as one part sees them (`Views`). The lists are on the
 /// stack unless a plan has many regions.
 type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
 
-/// A plan that passed its check, together with its scratch memory.
+/// A checked plan, together with its scratch memory.
 #[derive(Debug)]
 pub struct Executor<T> {
     plan: Plan,
@@ -32,14 +32,14 @@ pub struct Executor<T> {
     arena: Arena<T>,
 }
 
-/// The programs of a plan's stages, prepared for a machine. Clones share them.
+/// The executable programs of a plan's stages. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs<T> {
     stages: Arc<[Vec<Prepared<T>>]>,
     machine: Machine,
 }
 
-/// A slice that does not fit its region.
+/// The error for a slice whose length does not match its region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallError {
     /// The input or output, with its index.
@@ -59,7 +59,7 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl<T: Element> Executor<T> {
-    /// Checks the plan and allocates its scratch memory.
+    /// Creates an executor: checks the plan, and allocates its scratch memory.
     pub fn new(plan: Plan, machine: Machine) -> Result<Self, PlanError> {
         plan.check::<T>()?;
         let prepare = |stage: &Stage| {
@@ -73,7 +73,7 @@ impl<T: Element> Executor<T> {
         Ok(Executor::of(plan, Programs { stages, machine }))
     }
 
-    /// Creates another executor for a checked plan, with scratch memory of its own.
+    /// Creates another executor for a checked plan, with its own scratch memory.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
         let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
             (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
@@ -84,7 +84,7 @@ impl<T: Element> Executor<T> {
         Executor { plan, programs, arena }
     }
 
-    /// Returns the prepared programs, for sharing with other executors of the plan.
+    /// Returns the executable programs, to share them with other executors of the plan.
     pub(crate) fn programs(&self) -> Programs<T> {
         self.programs.clone()
     }
@@ -99,8 +99,8 @@ impl<T: Element> Executor<T> {
         self.call_until(inputs, outputs, &|| false).map(|_| ())
     }
 
-    /// Runs the plan until it ends or `stop` returns `true`, and returns whether it ran to the end. `stop` is called
-    /// about once a millisecond. Once the plan has finished, `stop` no longer matters.
+    /// Runs the plan until it finishes or `stop` returns `true`, and returns `true` if it finished. Polls `stop` about
+    /// once a millisecond.
     pub fn call_until(
         &mut self,
         inputs: &[&[T]],
@@ -145,7 +145,7 @@ impl<T: Element> Executor<T> {
     }
 }
 
-/// An element type of the engine. All code that is generic over it is compiled in this crate, not in its dependents.
+/// An element type of the engine. This crate, not its dependents, compiles all code that is generic over it.
 pub trait Element: Translatable + sealed::Sealed {}
 
 impl Element for f32 {}
@@ -155,12 +155,12 @@ mod sealed {
     use crate::machine::Machine;
     use crate::run::{RunPart, RunParts};
 
-    /// The executor's entry points for an element type.
+    /// The non-generic entry points of the executor for an element type.
     pub trait Sealed: Sized {
-        /// Runs a stage that has one part.
+        /// Runs a stage with a single part.
         fn run_part(machine: Machine, part: RunPart<'_, '_, Self>);
 
-        /// Runs a stage that has several parts.
+        /// Runs a stage with several parts.
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, Self>);
     }
 
@@ -181,8 +181,8 @@ mod sealed {
     sealed!(f32, f64);
 }
 
-/// Pushes the regions as the only part of a stage sees them. It fills a list in place, because returning a list would
-/// copy it.
+/// Appends to `views` the views of all regions, for a stage with a single part. Fills the caller's list, because
+/// returning a list would copy it.
 fn push_views<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
@@ -200,7 +200,7 @@ fn push_views<'a, T>(
     }
 }
 
-/// Returns the regions of a stage with several parts, before they are split.
+/// Returns the regions for a stage with several parts, before they are split.
 fn regions_of<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
@@ -225,12 +225,12 @@ fn regions_of<'a, T>(
     regions.collect()
 }
 
-/// Reborrows the outputs into a list, from which each region can take its own.
+/// Reborrows the outputs into a list, from which each region can take its output.
 fn reborrow_outputs<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
     outputs.iter_mut().map(|output| &mut **output).collect()
 }
 
-/// A part of a stage that is ready to run: the only one, or one of those that the stage was split into.
+/// A single part of a stage, ready to run.
 pub struct RunPart<'p, 'a, T> {
     program: &'p Prepared<T>,
     views: &'p mut [View<'a, T>],
@@ -245,7 +245,8 @@ impl<T: MathTable> Work for RunPart<'_, '_, T> {
     }
 }
 
-/// The parts of a stage, which are split in halves until one part is left. Running them consumes the regions.
+/// Several parts of a stage, which are split in half recursively until one part is left. Running them consumes the
+/// regions.
 pub struct RunParts<'p, 'a, T> {
     programs: &'p [Prepared<T>],
     parts: &'p [Part],

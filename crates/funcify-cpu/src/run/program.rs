@@ -7,32 +7,32 @@ use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
 use crate::views::{Start, View};
 
-/// The estimated nanoseconds per iteration of a loop that contains loops, excluding the work of its body.
+/// The estimated nanoseconds per iteration of a loop that contains loops, in addition to its body.
 const NS_PER_ITERATION: u64 = 10;
 
-/// A function that returns whether a call must stop early.
+/// A function that returns `true` if a call must stop early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// The estimated nanoseconds between two calls of [`Stop`].
 const NS_BETWEEN_STOP_CALLS: u64 = 1_000_000;
 
-/// A program that is ready to run.
+/// A program in executable form.
 pub(crate) type Prepared<T> = Vec<Run<T>>;
 
-/// A node that is ready to run. Loops hold their number of iterations.
+/// A node in executable form. For loops, the number is the trip count.
 #[derive(Clone, Debug)]
 pub(crate) enum Run<T> {
     /// An innermost loop.
     Body(usize, Body<T>),
     /// A loop that contains other nodes.
     Nest(usize, Vec<Run<T>>),
-    /// A loop ended by a condition.
+    /// A loop that ends when a condition is false.
     While(Box<While<T>>),
     /// A choice between two programs.
     Choice(Start, Box<[Prepared<T>; 2]>),
 }
 
-/// A loop ended by a condition, ready to run.
+/// A loop that ends when a condition is false, in executable form.
 #[derive(Clone, Debug)]
 pub(crate) struct While<T> {
     test: Prepared<T>,
@@ -41,7 +41,7 @@ pub(crate) struct While<T> {
     bound: Option<usize>,
 }
 
-/// Prepares nodes to run inside loops with `times` iterations each.
+/// Converts nodes to executable form. `times` holds the trip counts of the enclosing loops.
 pub(crate) fn prepare<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], times: &mut Vec<usize>) -> Prepared<T> {
     let mut runs: Prepared<T> = Vec::new();
     for node in nodes {
@@ -98,17 +98,17 @@ pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: 
     runner.run_all(program, [0; DEPTH], 0);
 }
 
-/// Decides when the runner calls [`Stop`], based on the estimated work rather than on the number of iterations.
+/// Determines when to call [`Stop`], based on estimated time rather than on the number of iterations.
 struct StopTimer<'p> {
     stop: Stop<'p>,
-    /// The nanoseconds of work left until the next call.
+    /// The estimated nanoseconds until the next call.
     left: u64,
     is_stopped: bool,
 }
 
 impl StopTimer<'_> {
-    /// Returns how many of the `left` iterations may run before the next check, at the given nanoseconds per iteration.
-    /// Returns at least 1.
+    /// Returns how many of the `left` remaining iterations may run before the next call of [`Stop`]: at least 1, or 0
+    /// if the run was stopped. `nanoseconds` is the estimated time per iteration.
     #[inline]
     fn iterations_allowed(&self, left: usize, nanoseconds: u64) -> usize {
         if self.is_stopped {
@@ -120,7 +120,7 @@ impl StopTimer<'_> {
         }
     }
 
-    /// Counts iterations that have run, and calls [`Stop`] if it is due.
+    /// Records that iterations have run, and calls [`Stop`] if that is due.
     #[inline]
     fn count(&mut self, iterations: usize, nanoseconds: u64) {
         self.left = self.left.saturating_sub((iterations as u64).saturating_mul(nanoseconds));
@@ -139,7 +139,7 @@ struct Runner<'p, 'a, T, S> {
 }
 
 impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
-    /// Runs all nodes inside `level` loops. `counters` holds the current iteration of each.
+    /// Runs all nodes inside `level` loops. `counters` holds the current iteration of each of these loops.
     fn run_all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
         for run in runs {
             if self.stop_timer.is_stopped {
@@ -183,7 +183,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
         }
     }
 
-    /// Returns whether a condition holds now.
+    /// Returns `true` if a condition holds in the current iteration.
     fn holds(&self, condition: &Start, counters: [isize; DEPTH], level: usize) -> bool {
         let range = condition.inside(&counters, level).range;
         self.views[condition.region].read(range)[0] != T::ZERO

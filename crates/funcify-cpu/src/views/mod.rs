@@ -1,8 +1,8 @@
-//! The portion of each region that a part sees, and the slices that an instruction borrows from them.
+//! The elements of each region that are visible to a part, and the slices that an instruction borrows from them.
 //!
-//! The place that an instruction writes splits its region in two: the elements before it, and those after it. Each
-//! operand in the same region is in one of the two. One mutable slice and any number of shared slices are thus borrowed
-//! from one region without copies.
+//! The destination of an instruction splits its region into the elements before it and the elements after it. Any
+//! other operand in the same region is on one of these sides. This allows borrowing one mutable slice and any number
+//! of shared slices from the same region without copies.
 
 mod start;
 
@@ -11,37 +11,37 @@ use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 use crate::kernels::source::Source;
 pub(crate) use start::{Cursor, Layout, Start};
 
-/// A region as one part sees it.
+/// The elements of a region that are visible to one part.
 #[derive(Default)]
 pub(crate) enum View<'a, T> {
     /// No elements.
     #[default]
     None,
-    /// Elements that are only read in this stage.
+    /// Elements that are read-only in this stage.
     Read(&'a [T]),
-    /// Elements that only this part sees.
+    /// Elements that are visible to this part only.
     Own(&'a mut [T]),
     /// The part's columns of all units.
     Columns(ArrayViewMut2<'a, T>),
 }
 
-/// A region before the parts are separated.
+/// A region before it is split among parts.
 #[derive(Default)]
 pub(crate) enum UnsplitView<'a, T> {
     /// No elements.
     #[default]
     None,
-    /// Elements to read, starting at the first part's first column, and the number of columns per index of the axis.
+    /// Read-only elements from the first part's first column on, and the number of columns per index of the axis.
     Read(&'a [T], usize),
-    /// Elements to write, and the number of columns per index of the axis.
+    /// Writable elements, and the number of columns per index of the axis.
     Columns(ArrayViewMut2<'a, T>, usize),
     /// The elements of all parts, and the number of elements per part.
     Parts(&'a mut [T], usize),
 }
 
 impl<'a, T> UnsplitView<'a, T> {
-    /// Splits the region in two: one for the first `parts` parts, which have `indices` indices of the axis, and one for
-    /// the remaining parts.
+    /// Splits the region in two: one for the first `parts` parts, which together have `indices` indices of the axis,
+    /// and one for the remaining parts.
     pub(crate) fn split(self, parts: usize, indices: usize) -> (Self, Self) {
         match self {
             UnsplitView::None => (UnsplitView::None, UnsplitView::None),
@@ -59,7 +59,7 @@ impl<'a, T> UnsplitView<'a, T> {
         }
     }
 
-    /// Returns the view of the only remaining part.
+    /// Converts the region to a view, once only one part is left.
     pub(crate) fn into_view(self) -> View<'a, T> {
         match self {
             UnsplitView::None => View::None,
@@ -70,18 +70,18 @@ impl<'a, T> UnsplitView<'a, T> {
     }
 }
 
-/// The elements that an operand reads or writes in the current iteration.
+/// The range of elements that an operand spans in the current iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
-    /// The unit if the region is seen as columns, otherwise the first element.
+    /// The index of the unit if the view is columns, or else of the first element.
     pub(crate) at: usize,
-    /// The first element within the unit if the region is seen as columns.
+    /// The index of the first element within the unit. Used only if the view is columns.
     pub(crate) offset: usize,
     /// The number of elements.
     pub(crate) span: usize,
 }
 
-/// The reason why the elements of a unit can be borrowed as a slice.
+/// The reason why a unit can be borrowed as a slice, for `expect`.
 const IN_ORDER: &str = "the columns of a unit are contiguous";
 
 impl<T> View<'_, T> {
@@ -99,7 +99,7 @@ impl<T> View<'_, T> {
 }
 
 impl<T> View<'_, T> {
-    /// Returns the elements of a range for writing.
+    /// Returns the elements of a range, mutably.
     #[inline(always)]
     pub(crate) fn write(&mut self, range: Range) -> &mut [T] {
         match self {
@@ -113,14 +113,14 @@ impl<T> View<'_, T> {
     }
 }
 
-/// Returns part of a unit of columns. Unit 0 is the first unit of `array`.
+/// Returns the elements of a range in the given unit. `unit` is relative to the start of `array`.
 #[inline]
 fn unit_of<T>(array: ArrayView2<'_, T>, unit: usize, range: Range) -> &[T] {
     let unit = array.index_axis_move(Axis(0), unit).to_slice().expect(IN_ORDER);
     &unit[range.offset..][..range.span]
 }
 
-/// The units of a region of columns before and after the unit being written.
+/// The units before and after the unit being written, in a view of columns.
 pub(crate) struct Columns<'v, T> {
     before: ArrayViewMut2<'v, T>,
     after: ArrayViewMut2<'v, T>,
@@ -132,7 +132,7 @@ pub(crate) struct Unwritten<'v, 'a, T> {
     above: &'v [View<'a, T>],
     /// The elements being written.
     range: Range,
-    /// The elements before and after the ones being written; for columns, only those of the same unit.
+    /// The elements before and after the ones being written. In a view of columns, only those of the same unit.
     before: &'v [T],
     after: &'v [T],
     columns: Option<&'v Columns<'v, T>>,
@@ -171,7 +171,7 @@ impl<'v, T> Unwritten<'v, '_, T> {
         }
     }
 
-    /// Returns an operand of an elementwise kernel.
+    /// Returns a range as the operand of an elementwise kernel.
     #[inline(always)]
     pub(crate) fn source(&self, region: usize, range: Range, stride: usize, element: bool) -> Source<'v, T> {
         match self.read(region, range) {
@@ -182,8 +182,8 @@ impl<'v, T> Unwritten<'v, '_, T> {
     }
 }
 
-/// Borrows the place to write mutably, and everything else for reading. `columns` holds the other units if the region
-/// is seen as columns.
+/// Borrows the range to write mutably, and all other elements for reading. For a view of columns, the other units are
+/// stored in `columns`.
 #[inline(always)]
 pub(crate) fn borrow<'v, 'a, T>(
     views: &'v mut [View<'a, T>],

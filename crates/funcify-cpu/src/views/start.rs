@@ -1,20 +1,20 @@
-//! Locates operands: in the first iteration of all loops, which the plan determines, and in later iterations.
+//! Computes the locations of operands in each iteration.
 
 use super::Range;
 use crate::plan::{DEPTH, Operand, Region, Split, Storage};
 
-/// The elements that an operand reads or writes in the current iteration, and the distance by which each iteration of
-/// the innermost loop moves it. The distance is in units for columns, and otherwise in elements.
+/// The current range of an operand, and its stride per iteration of the innermost loop. The stride is in units for a
+/// view of columns, and in elements otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     pub(crate) range: Range,
     pub(crate) step: isize,
-    /// The distance to the next block, for [`Op::Sink`](crate::plan::Op::Sink).
+    /// The stride between blocks, for [`Op::Sink`](crate::plan::Op::Sink).
     pub(crate) block: isize,
 }
 
 impl Cursor {
-    /// Returns the elements of the current iteration, and moves on to the next one.
+    /// Returns the range in the current iteration, and advances to the next iteration.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Range {
         let range = self.range;
@@ -23,15 +23,15 @@ impl Cursor {
     }
 }
 
-/// Determines how the parts of a stage address a region.
+/// Determines how a part of a stage addresses a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout {
-    /// A part sees some columns of all units, and addresses count units.
+    /// The part sees some columns of each unit. Addresses are in units.
     Columns {
-        /// The number of elements per unit of the whole region.
+        /// The number of elements per unit, over all parts.
         pitch: usize,
     },
-    /// A part sees contiguous elements, and addresses count elements.
+    /// The part sees contiguous elements. Addresses are in elements.
     Elements {
         /// The number of elements per unit.
         pitch: usize,
@@ -39,7 +39,7 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// Returns the layout of a region. `is_one_part` is `true` if the stage has a single part.
+    /// Returns the layout of a region. `is_one_part` is `true` if the stage has only one part.
     pub(crate) fn of(region: &Region, is_one_part: bool) -> Self {
         let pitch = region.pitch;
         match (region.place, region.split) {
@@ -55,12 +55,12 @@ pub(crate) struct Start {
     pub(crate) region: usize,
     range: Range,
     block: isize,
-    /// The distance by which each loop moves the operand per iteration, outermost loop first.
+    /// The stride per iteration of each loop, the outermost first.
     moves: [isize; DEPTH],
 }
 
 impl Start {
-    /// Returns the start of an operand that spans `span` elements, and whose blocks, if any, are `block` units apart.
+    /// Returns the start of an operand that spans `span` elements. `block` is the stride between its blocks, in units.
     pub(crate) fn of(layouts: &[Layout], operand: &Operand, span: usize, block: isize) -> Self {
         let Operand { region, unit, offset, steps, .. } = *operand;
         let (at, scale) = match layouts[region] {
@@ -70,8 +70,8 @@ impl Start {
         Start { region, range: Range { at, offset, span }, block: block * scale, moves: steps.map(|step| step * scale) }
     }
 
-    /// Returns the start of `span` elements, beginning at element `at` of a region. Each loop moves them by `steps`
-    /// units.
+    /// Returns the start of `span` elements from element `at` of a region on. They move by `steps` units per iteration
+    /// of each loop.
     pub(crate) fn at(layouts: &[Layout], region: usize, at: usize, steps: [isize; DEPTH], span: usize) -> Self {
         let (unit, offset) = match layouts[region] {
             Layout::Columns { pitch } => (at / pitch, at % pitch),
@@ -80,11 +80,11 @@ impl Start {
         Start::of(layouts, &Operand { steps, ..Operand::of(region).at(unit).offset(offset) }, span, 0)
     }
 
-    /// Returns the cursor in the first iteration of the loop at `level`, inside loops with these counters.
+    /// Returns the cursor in the first iteration of the loop at `level`. `counters` are those of the enclosing loops.
     pub(crate) fn inside(&self, counters: &[isize; DEPTH], level: usize) -> Cursor {
         let moved: isize = counters.iter().zip(&self.moves).take(level).map(|(counter, step)| counter * step).sum();
         let range = Range { at: self.range.at.wrapping_add_signed(moved), ..self.range };
-        // At the maximum depth, no further loop moves the operand.
+        // At the maximum depth, there is no further loop.
         let step = if level < DEPTH { self.moves[level] } else { 0 };
         Cursor { range, step, block: self.block }
     }

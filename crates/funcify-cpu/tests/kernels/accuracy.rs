@@ -1,4 +1,4 @@
-//! The largest error of each function, in units in the last place, over intervals and at their ends.
+//! The maximum error of each function, in units in the last place, over intervals and at their ends.
 
 use funcify_cpu::kernels::{Binary, Unary};
 use funcify_cpu::{Element, Machine};
@@ -9,7 +9,7 @@ use super::{binary, numbers, unary};
 trait Ulp: Element {
     /// Returns the error of `found` in units in the last place.
     fn ulps(found: Self, exact: f64) -> f64;
-    /// Returns `x` and the numbers next to it.
+    /// Returns `x` and its two neighbours.
     fn around(x: f64) -> [Self; 3];
 }
 
@@ -40,7 +40,7 @@ impl Ulp for f64 {
     }
 }
 
-/// Returns the largest error over intervals, on all machines.
+/// Returns the maximum error over intervals, on all instruction sets.
 fn worst<T: Ulp>(op: Unary, exact: fn(f64) -> f64, intervals: &[[f64; 2]]) -> f64 {
     let mut x: Vec<T> = Vec::new();
     for (index, [low, high]) in intervals.iter().enumerate() {
@@ -61,7 +61,7 @@ fn worst<T: Ulp>(op: Unary, exact: fn(f64) -> f64, intervals: &[[f64; 2]]) -> f6
     worst.0
 }
 
-/// Asserts the bounds that `kernels/math.rs` states for f32 and f64.
+/// Asserts the error bounds that `kernels/math.rs` states, for f32 and f64.
 fn bounded(op: Unary, exact: fn(f64) -> f64, bounds: [f64; 2], intervals: &[[f64; 2]]) {
     let errors = [worst::<f32>(op, exact, intervals), worst::<f64>(op, exact, intervals)];
     assert!(errors[0] <= bounds[0] && errors[1] <= bounds[1], "{op:?}: {errors:?} ulp, not {bounds:?}");
@@ -95,7 +95,7 @@ fn sines_and_cosines() {
     let intervals = [[-0.8, 0.8], [-7.0, 7.0], [-1400.0, 1400.0], [1499.0, 1501.0], [-1e6, 1e6], [1e-30, 1e-29]];
     bounded(Unary::Sin, f64::sin, [2.5, 2.0], &intervals);
     bounded(Unary::Cos, f64::cos, [2.5, 2.0], &intervals);
-    // Tests numbers next to the zeros of the function, where the result is the distance to the zero.
+    // Near a zero of the function, the result is the distance to that zero.
     for quadrant in 1..900 {
         let near = f64::from(quadrant) * std::f64::consts::FRAC_PI_2;
         for machine in Machine::all() {
@@ -132,7 +132,7 @@ fn element_by_element() {
     bounded(Unary::Cbrt, f64::cbrt, [0.5, 0.0], &[[-10.0, 10.0]]);
 }
 
-/// A function of two numbers.
+/// The exact function of two numbers, in f64.
 type Exact = fn(f64, f64) -> f64;
 
 #[test]

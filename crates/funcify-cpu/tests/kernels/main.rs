@@ -1,4 +1,4 @@
-//! Tests kernels in plans of one instruction: accuracy, special values, and shapes.
+//! Tests kernels in plans with a single instruction: accuracy, special values, and shapes.
 
 mod accuracy;
 mod shapes;
@@ -9,7 +9,7 @@ use funcify_cpu::kernels::{Binary, Ternary, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage};
 use funcify_cpu::{Element, Executor, Machine};
 
-/// Runs a program once. Each input, and the output, is a whole region whose units are single elements.
+/// Runs a program once. Each input, and the output, is a region whose units are single elements.
 fn run<T: Element>(
     machine: Machine,
     inputs: &[&[T]],
@@ -25,21 +25,21 @@ fn run<T: Element>(
     Executor::new(plan, machine).unwrap().call(inputs, &mut [output]).unwrap();
 }
 
-/// Applies an elementwise op of one operand.
+/// Applies an elementwise op with one operand.
 fn unary<T: Element>(machine: Machine, op: Unary, x: &[T]) -> Vec<T> {
     let mut y = vec![T::ZERO; x.len()];
     run(machine, &[x], &mut y, |from, to| vec![Op::Unary(op).over([1, x.len()], to, from)]);
     y
 }
 
-/// Applies an elementwise op of two operands.
+/// Applies an elementwise op with two operands.
 fn binary<T: Element>(machine: Machine, op: Binary, x: &[T], y: &[T]) -> Vec<T> {
     let mut z = vec![T::ZERO; x.len()];
     run(machine, &[x, y], &mut z, |from, to| vec![Op::Binary(op).over([1, x.len()], to, from)]);
     z
 }
 
-/// Applies an elementwise op of three operands.
+/// Applies an elementwise op with three operands.
 fn ternary<T: Element>(machine: Machine, op: Ternary, x: &[T], y: &[T], z: &[T]) -> Vec<T> {
     let mut w = vec![T::ZERO; x.len()];
     run(machine, &[x, y, z], &mut w, |from, to| vec![Op::Ternary(op).over([1, x.len()], to, from)]);

@@ -1,4 +1,4 @@
-//! Rows, lanes, strides and kinds of operands, compared with plain loops.
+//! Kernels with various rows, lanes, strides and kinds of operands, compared with plain loops.
 
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Op, Operand, Plan, Split, Storage};
@@ -6,7 +6,7 @@ use funcify_cpu::{Element, Executor, Machine};
 
 use super::{numbers, run, unary};
 
-/// Numbers of lanes that fill no register, one register, or several, with and without a tail.
+/// Numbers of lanes that fill part of a vector, one vector, or several, with and without a tail.
 const LANES: [usize; 12] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100];
 
 #[test]
@@ -23,7 +23,7 @@ fn tails_are_as_the_rest() {
     }
 }
 
-/// A kind of operand: its name, the operand for a number of lanes, and its value at a row and a lane.
+/// A kind of operand: its name, a function that builds it for a number of lanes, and its value at a row and a lane.
 type Kind = (&'static str, fn(Operand, usize) -> Operand, fn(&[f64], usize, usize, usize) -> f64);
 
 const KINDS: [Kind; 4] = [
@@ -33,10 +33,10 @@ const KINDS: [Kind; 4] = [
     ("one element", |x, _| x.element(), |x, _, _, _| x[0]),
 ];
 
-/// A function of three numbers.
+/// The exact function of three numbers, in f64.
 type Exact = fn(f64, f64, f64) -> f64;
 
-/// Tests all kinds of operands of binary and ternary ops, including operands that are the destination.
+/// Tests binary and ternary ops with all kinds of operands, including the destination itself.
 fn kinds<T: Element>(machine: Machine, lanes: usize) {
     const ROWS: usize = 3;
     let data: Vec<T> = numbers(ROWS * (lanes + 3), 0.5, 1.5, 2);
@@ -60,7 +60,7 @@ fn kinds<T: Element>(machine: Machine, lanes: usize) {
         check(format!("copy of {a_name}"), Op::Unary(Unary::Square), &|from, _| vec![a(from, lanes)], &|row, lane| {
             x(row, lane).powi(2)
         });
-        // `Div` checks the kinds of its operands at run time; `Sub` is compiled for each of them.
+        // `Div` distinguishes the kinds of operands at run time, and `Sub` at compile time.
         for (op, apply) in [(Binary::Sub, (|x, y| x - y) as fn(f64, f64) -> f64), (Binary::Div, |x, y| x / y)] {
             let applied = |row, lane| apply(x(row, lane), old(row, lane));
             let operands = |from, to| vec![a(from, lanes), to];
@@ -127,7 +127,7 @@ fn fold(kind: Fold, start: Option<f64>, terms: impl Iterator<Item = f64>) -> f64
 
 #[test]
 fn folds_of_rows_and_of_lanes() {
-    // Tests few rows, and enough rows that several chains fold them.
+    // Few rows, and enough rows for several accumulators.
     [5, 67].into_iter().for_each(folds_of);
 }
 
@@ -157,7 +157,7 @@ fn folds_of(height: usize) {
                     (0..2 * height).map(|i| if i % 2 == 0 { of_lanes(i / 2) } else { 1.5 }).collect();
                 near(&elements, &expected, &what);
             }
-            // Sums of products, with the second operand as lanes and as elements.
+            // Sums of products, where the second operand has one element per lane or one for all lanes.
             for element in [false, true] {
                 let what =
                     format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());
@@ -182,7 +182,7 @@ fn folds_of(height: usize) {
     }
 }
 
-/// Tests a product of two factors with an initial value and an activation, and a sink, which computes a transposed
+/// Tests a product with two factors, an initial value and an activation, and a sink, which computes a transposed
 /// product.
 fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let what = format!("[{m},{k}][{k},{n}] in {} on {}", std::any::type_name::<T>(), machine.name());
@@ -198,8 +198,7 @@ fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let z = output(&mut plan, 1, m * n).rows(n);
     let sum = output(&mut plan, 2, k * n).rows(n);
     let packed = Operand::of(plan.shared(packed_len::<T>(k, n)));
-    // If the transposed right side is packed as if it were not transposed, it is a different matrix of k rows and n
-    // columns.
+    // The data of the right operand in column-major order, which is another matrix with k rows and n columns.
     let packed_transposed = Operand::of(plan.shared(packed_len::<T>(k, n)));
     let product = |inner: Vec<usize>, init, then| Op::Product { inner, init, then };
     plan.once(vec![

@@ -1,4 +1,4 @@
-//! Special values: those for which the core's table specifies the result, and the ends of the functions' ranges.
+//! Special values: those for which `funcify-core` specifies the result, and the ends of the functions' ranges.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
 use funcify_cpu::plan::Op;
@@ -9,12 +9,12 @@ use super::{binary, run, ternary, unary};
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Returns whether two numbers are the same, including the signs of zeros.
+/// Returns `true` if two numbers are the same, including the signs of zeros. NaN equals NaN.
 fn same(found: f64, expected: f64) -> bool {
     found == expected && found.is_sign_negative() == expected.is_sign_negative() || found.is_nan() && expected.is_nan()
 }
 
-/// Asserts op(x) = y for all pairs, in all lanes of a register and in a tail.
+/// Asserts op(x) = y for all pairs, in all lanes of a vector and in a tail.
 fn table(op: Unary, pairs: &[(f64, f64)]) {
     fn check<T: Element>(op: Unary, pairs: &[(f64, f64)]) {
         for machine in Machine::all() {
@@ -151,7 +151,7 @@ fn nan_wins_in_folds() {
     }
 }
 
-/// Checks that folds treat -0 as less than 0, at any position among the lanes and the rows.
+/// Folds treat -0 as less than +0, at any position among the lanes and rows.
 #[test]
 fn zeros_have_an_order_in_folds() {
     for machine in Machine::all() {

@@ -1,4 +1,4 @@
-//! Words: the results of 32-bit integer ops, as the bits of both element types.
+//! Ops on words: 32-bit integer arithmetic on the bits of elements, for both element types.
 
 use funcify_cpu::kernels::WordOp;
 use funcify_cpu::plan::Op;
@@ -6,7 +6,7 @@ use funcify_cpu::{Element, Machine};
 
 use super::run;
 
-/// The bits of f32 zeros of both signs and of NaNs with a payload, and the ends of the range of words.
+/// Test words: the ends of the range, and the bits of f32 zeros of both signs and of NaNs with a payload.
 const WORDS: [u32; 9] = [0, 1, 31, 32, 0x7fff_ffff, 0x8000_0000, 0x7fa0_0001, 0xffc1_2345, u32::MAX];
 
 fn expected(op: WordOp, x: u32, y: u32) -> u32 {

@@ -4,7 +4,7 @@
 use funcify::types::{Sizes, Symbol};
 use funcify::{Builder, DType, Graph, HostTensor, Scalar, Tree};
 
-/// Builds a valid program, and panics on an error.
+/// Builds a program, and panics if it is invalid.
 #[track_caller]
 pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -19,19 +19,19 @@ pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// Returns a tensor of such numbers for each input shape.
+/// Returns a tensor of pseudorandom numbers for each shape.
 pub(crate) fn inputs(shapes: &[&[usize]]) -> Vec<HostTensor> {
     shapes.iter().zip(0..).map(|(shape, seed)| numbers(shape, seed)).collect()
 }
 
-/// Binds symbols to sizes by name.
+/// Binds the symbols with these names to sizes.
 pub(crate) fn sizes(named: &[(&str, usize)]) -> Sizes {
     let mut sizes = Sizes::new();
     named.iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), *size));
     sizes
 }
 
-/// Asserts that each element is close to the expected one, with an absolute and a relative tolerance of `tolerance`.
+/// Asserts that each element is close to the expected one. `tolerance` is both the absolute and the relative tolerance.
 #[track_caller]
 pub(crate) fn assert_near(found: &[HostTensor], expected: &[HostTensor], tolerance: f64, what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
@@ -43,7 +43,7 @@ pub(crate) fn assert_near(found: &[HostTensor], expected: &[HostTensor], toleran
     }
 }
 
-/// Returns the result of a step whose next state is also its output.
+/// Returns `next` as both the next state and the output of a step.
 pub(crate) fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

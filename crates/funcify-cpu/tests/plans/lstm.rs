@@ -1,4 +1,4 @@
-//! A long short-term memory: gates i, f, g, o of z = x · W + h · U + b; c = f c + i g; h = o tanh(c).
+//! A long short-term memory: gates i, f, g, o from z = x · W + h · U + b; then c = f c + i g and h = o tanh(c).
 
 use funcify_cpu::kernels::{Binary, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
@@ -6,7 +6,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 use super::rnn::Sizes;
 use super::{Workload, add_product, numbers};
 
-/// Builds the forward loop, whose output is h of all steps. The initial values are zeros.
+/// Builds the forward loop, which returns h of all steps. The initial state is 0.
 pub fn lstm(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let (parts, gates) = (batch / rows, 4 * width);
@@ -42,7 +42,7 @@ pub fn lstm(sizes: Sizes) -> Workload {
     let zeros = Op::Fill(0.0).over(shape, c, &[]);
     let with_product = |first: Node, z, y| std::iter::once(first).chain(gated(z, y)).collect::<Vec<_>>();
     let program = if hoists {
-        // x · W for a strip of steps; each step then adds h · U.
+        // Computes x · W for a whole strip of steps. Each step then adds h · U.
         let both = |at: Operand| at.step(0, strip as isize).step(1, 1);
         let strip_product = |x| product(vec![width]).over([strip * rows, gates], z, &[bias, x, packed_w]);
         let step = |z, before: Operand, y| {

@@ -1,4 +1,4 @@
-//! Hand-written plans, like those of the planner. Each has a plain loop in f64 that computes the expected results.
+//! Hand-written plans that resemble those of the planner. A plain loop in f64 computes the expected results of each.
 
 mod lstm;
 mod rnn;
@@ -13,24 +13,24 @@ pub use rnn::{Sizes, rnn, rnn_training};
 pub use ssm::{Channels, ssm, ssm_training};
 pub use sums::{running_sum, running_sum_of_one};
 
-/// A plan with its data.
+/// A plan, its inputs, and a reference implementation.
 pub struct Workload {
     /// The name of the workload.
     pub name: String,
-    /// The plan that the engine runs.
+    /// The plan to run.
     pub plan: Plan,
-    /// The inputs, in the order of the plan.
+    /// The inputs of the plan, in order.
     pub inputs: Vec<Vec<f64>>,
     /// The number of elements of each output.
     pub outputs: Vec<usize>,
-    /// The plain loop that computes the expected outputs.
+    /// A plain loop that computes the expected outputs.
     pub reference: Box<Reference>,
 }
 
-/// A function from inputs to outputs.
+/// A function that computes the expected outputs from the inputs.
 pub type Reference = dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>> + Send + Sync;
 
-/// A workload in one element type, ready to run.
+/// A workload in a particular element type, ready to run.
 pub struct Ready<T> {
     executor: Executor<T>,
     inputs: Vec<Vec<T>>,
@@ -38,7 +38,7 @@ pub struct Ready<T> {
 }
 
 impl Workload {
-    /// Returns the executor and the data in an element type.
+    /// Creates an executor for the plan, and converts the inputs to its element type.
     pub fn ready<T: Element>(&self, machine: Machine) -> Ready<T> {
         let executor =
             Executor::new(self.plan.clone(), machine).unwrap_or_else(|error| panic!("{}: {error}", self.name));
@@ -47,7 +47,7 @@ impl Workload {
         Ready { executor, inputs, outputs }
     }
 
-    /// Returns the results of the plain loop for the data rounded to an element type.
+    /// Returns the expected outputs for inputs that are rounded to element type `T`.
     pub fn expected<T: Element>(&self) -> Vec<Vec<f64>> {
         let rounded = |input: &Vec<f64>| input.iter().map(|x| T::from_f64(*x).to_f64()).collect();
         (self.reference)(&self.inputs.iter().map(rounded).collect::<Vec<_>>())
@@ -72,19 +72,19 @@ impl<T: Element> Ready<T> {
         &self.outputs
     }
 
-    /// Returns the largest difference from the plain loop, for each output relative to its largest value.
+    /// Returns the maximum error, relative to the maximum of each output.
     pub fn error(&self, expected: &[Vec<f64>]) -> f64 {
         let of = |(found, expected): (&Vec<T>, &Vec<f64>)| {
             let scale = expected.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
             let differences = found.iter().zip(expected).map(|(x, y)| (x.to_f64() - y).abs());
-            // NaN counts as an infinite difference.
+            // NaN counts as an infinite error.
             differences.fold(0.0, |most: f64, x| if x.is_nan() { f64::INFINITY } else { most.max(x) }) / scale
         };
         self.outputs.iter().zip(expected).map(of).fold(0.0, f64::max)
     }
 }
 
-/// Returns pseudorandom numbers between -`scale` and `scale`, which are the same for the same seed.
+/// Returns pseudorandom numbers between -`scale` and `scale` that depend only on `seed`.
 pub fn numbers(count: usize, scale: f64, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     let next = || {

@@ -1,11 +1,12 @@
-//! h = tanh(x · W + h · U + b), over T steps of B rows; and the gradients of c · Σ y².
+//! A recurrent network, h = tanh(x · W + h · U + b), and the gradients of the loss c · Σ y², where y are all its
+//! states.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, add_outer, add_product, numbers};
 
-/// The sizes of the loop.
+/// The sizes of the network, and of its division.
 #[derive(Clone, Copy)]
 pub struct Sizes {
     /// The number of steps.
@@ -14,15 +15,15 @@ pub struct Sizes {
     pub batch: usize,
     /// The number of elements in a row of x and of h.
     pub width: usize,
-    /// The number of rows of the batch in each part.
+    /// The number of batch rows per part.
     pub rows: usize,
-    /// The number of steps in a strip.
+    /// The number of steps per strip.
     pub strip: usize,
 }
 
 const WEIGHT_OF_LOSS: f64 = 0.01;
 
-/// Returns the inputs x, W, U, b, h0.
+/// Returns the inputs x, W, U, b and h0.
 fn inputs(Sizes { steps, batch, width, .. }: Sizes) -> Vec<Vec<f64>> {
     let scale = 1.0 / (width as f64).sqrt();
     vec![
@@ -74,7 +75,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
         let step = both.over([rows, width], to, &[bias, x, packed_w, before, packed_u]);
         return vec![first, repeat(steps - 1, vec![step])];
     }
-    // With few rows, x · W for a strip of steps is a product of a matrix instead of a vector.
+    // With few rows per step, x · W is computed for a whole strip of steps as one matrix product.
     let hoisted = Op::Product { inner: vec![width], init: true, then: None };
     let product = Op::Product { inner: vec![width], init: true, then };
     let step = |y, before: Operand| product.clone().over([rows, width], y, &[y, before, packed_u]);
@@ -95,7 +96,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
     ]
 }
 
-/// Builds the forward loop, whose output is y.
+/// Builds the forward loop, which returns y.
 pub fn rnn(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, .. } = sizes;
     let mut plan = Plan::default();
@@ -110,7 +111,7 @@ pub fn rnn(sizes: Sizes) -> Workload {
     }
 }
 
-/// Builds the forward and the backward loop, whose outputs are the gradients of W, U and b.
+/// Builds the forward and backward loops, which return the gradients of W, U and b.
 pub fn rnn_training(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let parts = batch / rows;
@@ -133,7 +134,7 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
     let [dw, du, db] = sums.map(Operand::of);
     let (dw, du) = (dw.rows(width), du.rows(width));
 
-    // An operand at the current step of the current strip; strips and steps run downward.
+    // Moves an operand to the current step of the current strip. Strips and steps run in reverse.
     let down = |at: Operand| at.step(0, -(strip as isize)).step(1, -1);
     let product = Op::Product { inner: vec![width], init: false, then: None };
     let step = |y: Operand, buffer: Operand| {
@@ -143,7 +144,8 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
             product.clone().over([rows, width], carry, &[buffer, packed_transposed]),
         ]
     };
-    // The weight gradients of a strip. The h before its first step is in the previous strip, or is the initial value.
+    // The weight gradients of a strip. The state before its first step is in the previous strip, or is the initial
+    // state.
     let sink = |blocks, to, left, right| {
         Op::Sink { blocks, block_rows: rows, block_steps: [1, 1] }.over([width, width], to, &[left, right])
     };

@@ -1,28 +1,28 @@
-//! A selective state space model: h = exp(dt A) h + (dt x) B; y = Σ_n h C, with D channels of N states.
+//! A selective state space model with D channels of N states: h = exp(dt A) h + (dt x) B, and y = Σ_n h C.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
-/// The sizes of the loop.
+/// The sizes of the model, and of its division.
 #[derive(Clone, Copy)]
 pub struct Channels {
     /// The number of steps.
     pub steps: usize,
     /// The number of channels.
     pub channels: usize,
-    /// The state size per channel.
+    /// The number of states per channel.
     pub states: usize,
-    /// The number of channels in a part.
+    /// The number of channels per part.
     pub tile: usize,
-    /// The number of steps in a segment, which the backward loop recomputes.
+    /// The number of steps per segment. The backward loop recomputes a segment at a time.
     pub segment: usize,
 }
 
 const WEIGHT_OF_LOSS: f64 = 0.01;
 
-/// The operands shared by both plans. Channels are the lanes of all registers, so A is transposed once.
+/// The operands shared by both plans. The lanes are channels, so A is transposed once.
 struct Operands {
     x: Operand,
     dt: Operand,
@@ -34,7 +34,7 @@ struct Operands {
     scaled: Operand,
 }
 
-/// Declares the inputs x, dt: [T, D]; B, C: [T, N]; A: [D, N]; and the registers.
+/// Declares the inputs x and dt, of shape [T, D], B and C, of shape [T, N], and A, of shape [D, N], and the registers.
 fn operands(plan: &mut Plan, sizes: Channels) -> Operands {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut input = |index, units, pitch, split| Operand::of(plan.region(Storage::Input(index), units, pitch, split));
@@ -50,8 +50,8 @@ fn operands(plan: &mut Plan, sizes: Channels) -> Operands {
     Operands { x, dt, b, c, a, transposed, h, scaled }
 }
 
-/// Computes the states after a step from `before`: decay = exp(dt A), scaled = dt x, after = decay · before + scaled
-/// B.
+/// Emits a step from the states `before` to the states `after`: decay = exp(dt A), scaled = dt x, and after = decay ·
+/// before + scaled B.
 fn advance(sizes: Channels, own: &Operands, now: impl Fn(Operand) -> Operand, places: [Operand; 3]) -> Vec<Node> {
     let Channels { states, tile, .. } = sizes;
     let ([decay, before, after], shape) = (places, [states, tile]);
@@ -76,7 +76,7 @@ fn inputs(Channels { steps, channels, states, .. }: Channels) -> Vec<Vec<f64>> {
     ]
 }
 
-/// Builds the forward loop, in parts of `tile` channels, whose output is y.
+/// Builds the forward loop, which returns y, in parts of `tile` channels.
 pub fn ssm(sizes: Channels) -> Workload {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut plan = Plan::default();
@@ -105,10 +105,10 @@ pub fn ssm(sizes: Channels) -> Workload {
     }
 }
 
-/// Builds the forward and the backward loop of c · Σ y², whose outputs are the gradients of x, dt, B, C and A.
+/// Builds the forward and backward loops for the loss c · Σ y², which return the gradients of x, dt, B, C and A.
 ///
-/// The forward loop keeps the states at the start of each segment. The backward loop recomputes a segment, with all
-/// states and decays in a buffer, and then runs downward through it.
+/// The forward loop saves the states at the start of each segment. The backward loop recomputes the states and decays
+/// of a segment into a buffer, and then traverses the segment in reverse.
 pub fn ssm_training(sizes: Channels) -> Workload {
     let Channels { steps, channels, states, tile, segment } = sizes;
     let (parts, matrix, segments) = (channels / tile, states * tile, steps / segment);
@@ -134,7 +134,8 @@ pub fn ssm_training(sizes: Channels) -> Workload {
     let mut forward = advance(sizes, &own, up, [decay, own.h, own.h]);
     let fold_rows = Op::FoldRows { fold: Fold::Sum, accumulate: false };
     forward.push(fold_rows.clone().over(shape, up(y), &[own.h, up(own.c)]));
-    // Segments run downward; each segment runs upward and then downward.
+    // Segments are processed in reverse. In each, `again` recomputes the steps forward, and `down` traverses them in
+    // reverse.
     let first = steps - segment;
     let again = |operand: Operand| operand.at(first).step(0, -(segment as isize)).step(1, 1);
     let places = [decay.step(1, 1), h.step(1, 1), h.at(1).step(1, 1)];

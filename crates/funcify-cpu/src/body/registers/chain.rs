@@ -1,10 +1,10 @@
-//! Chains register ops: an op takes the result of the previous op directly, without a register in between.
+//! Chains register ops: an op reads the previous op's result directly instead of from a register.
 
 use super::{RegisterOp, Verb};
 
-/// Chains register ops to their predecessors where possible.
+/// Chains each register op to the previous one where possible.
 pub(in super::super) fn chain(ops: &mut [RegisterOp]) {
-    // The register of the last result.
+    // The register that holds the previous op's result.
     let mut last = None;
     for op in ops {
         if let Some(last) = last {
@@ -16,7 +16,7 @@ pub(in super::super) fn chain(ops: &mut [RegisterOp]) {
     }
 }
 
-/// Returns the register op that uses the result of the previous op instead of its operand in register `last`.
+/// Returns the form of `op` that reads the previous result directly instead of from register `last`.
 fn chained(op: RegisterOp, last: u8) -> Option<RegisterOp> {
     let RegisterOp { verb, to, from: [a, b, c] } = op;
     let chained = |verb, from: [u8; 2]| Some(RegisterOp { verb, to, from: [from[0], from[1], 0] });

@@ -8,18 +8,18 @@ use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::{Across, Instruction, Op, Operand, Region};
 
-/// The largest number of vectors that a loop may write.
+/// The maximum number of vectors that a loop may write.
 const MAX_WRITTEN_VECTORS: usize = 512;
-/// The largest number of vectors that a loop may compute, including the terms of products.
+/// The maximum number of vectors that a loop may compute, including the terms of products.
 const MAX_COMPUTED_VECTORS: usize = 1024;
-/// The estimated nanoseconds of a register op, and of one that evaluates a function.
+/// The estimated nanoseconds of a register op, and of a register op that evaluates a function.
 const NS_PER_REGISTER_OP: f64 = 2.0;
 const NS_PER_FUNCTION: f64 = 7.0;
-/// The smallest number of iterations for which loading registers pays off.
+/// The minimum trip count for which loading registers pays off.
 const MIN_ITERATIONS: usize = 4;
 
-/// Lowers a loop to register code, unless that needs too many ops. Also returns the estimated nanoseconds of an
-/// iteration.
+/// Lowers a loop to register code. Also returns the estimated nanoseconds of an iteration. Returns `None` under the
+/// same conditions as [`lower`].
 pub(in super::super) fn lower_with_cost<T: Float>(
     slicer: Slicer<'_>,
     planned: &PlannedLoop<'_>,
@@ -28,7 +28,8 @@ pub(in super::super) fn lower_with_cost<T: Float>(
     Some((code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION), code))
 }
 
-/// Lowers the steps of a loop to register code for vectors of the slicer's width.
+/// Lowers a loop to register code for vectors of the slicer's width. Returns `None` if the loop has few iterations, is
+/// too large, or accesses memory in a way that registers do not support.
 pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<RegisterCode<T>> {
     let PlannedLoop { steps, times } = planned;
     let (own, level) = (*times.last()?, times.len() - 1);
@@ -50,12 +51,12 @@ pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoo
     Some(lowering.code)
 }
 
-/// Cuts operands into pieces.
+/// Divides operands into pieces.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Slicer<'r> {
     pub(in super::super) regions: &'r [Region],
     pub(in super::super) width: usize,
-    /// The number of adjacent columns in a panel of a packed matrix. With `None`, loops with products are not lowered.
+    /// The number of columns in a panel of a packed matrix. If it is `None`, loops with products are not lowered.
     pub(in super::super) panel: Option<usize>,
 }
 
@@ -90,15 +91,15 @@ impl Slicer<'_> {
         init.iter().flat_map(whole).chain(factors).collect()
     }
 
-    /// Returns a packed matrix as a single piece, which may be larger than a vector.
+    /// Returns a packed matrix as one piece, which may be larger than a vector.
     fn packed(self, operand: &Operand, inner: usize, lanes: usize) -> Piece {
         let len = inner * lanes.next_multiple_of(self.panel.unwrap_or(1));
         let at = operand.unit * self.regions[operand.region].pitch + operand.offset;
         Piece { region: operand.region, at, steps: operand.steps, len }
     }
 
-    /// Returns the pieces that the loop accesses, and for each whether it is written. Returns `None` if two of them may
-    /// overlap in some iterations.
+    /// Returns the pieces that the loop accesses, each with `true` if it is written. Returns `None` if pieces may
+    /// overlap in a way that registers do not support, or if there are too many.
     fn accessed_pieces(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
         for step in steps {
@@ -127,7 +128,7 @@ impl Slicer<'_> {
                 return None;
             }
         }
-        // The first and the last element of each piece over all iterations.
+        // The first and last element that a piece covers over all iterations.
         let reach = |piece: &Piece| {
             let pitch = self.regions[piece.region].pitch as isize;
             let mut ends = [piece.at as isize, (piece.at + piece.len - 1) as isize];
@@ -141,8 +142,8 @@ impl Slicer<'_> {
         let mut sorted: Vec<(&Piece, bool, [isize; 2])> =
             all.iter().map(|(piece, is_written)| (piece, *is_written, reach(piece))).collect();
         sorted.sort_unstable_by_key(|(piece, _, reach)| (piece.region, reach[0]));
-        // A piece that stays in a register must not overlap any other piece. Moving pieces may overlap, because they
-        // are loaded and stored in order.
+        // A written piece must not overlap another piece if either of them stays in a register. Two moving pieces may
+        // overlap, because they are loaded and stored in program order.
         for (index, (one, is_written, [_, end])) in sorted.iter().enumerate() {
             let later = &sorted[index + 1..];
             let met = later.iter().take_while(|(other, _, reach)| other.region == one.region && reach[0] <= *end);
@@ -161,9 +162,9 @@ struct Lowering<'r, T> {
     slicer: Slicer<'r>,
     level: usize,
     code: RegisterCode<T>,
-    /// The registers of pieces that do not move.
+    /// The registers of pieces that stay at the same address in every iteration.
     resident: HashMap<Piece, u8>,
-    /// The registers that hold moving pieces in this iteration.
+    /// The registers that currently hold moving pieces.
     loaded: HashMap<Piece, u8>,
     streams: HashMap<Piece, u8>,
     numbers: HashMap<u64, u8>,
@@ -203,7 +204,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         u8::try_from(self.used - 1).ok().filter(|_| self.used <= REGISTERS)
     }
 
-    /// Returns the register that holds a piece, and loads the piece if needed.
+    /// Returns the register that holds a piece, and emits a load if necessary.
     fn read(&mut self, piece: Piece) -> Option<u8> {
         if let Some(register) = self.resident.get(&piece).or_else(|| self.loaded.get(&piece)) {
             return Some(*register);
@@ -239,14 +240,14 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.ops.push(RegisterOp { verb, to, from });
     }
 
-    /// Writes the result of a verb to a piece. A piece that moves is stored, which may change every other piece of its
-    /// region. If a piece was copied from a register, and that register is then written, it no longer holds the piece
-    /// (order-c4 of the planner): the piece must be loaded again.
+    /// Writes the result of a verb to a piece. A moving piece is stored, so the registers of all other pieces of that
+    /// region become stale. A write to a register also invalidates the loaded piece that it held (order-c4 of the
+    /// planner). Stale pieces are loaded again when they are read.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
         let register = match self.resident.get(&to) {
             Some(register) => *register,
-            // A copy to a moving piece needs no register of its own.
+            // A copy to a moving piece is stored directly from the source's register.
             None if verb == Verb::Copy => from[0],
             None => self.register()?,
         };
@@ -301,7 +302,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Ends the loop if an element is 0.
+    /// Ends the loop if the element `holds` is 0.
     fn end_unless(&mut self, holds: &Operand) -> Option<()> {
         let holds = *self.slicer.pieces(holds, 1, 1).first()?;
         let register = self.read(holds)?;
@@ -309,7 +310,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds rows, separately for each vector of lanes.
+    /// Folds the rows into one, one vector of lanes at a time.
     fn fold_rows(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -333,7 +334,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds the lanes of each vector of a row, and then the results.
+    /// Folds the lanes of each row to one element: first within each vector, and then across vectors.
     fn fold_lanes(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -362,7 +363,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Multiplies a row by packed matrices, and applies `then` to the sum.
+    /// Multiplies a row by packed matrices, and applies `then` to the result.
     fn product(&mut self, instruction: &Instruction, inner: &[usize], init: bool, then: Option<Unary>) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         self.slicer.panel.filter(|_| *rows == 1)?;
@@ -390,7 +391,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.push_op(Verb::Product, 0, [number, 0, 0]);
         let verb = then.map_or(Verb::Copy, verb_of_unary);
         to.into_iter().zip(sums).try_for_each(|(to, sum)| {
-            // The lanes after the last column hold padding. A piece of one element needs that element in all lanes.
+            // Lanes past the last column hold padding, but a one-element piece must hold its element in all lanes.
             let sum = if to.len == 1 { self.compute(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
             self.write(verb, to, [sum, 0, 0])
         })
@@ -412,7 +413,7 @@ fn verb_of_unary(op: Unary) -> Verb {
     }
 }
 
-/// Returns the verb that folds one element into another.
+/// Returns the verb that folds two values.
 fn verb_of(fold: Fold) -> Verb {
     match fold {
         Fold::Sum => Verb::Add,

@@ -1,22 +1,21 @@
 //! Lowers loops over few elements to register code.
 //!
-//! An instruction over rows and lanes costs about 20 ns before its first element. A loop whose instructions have a
-//! few elements each is cheaper as register code: 1 to 3 ns per register op, and more for exponentials and similar
-//! functions.
+//! An instruction over rows and lanes costs about 20 ns before its first element. For loops whose instructions have
+//! only a few elements each, register code is cheaper: a register op takes 1 to 3 ns, or more for exponentials and
+//! similar functions.
 //!
-//! Data at the same place in every iteration stays in a register from the first iteration to the last; data that
-//! moves with the iterations is loaded and stored. Small carries therefore never reach memory while the loop runs.
+//! Data whose address is the same in every iteration stays in a register during the whole loop. Data whose address
+//! changes is loaded and stored in each iteration. Small carries therefore never reach memory while the loop runs.
 //!
 //! A register holds a [`Piece`]: up to a vector of adjacent elements, or one element in all lanes. Lanes beyond the
 //! length of a piece hold arbitrary values, which take part in computations but are never stored.
 //!
-//! A loop that a condition ends stops in the middle of an iteration.
+//! A loop with a condition ends in the middle of an iteration, as soon as the condition is false.
 //!
 //! Code that runs long enough is translated to machine code (`routine.rs`), which also supports products of one row
 //! with matrices.
 //!
-//! **Invariant:** the code computes the same values as the instructions, element for element; sums add the lanes in
-//! order.
+//! **Invariant:** the code computes exactly the same elements as the instructions, and adds the lanes of sums in order.
 
 mod chain;
 mod lower;
@@ -31,7 +30,7 @@ pub(super) use run::{Register, Vector};
 use crate::kernels::{Binary, Unary};
 use crate::plan::DEPTH;
 
-/// The number of registers: every value of a byte names one.
+/// The number of registers. A `u8` identifies a register.
 pub(crate) const REGISTERS: usize = 256;
 
 /// The body of a loop as register code.
@@ -45,23 +44,23 @@ pub(crate) struct RegisterCode<T> {
     pub(crate) numbers: Vec<(u8, T)>,
     /// The pieces stored after the last iteration, with their registers.
     pub(crate) stores: Vec<(u8, Piece)>,
-    /// The pieces that move with the iterations, and packed matrices.
+    /// The pieces whose address changes between iterations, and the packed matrices.
     pub(crate) streams: Vec<Piece>,
     /// The products, which only machine code supports.
     pub(crate) products: Vec<Product>,
 }
 
-/// A sum of rows times packed matrices.
+/// A sum of products, each of a row and a packed matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub(crate) factors: Vec<Factor>,
-    /// The registers with the initial values of the sums; `None` starts from 0.
+    /// The registers that hold the initial value of each sum. If this is `None`, sums start from 0.
     pub(crate) init: Option<Vec<u8>>,
     /// The registers of the result.
     pub(crate) to: Vec<u8>,
 }
 
-/// A row and the packed matrix that multiplies it.
+/// A row, and the packed matrix that it is multiplied by.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     /// The registers of the row.
@@ -73,14 +72,14 @@ pub(crate) struct Factor {
 }
 
 impl<T> RegisterCode<T> {
-    /// Returns the pieces loaded before the loop, stored after it, and moving with it, in this order.
+    /// Returns the pieces loaded before the loop, then those stored after it, and then the streams.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
         outside.chain(&self.streams)
     }
 
-    /// Returns the estimated nanoseconds of an iteration. Each register op costs `ns_per_op`, and each op that
-    /// evaluates a function costs `ns_per_function`.
+    /// Returns the estimated nanoseconds of an iteration. A register op takes `ns_per_op`, or `ns_per_function` if it
+    /// evaluates a function.
     pub(super) fn cost(&self, ns_per_op: f64, ns_per_function: f64) -> f64 {
         let is_function = |op: &RegisterOp| matches!(op.verb, Verb::Unary(_) | Verb::Binary(_));
         let ops: f64 = self.ops.iter().map(|op| if is_function(op) { ns_per_function } else { ns_per_op }).sum();
@@ -89,13 +88,13 @@ impl<T> RegisterCode<T> {
         ops + self.products.iter().map(terms).sum::<usize>() as f64 * ns_per_op / 2.0
     }
 
-    /// Returns whether every piece has one element.
+    /// Returns `true` if every piece has exactly one element.
     pub(super) fn is_single(&self) -> bool {
         self.pieces().all(|piece| piece.len == 1)
     }
 }
 
-/// One operation on registers.
+/// An operation on registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegisterOp {
     pub(crate) verb: Verb,
@@ -103,13 +102,16 @@ pub(crate) struct RegisterOp {
     pub(crate) from: [u8; 3],
 }
 
-/// The operation of a register op. `Load` reads the stream `from[0]`; `Store` writes register `from[0]` to the stream
-/// `to`. `FoldLanes` folds the first `from[1]` lanes of `from[0]`, and puts the result in all lanes. `EndUnless` ends
-/// the loop if the first lane of `from[0]` is 0. `Product` computes the product with the index `from[0]`.
+/// The kind of a register op.
 ///
-/// Verbs with `Last` in their name belong to code for single elements. They take one operand directly from the
-/// previous op, because reading it back from a register takes longer than an addition. The other operands are
-/// `from[0]` and `from[1]`.
+/// - `Load` reads stream `from[0]`, and `Store` writes register `from[0]` to stream `to`.
+/// - `FoldLanes` folds the first `from[1]` lanes of `from[0]`, and puts the result in all lanes.
+/// - `EndUnless` ends the loop if the first lane of `from[0]` is 0.
+/// - `Product` computes the product with index `from[0]`.
+///
+/// Verbs with `Last` in their name occur only in code for single elements. They read one operand directly from the
+/// previous op, because reading it back from a register takes longer than an addition. In their descriptions, `last`
+/// is that operand, `a` is `from[0]` and `b` is `from[1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Verb {
     Load,
@@ -132,29 +134,29 @@ pub(crate) enum Verb {
     Product,
     Unary(Unary),
     Binary(Binary),
-    /// last + a.
+    /// `last + a`.
     AddLast,
-    /// last - a.
+    /// `last - a`.
     SubFromLast,
-    /// a - last.
+    /// `a - last`.
     SubLast,
-    /// last * a.
+    /// `last * a`.
     MulLast,
-    /// last / a.
+    /// `last / a`.
     DivOfLast,
-    /// a / last.
+    /// `a / last`.
     DivByLast,
-    /// a * b + last.
+    /// `a * b + last`.
     MulAddLast,
-    /// last * a + b.
+    /// `last * a + b`.
     MulLastAdd,
-    /// last * a - b.
+    /// `last * a - b`.
     MulLastSub,
-    /// a * b - last.
+    /// `a * b - last`.
     MulSubLast,
-    /// last - a * b.
+    /// `last - a * b`.
     NegMulAddLast,
-    /// b - last * a.
+    /// `b - last * a`.
     NegMulLastAdd,
     SquareLast,
     NegLast,
@@ -162,14 +164,14 @@ pub(crate) enum Verb {
     UnaryLast(Unary),
 }
 
-/// Adjacent elements of a region. Their place depends on the iterations of the enclosing loops.
+/// A run of adjacent elements of a region, whose address may change between iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Piece {
     pub(crate) region: usize,
-    /// The number of elements from the start of the region to the first one, in the first iteration of all loops.
+    /// The offset of the piece from the start of the region, in elements, in the first iteration of all loops.
     pub(crate) at: usize,
-    /// The number of units that the piece moves per iteration of each loop, the outermost first.
+    /// The number of units that the piece advances per iteration of each loop, the outermost first.
     pub(crate) steps: [isize; DEPTH],
-    /// The number of elements. A single element is held in all lanes of its register.
+    /// The number of elements. A single element occupies all lanes of its register.
     pub(crate) len: usize,
 }

@@ -12,7 +12,7 @@ use crate::kernels::table::Elementwise;
 use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
 
-/// Runs code until it ends the loop or `more` returns 0. `more` returns the number of iterations to run next.
+/// Runs code until a condition ends the loop or `more` returns 0. `more` returns the number of iterations to run next.
 /// `addresses` are the addresses of [`RegisterCode::pieces`].
 pub(in super::super) fn run<T: MathTable, S: Simd>(
     simd: S,
@@ -28,15 +28,15 @@ pub(in super::super) fn run<T: MathTable, S: Simd>(
     }
 }
 
-/// The content of a register, and the operations on it.
+/// The contents of a register, and the operations on it.
 pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
-    /// `true` if a register holds one element, which allows chaining ops.
+    /// `true` if a register holds a single element. Only such registers support chained ops.
     const IS_SINGLE: bool;
-    /// Returns a register with a number in all lanes.
+    /// Returns a register with `number` in all lanes.
     fn splat(simd: S, number: T) -> Self;
     /// Loads a piece into a register.
     fn load(simd: S, data: &[T]) -> Self;
-    /// Stores the elements of a piece from a register.
+    /// Stores a register to a piece.
     fn store(self, simd: S, data: &mut [T]);
     fn neg(self, simd: S) -> Self;
     fn add(self, simd: S, other: Self) -> Self;
@@ -47,13 +47,13 @@ pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
     fn less(self, simd: S, other: Self) -> Self;
     /// Returns 1 where `self` is less than or equal to `other`, and 0 elsewhere.
     fn less_equal(self, simd: S, other: Self) -> Self;
-    /// Computes self * other + sum, rounded once where the processor supports it.
+    /// Computes `self * other + sum`, with a single rounding where the processor supports it.
     fn mul_add(self, simd: S, other: Self, sum: Self) -> Self;
-    /// Returns whether the first lane is not 0.
+    /// Returns `true` if the first lane is not 0.
     fn holds(self, simd: S) -> bool;
     /// Selects `yes` where `self` is not 0, and `no` elsewhere.
     fn select(self, simd: S, yes: Self, no: Self) -> Self;
-    /// Folds the first lanes, and puts the result in all lanes.
+    /// Folds the first `lanes` lanes, and puts the result in all lanes.
     fn fold(self, simd: S, fold: Fold, lanes: usize) -> Self;
     fn unary(self, simd: S, op: Unary) -> Self;
     fn binary(self, simd: S, op: Binary, other: Self) -> Self;
@@ -63,7 +63,7 @@ pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
 #[derive(Clone, Copy)]
 pub(in super::super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
-/// Implements methods that call the methods of [`Float`] with the same names.
+/// Implements methods by forwarding to the methods of [`Float`] with the same names.
 macro_rules! of_vectors {
     ($($name:ident($($operand:ident),*);)*) => {$(
         #[inline(always)]
@@ -73,7 +73,7 @@ macro_rules! of_vectors {
     )*};
 }
 
-/// Implements methods using functions of two elements.
+/// Implements binary methods by forwarding to functions on elements.
 macro_rules! of_elements {
     ($($name:ident = $of_elements:ident;)*) => {$(
         #[inline(always)]
@@ -142,7 +142,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     }
 }
 
-/// A register that holds one element, for code in which every piece has a single element.
+/// A register that holds one element, for code in which every piece has exactly one.
 #[derive(Clone, Copy)]
 struct Single<T>(T);
 
@@ -205,7 +205,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
 #[repr(align(64))]
 struct File<R>([R; REGISTERS]);
 
-/// The iterations of a loop, as a function to run on the instruction set of the registers.
+/// The iterations of a loop, to run in a function that is compiled for the instruction set of the registers.
 struct Loop<'c, 'a, T, S, M, R> {
     simd: S,
     code: &'c RegisterCode<T>,
@@ -250,7 +250,7 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
     }
 }
 
-/// Runs an iteration, and returns whether the loop continues.
+/// Runs an iteration, and returns `true` if the loop continues.
 #[inline(always)]
 fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
     simd: S,
@@ -261,7 +261,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
 ) -> bool {
     let mut last = R::splat(simd, T::ZERO);
     for op in &code.ops {
-        // Only the operands that a verb reads are loaded.
+        // Closures, so that only the operands that a verb uses are loaded.
         let operand = |index: usize| registers[usize::from(op.from[index])];
         let (a, b, c) = (|| operand(0), || operand(1), || operand(2));
         let value = match op.verb {

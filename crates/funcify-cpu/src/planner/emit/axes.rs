@@ -1,8 +1,8 @@
-//! The axes of an instruction: which are contiguous, which can be merged, and the order in which they are laid out.
+//! The axes of an instruction: finds contiguous axes, merges axes, and determines their order in memory.
 
 use super::*;
 
-/// An axis of an instruction: its size, and the stride of each operand, starting with the destination.
+/// An axis of an instruction: its size, and the stride of each operand along it, starting with the destination.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     pub(super) size: usize,
@@ -10,14 +10,14 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns whether rows may extend along this axis, which requires that no operand is reversed along it.
+    /// Returns `true` if no operand is reversed along this axis. Otherwise it cannot be the axis of the rows.
     pub(super) fn is_upward(&self) -> bool {
         self.strides.iter().all(|stride| *stride >= 0)
     }
 }
 
-/// Returns the view with its axes laid out in `order`, the last one innermost. Axes for which `is_own` returns `false`
-/// have stride 0.
+/// Returns the view with its axes in this order in memory, the last one innermost. Axes for which `is_own` returns
+/// `false` get stride 0.
 pub(super) fn with_axis_order(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
     let mut strides = vec![0; view.shape.len()];
     let mut stride = 1;
@@ -28,7 +28,7 @@ pub(super) fn with_axis_order(view: View, order: &[usize], is_own: impl Fn(usize
     view.with_axes(view.shape.clone(), strides)
 }
 
-/// Returns the axes of a view from the outermost to the innermost. Axes along which it is broadcast come first.
+/// Returns the order of a view's axes in memory, from the outermost to the innermost. Broadcast axes come first.
 pub(super) fn order_of(view: &View) -> Vec<usize> {
     let mut order: Vec<usize> = (0..view.shape.len()).collect();
     order.sort_by_key(|axis| {
@@ -37,12 +37,13 @@ pub(super) fn order_of(view: &View) -> Vec<usize> {
     order
 }
 
-/// Returns the kind of an operand's rows, given its stride along the lanes.
+/// Returns the kind of an operand's rows, given its stride between lanes.
 pub(super) fn across(stride: isize) -> Across {
     if stride == 0 { Across::Element } else { Across::Lanes }
 }
 
-/// Returns the axes of views of the same shape. Omits axes of size 1, and merges axes that are contiguous in all views.
+/// Returns the axes of views of the same shape, omitting axes of size 1 and merging axes that are contiguous in all
+/// views.
 pub(super) fn merge_axes(views: &[&View]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for (index, size) in views[0].shape.iter().copied().enumerate().filter(|(_, size)| *size != 1) {
@@ -57,17 +58,18 @@ pub(super) fn merge_axes(views: &[&View]) -> Vec<Axis> {
     axes
 }
 
-/// Returns whether the destination is contiguous along the axis, and each operand is contiguous or broadcast along it.
+/// Returns `true` if the destination is contiguous along the axis, and each operand is contiguous or broadcast along
+/// it.
 pub(super) fn is_side_by_side(axis: &Axis) -> bool {
     axis.strides[0] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1))
 }
 
-/// Returns the longest of the axes for which `of` returns `true`.
+/// Returns the index of the longest axis among those for which `of` returns `true`.
 pub(super) fn longest_axis(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
     (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
 }
 
-/// Returns the axes except those in `but`.
+/// Returns all axes except those with the indices in `but`.
 pub(super) fn axes_except(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
     axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

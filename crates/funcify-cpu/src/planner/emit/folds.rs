@@ -1,9 +1,9 @@
-//! Emits folds: the folded axis becomes the lanes or the rows, depending on the layout.
+//! Emits folds. The folded axis becomes the lanes or the rows, depending on the memory layout.
 
 use super::*;
 
 impl Emitter {
-    /// Emits the fold of a tensor over the axes in `folded`, or (for sums only) of the product of two tensors.
+    /// Emits the fold of a tensor, or of the product of two tensors (sums only), over the axes in `folded`.
     pub(in super::super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -18,12 +18,12 @@ impl Emitter {
         if let [one, other] = from
             && crosses(one, other)
         {
-            // Copy the operand that changes less often to the layout of the other.
+            // Copies the operand that is computed in the outer loop to the layout of the other.
             let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
             let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
-        // Write the result in the layout of the operand, then copy the result, which has fewer elements.
+        // Computes the result in the layout of the operand and transposes it, because it has fewer elements.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
@@ -31,7 +31,7 @@ impl Emitter {
             self.fold(fold, &result, from, folded)?;
             return self.copy(to, &result);
         }
-        // The folded axes come last; the destination does not move along them.
+        // Moves the folded axes to the end. The destination has stride 0 along them.
         let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
         let remains = |axis: &usize| !is_folded(axis);
         let order: Vec<usize> = (0..shape.len()).filter(remains).chain((0..shape.len()).filter(is_folded)).collect();
@@ -76,7 +76,7 @@ impl Emitter {
         }
     }
 
-    /// Folds contiguous copies of the operands. The folded axes come last.
+    /// Folds contiguous copies of the operands, whose last axes are the folded ones.
     fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
         let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();
@@ -84,7 +84,7 @@ impl Emitter {
     }
 }
 
-/// Returns whether two views of the same shape are contiguous along different axes.
+/// Returns `true` if two views of the same shape are contiguous along different axes.
 fn crosses(one: &View, other: &View) -> bool {
     let runs_across = |one: &View, other: &View| {
         (0..one.shape.len()).any(|axis| one.shape[axis] > 1 && one.strides[axis] == 1 && other.strides[axis] > 1)

@@ -1,10 +1,10 @@
-//! Checks that an instruction stays within one unit, which is a row of a region that is split into columns.
+//! Checks that instructions stay within one unit (row) of a region that is split into columns.
 
 use super::*;
 
 impl Emitter {
-    /// Returns the number of elements from one unit to the next if the view's region is split into columns.
-    /// Instructions on such a view stay within a unit.
+    /// Returns the stride between units, in elements, if the view's region is split into columns. An instruction on
+    /// such a view must stay within one unit.
     pub(super) fn unit(&self, view: &View) -> Option<usize> {
         self.pitch(view.region)
     }
@@ -14,29 +14,30 @@ impl Emitter {
         matches!(region.split, Split::Columns(_)).then_some(region.pitch)
     }
 
-    /// Returns the sequence if its rows are whole units apart or its region is not split into columns, else a copy.
+    /// Returns the sequence if the stride between its rows is a multiple of the unit, or its region is not split into
+    /// columns. Otherwise returns a copy.
     pub(in super::super) fn in_units(&mut self, sequence: &View) -> Result<View> {
         let is_apart = self.unit(sequence).is_none_or(|unit| sequence.strides[0].unsigned_abs().is_multiple_of(unit));
         if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }
     }
 
-    /// Returns whether one instruction may cover all axes of a view.
+    /// Returns `true` if a single instruction may cover all axes of the view.
     pub(in super::super) fn lies_within_units(&self, view: &View) -> bool {
         let moves = |axis: &usize| view.shape[*axis] > 1;
         (0..view.shape.len()).filter(moves).all(|axis| self.stays_in_unit(view, view.strides[axis]))
     }
 
-    /// Returns whether an axis with this stride, in elements, may stay within a unit of the view.
+    /// Returns `true` if an axis with this stride, in elements, may stay within a unit of the view.
     fn stays_in_unit(&self, view: &View, stride: isize) -> bool {
         self.unit(view).is_none_or(|unit| stride.unsigned_abs() < unit)
     }
 
-    /// Returns the view if one instruction may cover all its axes, else a copy.
+    /// Returns the view if a single instruction may cover all its axes, or else a copy.
     pub(in super::super) fn within_units(&mut self, view: &View) -> Result<View> {
         if self.lies_within_units(view) { Ok(view.clone()) } else { self.copied(view) }
     }
 
-    /// Returns whether an instruction leaves a unit of a region that is split into columns.
+    /// Returns `true` if an instruction reads or writes past the end of a unit of a region that is split into columns.
     pub(super) fn leaves_units(&self, node: &Node) -> bool {
         let Node::Do(instruction) = node else { return false };
         let pitch = |operand: &Operand| self.pitch(operand.region);
@@ -48,7 +49,7 @@ impl Emitter {
         operands().zip(spans).any(|(operand, span)| pitch(operand).is_some_and(|pitch| operand.offset + span > pitch))
     }
 
-    /// Returns whether one instruction may cover an axis.
+    /// Returns `true` if a single instruction may cover this axis in all views.
     pub(super) fn is_within_units(&self, axis: &Axis, views: &[&View]) -> bool {
         views.iter().zip(&axis.strides).all(|(view, stride)| self.stays_in_unit(view, *stride))
     }

@@ -5,7 +5,8 @@ use funcify_core::ops::Words;
 use super::*;
 
 impl Emitter {
-    /// Writes contiguous rows of random words. Each row has a key and a counter, which are two contiguous words each.
+    /// Emits contiguous rows of random words. `pairs` are the keys and counters, each with two contiguous words per
+    /// row.
     pub(in super::super) fn threefry(&mut self, words: Words, to: &View, pairs: [&View; 2]) -> Result<()> {
         let views = [to, pairs[0], pairs[1]];
         let row = views.map(|view| view.strides[0]);

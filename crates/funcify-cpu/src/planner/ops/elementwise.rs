@@ -1,4 +1,4 @@
-//! Plans elementwise arithmetic: fuses values that were held back, and rounds results to narrower types.
+//! Plans elementwise arithmetic: fuses deferred values, and rounds results to narrower types.
 
 use funcify_analysis::all_ones;
 use funcify_core::ops::{Along, Elementwise, Indexing};
@@ -9,7 +9,7 @@ impl Scope<'_, '_> {
     pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value> {
         let input = node.inputs[0];
         let dtype = self.graph.ty(value).dtype;
-        // `not` of an integer is all ones minus the integer; the kernel `Not` works on masks.
+        // The kernel `Not` works only on masks. For an integer, `not` is all ones minus the integer.
         if let (ops::Unary::Not, true, Some(ones)) = (op, dtype.is_int(), all_ones(dtype)) {
             let x = self.tensor(input)?;
             let ones = self.planner.emitter.number(ones as f64)?.broadcast(&x.shape);
@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
                 }
                 Binary::Mul
             }
-            // If the element type holds both operands exactly, rounding cannot raise the quotient to the next integer.
+            // Both operands are exact, so rounding cannot raise the quotient to the next integer.
             ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
                 let operands = self.two_operands(node)?;
                 let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
@@ -84,14 +84,14 @@ impl Scope<'_, '_> {
 
     /// Rounds the result of an op to its type, if that type is narrower than the plan's.
     pub(super) fn round_result(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
-        // The sum of the shares is rounded where the output is written.
+        // Partial sums are rounded only after they are added, where the output is written.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
         let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
         self.planner.emitter.fired.note(Transformation::Rounded);
         self.set(value, Some(result));
         let view = self.tensor(value)?;
-        // The operand of a cast may be this view, so it must not be overwritten.
+        // A cast is not done in place, because its operand may be this view.
         if let GraphOp::Cast(_) = node.op {
             return Ok(Value::Tensor(self.emit_elementwise(Op::Unary(rounding), &[view], value)?));
         }
@@ -100,7 +100,7 @@ impl Scope<'_, '_> {
     }
 }
 
-/// Returns whether the result of an op on numbers of its type may be outside that type.
+/// Returns `true` if an op on numbers of a type may return a number that is not of that type, and must be rounded.
 fn may_round(op: &GraphOp) -> bool {
     use ops::Binary;
     use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};
@@ -124,12 +124,12 @@ fn may_round(op: &GraphOp) -> bool {
             Indexing::Take(_) | Indexing::Gather(_) => false,
         },
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
-        // The ops of a body are handled one by one; an op of another crate rounds its own results.
+        // The ops of a body are rounded one by one, and custom ops round their own results.
         OpClass::Control(_) | OpClass::Custom(_) => false,
     }
 }
 
-/// Returns the kernel of an op, or a copy for an op that changes nothing.
+/// Returns the kernel of an op. For an op that is the identity, this is a copy.
 fn unary_kernel(op: ops::Unary) -> Unary {
     macro_rules! kernels_by_name {
         ($($name:ident)*) => {

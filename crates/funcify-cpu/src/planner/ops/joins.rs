@@ -1,8 +1,9 @@
-//! Plans concatenations of traces with other rows. To avoid copies, the traces are written directly to their place in
-//! the concatenation, or read in place.
+//! Plans concatenations of traces with other rows. To avoid copies, a trace is written directly to its final position,
+//! or all parts are read in place.
 //!
-//! A backward loop reads the initial state followed by the states of the forward loop: a trace that was written after
-//! a free row. If the trace is an input, the backward loop reads it and the initial state as two separate tensors.
+//! For example, a backward loop reads the initial state followed by the states of the forward loop. The forward loop
+//! therefore writes its trace after a free row. If the trace is an input instead, the backward loop reads it and the
+//! initial state as two separate tensors.
 
 use std::collections::HashMap;
 
@@ -11,14 +12,14 @@ use super::*;
 /// The concatenations of a graph.
 #[derive(Debug, Default)]
 pub(super) struct Joins {
-    /// For each trace: the concatenation it is part of, the concatenated axis, and the first index of the trace there.
+    /// For each trace: the concatenation that contains it, the concatenated axis, and the start index of the trace.
     parts: HashMap<ValueId, (ValueId, usize, usize)>,
-    /// The memory of the concatenations of which at least one part has been computed.
+    /// The memory of each concatenation that at least one part was written to.
     wholes: HashMap<ValueId, View>,
 }
 
 impl Joins {
-    /// Collects the live concatenations of traces. A trace that is part of several is assigned to the first one.
+    /// Finds the live concatenations of traces. A trace in several concatenations is assigned to the first one.
     pub(super) fn of(planner: &Planner, graph: &Graph) -> Self {
         let mut parts = HashMap::new();
         let live = graph.live_nodes();
@@ -37,14 +38,15 @@ impl Joins {
         Joins { parts, wholes: HashMap::new() }
     }
 
-    /// Returns the memory of a concatenation, if a part of it may already have been written there.
+    /// Returns the memory of a concatenation if some part of it was already written there.
     pub(super) fn whole(&self, value: ValueId) -> Option<View> {
         self.wholes.get(&value).cloned()
     }
 }
 
 impl Scope<'_, '_> {
-    /// Sets the place of a value that is about to be computed to its part of a concatenation, if it has one.
+    /// Sets the destination of a value to its position in a concatenation, if it belongs to one. Must be called before
+    /// the value is computed.
     pub(super) fn place_part(&mut self, value: ValueId) -> Result<()> {
         let Some((whole, axis, start)) = self.joins.parts.get(&value).copied() else { return Ok(()) };
         let labels = [value, whole].map(|value| self.planner.label(self.graph, value));
@@ -56,7 +58,7 @@ impl Scope<'_, '_> {
         let innermost = self.planner.innermost(self.graph, whole);
         let memory = match (self.joins.whole(whole), &self.places[whole.index()]) {
             (Some(memory), _) => memory,
-            // Steps read the concatenation, too, so it must have the layout that they use.
+            // The output is also read by steps of a loop, so it must have the layout that they require.
             (None, Some(place)) if place.level == level && innermost.is_none_or(|axis| place.strides[axis] == 1) => {
                 place.clone()
             }
@@ -69,8 +71,9 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// Returns whether a concatenation of rows is read in place, part by part: only the steps of loops read it, no part
-    /// was written to its final place, and only a few steps read a different part than most.
+    /// Returns `true` if a concatenation of rows should be read in place, part by part. This requires that only the
+    /// steps of loops read it, that no part was written to its final position, and that all but a few steps read the
+    /// same part.
     pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
         let is_sequence = |node: &Node, index: usize| match &node.op {
             GraphOp::Scan(scan) => scan.until.is_none() && scan.operands().sequences.contains(&index),
@@ -84,7 +87,7 @@ impl Scope<'_, '_> {
         is_apart && has_one_row && parts.len() == 2 && all_read_rows && !self.is_output(value)
     }
 
-    /// Returns a concatenation in memory of its own. Traces that are already there are not copied.
+    /// Returns a concatenation in contiguous memory. Does not copy traces that were already written there.
     pub(super) fn concat(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let to = match self.joins.whole(value) {

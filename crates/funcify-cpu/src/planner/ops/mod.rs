@@ -18,25 +18,25 @@ use products::Products;
 use super::view::View;
 use super::*;
 
-/// A value of a body.
+/// The planned form of a value.
 #[derive(Clone, Debug)]
 enum Value {
-    /// A tensor of the plan.
+    /// A tensor in memory.
     Tensor(View),
     /// A tensor of static integers, which are known when the plan is built.
     Static(HostTensor),
-    /// A sum of matrix products, held back until its consumer is known.
+    /// A sum of matrix products, deferred until its consumer is known.
     Products(Products),
-    /// A product of elements, held back for a sum.
+    /// An elementwise product, deferred to be fused into a sum.
     ElementProduct(View, View),
-    /// A product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`, held back for a sum.
+    /// The product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`, deferred to be fused into a sum.
     Outer(View, View),
-    /// Rows of several tensors, one after the other, which the steps of loops read in place.
+    /// The concatenated rows of several tensors, which the steps of loops read in place.
     Rows(Vec<View>),
 }
 
 impl Value {
-    /// Returns the views that are read to compute the value.
+    /// Returns the views that the value is read or computed from.
     fn views(&self) -> impl Iterator<Item = &View> {
         let views: Vec<&View> = match self {
             Value::Tensor(view) => vec![view],
@@ -49,14 +49,14 @@ impl Value {
     }
 }
 
-/// An input of a graph.
+/// The planned form of a graph's input.
 #[derive(Clone, Debug)]
 pub(super) enum Argument {
-    /// A tensor.
+    /// A tensor in memory.
     Tensor(View),
     /// A tensor of static integers, which are known when the plan is built.
     Static(HostTensor),
-    /// A sequence for a loop: the rows of several tensors, one after the other.
+    /// A sequence for a loop: the concatenated rows of several tensors.
     Rows(Vec<View>),
 }
 
@@ -69,7 +69,7 @@ impl Argument {
         }
     }
 
-    /// Returns the tensor, or rejects any other kind of argument.
+    /// Returns the tensor, or an error for any other kind of argument.
     pub(super) fn view(&self) -> Result<&View> {
         match self {
             Argument::Tensor(view) => Ok(view),
@@ -84,13 +84,13 @@ pub(super) struct Scope<'p, 'g> {
     pub(super) planner: &'p mut Planner,
     graph: &'g Graph,
     values: Vec<Option<Value>>,
-    /// Tracks the reads of each value, and the values that occupy each memory.
+    /// The remaining reads of each value, and the values that occupy each memory.
     order: ReadOrder<'g>,
-    /// The places where values are to be written, if they are assigned.
+    /// The assigned destination of each value, if any.
     places: Vec<Option<View>>,
-    /// For each value that is the next value of a state: the state, and the state's register.
+    /// For each value that is the next value of a state: that state, and its register.
     next_of: Vec<Option<(ValueId, View)>>,
-    /// The concatenations whose parts are written directly to their final place.
+    /// The concatenations whose parts are written directly to their final position.
     joins: Joins,
 }
 
@@ -120,9 +120,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(scope)
     }
 
-    /// Sets the place to which a value is written, if an op computes it. If the value is a reshape, its operand is
-    /// written to the same place. If it is a transpose of the rows of a loop, the rows are written to the transposed
-    /// place.
+    /// Sets the destination of a value, if it is the result of an op. If the value is a reshape, its operand gets the
+    /// same destination. If it is a transpose of the rows of a loop, the rows get the transposed destination.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -145,7 +144,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.places[value.index()] = Some(place);
     }
 
-    /// Records the register that holds a state, and the value that becomes its next value.
+    /// Records the register of a state, and the value that will be the state in the next step.
     pub(super) fn state(&mut self, state: ValueId, next: ValueId, register: View) {
         if state == next {
             return;
@@ -153,20 +152,20 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.next_of[next.index()] = Some((state, register));
     }
 
-    /// Plans all nodes that an output needs.
+    /// Plans all nodes that contribute to an output.
     pub(super) fn nodes(&mut self) -> Result<()> {
         let graph = self.graph;
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-            // The caller reports the cancellation.
+            // This error is not shown: the caller reports the cancellation.
             if self.planner.watch.is_cancelled() {
                 return Err(Declined::new(node.op.name(), "the call was cancelled"));
             }
             for output in &node.outputs {
                 self.place_part(*output)?;
             }
-            // A trace of a loop that ends early has memory for all steps, so its readers must know how many of them
-            // ran.
+            // The trace of a loop with early exit has memory for all steps, but an unknown number of rows. Ops that do
+            // not support this are rejected here.
             for input in &node.inputs {
                 self.planner.whole_shape(graph, *input)?;
             }
@@ -182,7 +181,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(())
     }
 
-    /// Returns the outputs. The nodes must have been planned.
+    /// Returns the outputs as tensors. Must be called after [`nodes`](Scope::nodes).
     pub(super) fn outputs(&mut self) -> Result<Vec<View>> {
         (0..self.graph.outputs().len()).map(|index| self.output(index)).collect()
     }
@@ -193,7 +192,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.tensor(self.graph.outputs()[index].value)
     }
 
-    /// Returns a value as a tensor.
+    /// Returns a value as a tensor, and computes it first if it was deferred.
     fn tensor(&mut self, value: ValueId) -> Result<View> {
         let view = match &self.values[value.index()] {
             Some(Value::Tensor(view)) => return Ok(view.clone()),
@@ -216,7 +215,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let parts = parts.clone();
                 self.concat(0, parts, value)?
             }
-            // The value stays static for consumers that need the integers themselves.
+            // The stored value remains static, for consumers that need integers.
             Some(Value::Static(tensor))
                 if self.planner.is_words(tensor.dtype()) || self.planner.ranges.is_tensor_exact(tensor) =>
             {
@@ -232,9 +231,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(view)
     }
 
-    /// Returns memory for a value that is computed from others inside `level` loops. This is its assigned place if it
-    /// has one. Otherwise, it is the register of the state whose next value it is, if that register is free, or new
-    /// memory.
+    /// Returns the memory for a value that is computed at `level`: its assigned destination, if it has one. Otherwise,
+    /// if the value is the next value of a state whose register is free, that register. Otherwise, new memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level => {
@@ -291,10 +289,10 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(vec![Some(self.round_result(node, *value, result)?)])
     }
 
-    /// Plans a loop or a switch, and returns the used results.
+    /// Plans an op with bodies (a loop or a switch), and returns its used results.
     fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>> {
         let used: Vec<bool> = node.outputs.iter().map(|output| self.order.remaining_reads(*output) > 0).collect();
-        // Only operands that are the same in every step may be static.
+        // Only loop-invariant operands may be static.
         let tensors = match &node.op {
             GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
             GraphOp::While(op) => op.operands().carries,
@@ -375,7 +373,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.emit_elementwise(Op::Binary(Binary::NotEqual), &[x, zero], value)?
                 } else if from.is_int() && cast.dtype.is_float() {
-                    // A zero that represents an integer may be negative here; adding 0 makes it positive.
+                    // Adds 0, because a zero that represents an integer may be -0 in the plan.
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.emit_elementwise(Op::Binary(Binary::Add), &[x, zero], value)?
                 } else {
@@ -405,7 +403,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let x = self.tensor(node.inputs[0])?;
                 let bound = |dim: &funcify_core::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
-                // A slice beyond the end is an error of the program, which is reported at run time.
+                // The program is wrong if a slice extends past the end. Its error is reported at run time.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
                     return Err(Declined::new(name, "bounds beyond the operand"));
                 }
@@ -449,7 +447,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.planner.emitter.without_reversed_axes(&view)
     }
 
-    /// Returns whether exactly one read of a value remains.
+    /// Returns `true` if exactly one read of the value remains.
     fn is_used_once(&self, value: ValueId) -> bool {
         self.order.remaining_reads(value) == 1
     }
@@ -504,14 +502,14 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 }
 
-/// Returns the level of the innermost loop that any of the views depends on, or 0 without views.
+/// Returns the maximum level of the views, or 0 if there are none.
 fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }
 
-/// Returns the reason why a graph has no plan, whatever its types are: no instruction implements an op with several
-/// results and no bodies. This reason takes precedence over unsupported types, which are otherwise rejected before the
-/// op that produces them is considered.
+/// Returns an error if the graph contains an op that is unsupported for all types: one with several results and no
+/// bodies. This error is more helpful than the one about an unsupported type of its results, which the planner would
+/// otherwise report first.
 pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     let live = graph.live_values();
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));
@@ -523,7 +521,7 @@ pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     })
 }
 
-/// Returns whether an op writes its result in parts, row by row or operand by operand, so that each part can be
+/// Returns `true` if an op writes its result row by row or operand by operand, so that each of these parts can be
 /// written directly to its destination.
 fn gives_parts(op: &GraphOp) -> bool {
     match op.class() {

@@ -1,23 +1,23 @@
 //! Decides which memory a node may overwrite, by applying the conditions order-c1 to order-c5 of
 //! [`ReadOrder`](funcify_analysis::ReadOrder) to views.
 //!
-//! A value of a scope occupies the memory of its views, and of the views that will be read to compute it. Code that
-//! overwrites memory first asks the functions here. [`Contents`](funcify_analysis::Contents) decides whether a copy is
-//! still valid, and `Planner::emit_moves` emits the moves.
+//! A value occupies the memory of its views or, if it is deferred, of the views that it will be computed from. Code
+//! that overwrites memory must first call the functions in this module. [`Contents`](funcify_analysis::Contents)
+//! decides whether a copy is still valid, and `Planner::emit_moves` emits the moves.
 
 use super::*;
 
-/// The operands of a node that may overwrite a state.
+/// The operands of a node that may overwrite the register of a state.
 pub(super) struct Operands<'v> {
-    /// The operands that are read element by element: each element is read when the same element of the result is
-    /// written, and not later.
+    /// The operands that are read elementwise: each element is read at the latest when the same element of the result
+    /// is written.
     pub(super) elementwise: &'v [View],
-    /// The operands that are read in a different order.
+    /// The operands that are read in any other order.
     pub(super) others: &'v [View],
 }
 
 impl Scope<'_, '_> {
-    /// Sets the current form of a value, or `None` if nothing reads the value any more.
+    /// Sets the planned form of a value, or clears it if nothing reads the value any more.
     pub(super) fn set(&mut self, value: ValueId, now: Option<Value>) {
         let index = value.index();
         for view in self.values[index].iter().flat_map(Value::views) {
@@ -29,7 +29,7 @@ impl Scope<'_, '_> {
         self.values[index] = now;
     }
 
-    /// Returns the register of the state whose next value is `value`, if the current node may write the value there
+    /// Returns the register of the state whose next value is `value`, if the current node may write its result there
     /// (order-c1).
     pub(super) fn own_state(&self, value: ValueId, operands: &Operands<'_>) -> Option<View> {
         let (_, register) = self.next_of[value.index()].as_ref()?;
@@ -40,7 +40,7 @@ impl Scope<'_, '_> {
         may_write.then(|| register.clone())
     }
 
-    /// Returns the register of the state whose next value is `value`, if no value occupies the register any more
+    /// Returns the register of the state whose next value is `value`, if no other value occupies it any more
     /// (order-c2).
     pub(super) fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
         let (state, register) = self.next_of[value.index()].as_ref()?;
@@ -48,8 +48,8 @@ impl Scope<'_, '_> {
         (is_free && register.level == level).then(|| register.clone())
     }
 
-    /// Returns whether a sum that is the next value of a state may be deferred, and added to the state after the steps
-    /// of a strip (order-c3).
+    /// Returns `true` if the sum `value`, which is the next value of a state, may be deferred to the end of a strip
+    /// (order-c3).
     pub(super) fn may_defer(&self, value: ValueId) -> bool {
         let Some((state, _)) = &self.next_of[value.index()] else { return false };
         let is_rounded = self.planner.rounding(self.graph.ty(value).dtype).is_some();

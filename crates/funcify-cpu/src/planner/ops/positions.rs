@@ -1,15 +1,15 @@
-//! Plans ops that read or write at an index, and `argmax`, which returns one.
+//! Plans ops that read or write at an index, and `argmax`, which returns an index.
 
 use funcify_core::ops::Scatter;
 
 use super::super::Division;
 use super::*;
 
-/// The smallest size of an axis for which indexed access is left to a library.
+/// The minimum size of an axis for which indexed access is left to the tensor library, if there is one.
 const LARGE_VOCABULARY: usize = 256;
 
 impl Scope<'_, '_> {
-    /// Returns slices of an axis at indices that are computed at run time.
+    /// Plans a `take`: reads slices along an axis at indices that are known only at run time.
     pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         if !self.planner.can_represent(self.graph, node.inputs[1]) {
             return Err(Declined::new("take", "indices that follow from values"));
@@ -17,7 +17,7 @@ impl Scope<'_, '_> {
         let [x, index] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
-        // The axes of the indices replace the axis being indexed.
+        // The axes of the indices replace the indexed axis.
         let mut strides = x.strides[..axis].to_vec();
         strides.extend(vec![0; rank]);
         strides.extend(&x.strides[axis + 1..]);
@@ -30,7 +30,7 @@ impl Scope<'_, '_> {
         self.emit_take(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
-    /// Emits the selection of elements of a table by an index, and returns the result.
+    /// Emits reads of table elements at indices, and returns the result.
     pub(super) fn emit_take(
         &mut self,
         value: ValueId,
@@ -42,8 +42,8 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Returns a tensor with a part replaced by another tensor at a position. If the tensor is a state's register, it
-    /// is updated in place.
+    /// Plans a dynamic update: overwrites part of a tensor, starting at a run-time index. If the tensor is a state, it
+    /// is updated in place where possible.
     pub(super) fn dynamic_update(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let [x, part, start] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, part, start) = (x?, part?, start?);
@@ -57,7 +57,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Returns elements along an axis, each selected by an index of its own.
+    /// Plans a `gather`: reads elements along an axis, each at its own index.
     pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let [x, index] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -67,8 +67,8 @@ impl Scope<'_, '_> {
         self.emit_take(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
-    /// Returns a tensor with some elements along an axis updated; each update has an index of its own. If the tensor
-    /// is a state's register, it is updated in place.
+    /// Plans a `scatter`: updates elements along an axis, each at its own index. If the tensor is a state, it is
+    /// updated in place where possible.
     pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View> {
         let [x, index, updates] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, index, updates) = (x?, index?, updates?);
@@ -94,7 +94,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Rejects indexed access to a large vocabulary if a library is available for it.
+    /// Rejects indexed access to a large vocabulary if the tensor library can do it instead.
     fn reject_large_vocabulary(&self, name: &str, size: usize) -> Result<()> {
         match self.planner.division {
             Division::BesideLibrary if size >= LARGE_VOCABULARY => {
@@ -104,7 +104,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the memory in which `x` is updated using `others`: `x` itself if it is a state's register, else a copy.
+    /// Returns the memory in which `x` is updated using `others`: `x` itself if it is a state that may be overwritten,
+    /// or else a copy.
     fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is_same_view(state));
@@ -116,8 +117,8 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Returns the position of the largest element along an axis. This is the first of several equal elements, or the
-    /// first NaN if there is one.
+    /// Plans an `argmax`: returns the index of the maximum along an axis. This is the first of several equal elements,
+    /// or the first NaN if there is one.
     pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let x = self.without_reversed_axes(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);

@@ -1,10 +1,10 @@
-//! Plans matrix products and sums of them, which are held back until their consumer is known.
+//! Plans matrix products and sums of matrix products, which are deferred until their consumer is known.
 
 use super::*;
 use crate::plan::MAX_FACTORS;
 
-/// A sum of products with contiguous elements `[rows, lanes]`: an initial value, plus left sides times packed right
-/// sides.
+/// A deferred sum of matrix products: an initial value, plus left operands times packed right operands. As a matrix,
+/// the result is `[rows, lanes]`.
 #[derive(Clone, Debug)]
 pub(super) struct Products {
     shape: Vec<usize>,
@@ -15,21 +15,21 @@ pub(super) struct Products {
 }
 
 impl Products {
-    /// Returns the views that are read to compute the sum.
+    /// Returns the views that the sum is computed from.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         let factors = self.factors.iter().flat_map(|(left, right)| [left, right]);
         self.init.iter().chain(factors)
     }
 
-    /// Returns the same elements in another shape.
+    /// Returns the sum with its result in another shape.
     pub(super) fn reshaped(&self, shape: &[usize]) -> Products {
         Products { shape: shape.to_vec(), ..self.clone() }
     }
 }
 
 impl Scope<'_, '_> {
-    /// Plans a sum in which one side is a product that was held back. The product absorbs the other side; the result is
-    /// held back in turn, or becomes one instruction.
+    /// Plans a sum with at least one deferred product, by fusing the other term into it. The result is deferred again,
+    /// or becomes one instruction. Returns `None` if neither term is a product that can be fused.
     pub(super) fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>> {
         for (waiting, other) in [(left, right), (right, left)] {
             if left == right || !self.is_used_once(waiting) {
@@ -79,7 +79,8 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
-    /// Plans a difference in which one side is a product of elements that was held back, as one instruction.
+    /// Plans a difference with a deferred elementwise product as one instruction. Returns `None` if neither operand is
+    /// such a product.
     pub(super) fn difference(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<View>> {
         for (waiting, other, op) in [(right, left, Ternary::NegMulAdd), (left, right, Ternary::MulSub)] {
             if let (Some(Value::ElementProduct(x, y)), true) =
@@ -93,7 +94,7 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
-    /// Emits a sum of products, which becomes the tensor of `value`. `then` is applied to each element.
+    /// Emits a deferred sum of products as the tensor `value`, and applies `then` to each element.
     pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View> {
         let Products { shape, rows, lanes, init, factors } = products;
         let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
@@ -105,7 +106,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Plans matrix products, one for each index of the leading axes.
+    /// Plans batched matrix products: one for each index of the leading axes.
     pub(super) fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         let [left, right] = [self.without_reversed_axes(node.inputs[0])?, self.without_reversed_axes(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -126,7 +127,7 @@ impl Scope<'_, '_> {
             return self.matrices(&matrix(&left), &matrix(&right), &shape, value);
         }
         let to = self.target(value, &shape, level);
-        // A product with a vector is a fold, which handles all matrices at once.
+        // A product with a vector becomes a fold, which processes the whole batch at once.
         let [m, n, k] = [shape[axes], shape[axes + 1], left.shape[axes + 1]];
         if k == 1 || ((m == 1 || n == 1) && level > 0) {
             self.emit_as_folds(&to, &left, &right)?;
@@ -147,7 +148,7 @@ impl Scope<'_, '_> {
     /// Plans a single matrix product, whose result has the shape of `value`.
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        // The left side is stored transposed: the axis being summed over is its rows.
+        // The left operand is transposed in memory, so the summed axis is its rows.
         let emitter = &self.planner.emitter;
         if emitter.lies_within_units(left)
             && emitter.lies_within_units(right)
@@ -181,8 +182,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the two sides of a product. The side that changes less often is packed. The product of a vector with an
-    /// operand that changes in each step is not worth packing.
+    /// Returns the operands of a product, with the one that is computed in the outer loop packed. The product of a
+    /// vector with an operand that changes in each step is not worth packing.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         let emitter = &mut self.planner.emitter;
@@ -197,14 +198,14 @@ impl Scope<'_, '_> {
         Ok(Factors::Packed(emitter.in_rows(left)?, emitter.pack(right)?))
     }
 
-    /// Returns whether an operand or the result of a product has the parallel axis.
+    /// Returns `true` if an operand or the result of a product contains the parallel axis.
     fn is_labelled(&self, node: &Node) -> bool {
         let values = node.inputs.iter().chain(&node.outputs);
         let labels = &self.planner.labels;
         values.into_iter().any(|value| matches!(labels.of(self.graph, *value), Label::Axis(_)))
     }
 
-    /// Emits matrix products, one for each index of the leading axes, as sums of elementwise products.
+    /// Emits batched matrix products as sums of elementwise products.
     fn emit_as_folds(&mut self, to: &View, left: &View, right: &View) -> Result<()> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
@@ -213,7 +214,8 @@ impl Scope<'_, '_> {
             |view: &View, last: [isize; 3]| view.with_axes(shape.clone(), [&view.strides[..axes], &last].concat());
         let lefts = with_axes(left, [left.strides[axes], 0, left.strides[axes + 1]]);
         let rights = with_axes(right, [0, right.strides[axes + 1], right.strides[axes]]);
-        // The first operand of the fold must have lanes: along the destination's lanes, or along the summed axis.
+        // The first operand of a fold must be contiguous along the axis of the lanes, which is either contiguous in the
+        // destination or the summed axis.
         let last = shape.len() - 1;
         let lanes = (0..last).find(|axis| to.strides[*axis] == 1 && shape[*axis] > 1).unwrap_or(last);
         let runs = |view: &View| [view.strides[lanes] == 1, view.strides[last] == 1];
@@ -222,17 +224,18 @@ impl Scope<'_, '_> {
     }
 }
 
-/// The sides of a matrix product.
+/// The operands of a matrix product, one of them packed if that is worthwhile.
 enum Factors {
-    /// The left side, and the right side packed.
+    /// The left operand, and the packed right operand.
     Packed(View, View),
-    /// The right side transposed, and the left side transposed and packed: computes the transpose of the product.
+    /// The transposed right operand, and the packed transpose of the left operand. Their product is the transpose of
+    /// the result.
     Transposed(View, View),
-    /// Neither side is packed.
+    /// No operand is packed.
     None,
 }
 
-/// Returns all indices of a shape, in order.
+/// Returns all multi-indices of a shape, in row-major order.
 fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     shape.iter().fold(vec![Vec::new()], |all, size| {
         let next = |index: &Vec<usize>| (0..*size).map(|last| [index.as_slice(), &[last]].concat()).collect::<Vec<_>>();

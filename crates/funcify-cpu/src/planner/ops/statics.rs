@@ -1,8 +1,8 @@
-//! Evaluates static integers, which are known when a plan is built: counters, indices, sizes, and values computed
-//! from them.
+//! Evaluates static integers, which are known when a plan is built: counters, indices, sizes, and values computed from
+//! them.
 //!
-//! The plan itself has only floats and masks. Values that depend only on constants and sizes are evaluated here, using
-//! the reference evaluator of each op. A float or mask computed from them becomes a constant of the plan.
+//! Values that depend only on constants and sizes are evaluated at planning time, by the reference evaluator of each
+//! op. If the result is a float or a mask, it becomes a constant of the plan.
 
 use funcify_analysis::greatest_integer;
 use funcify_core::Scalar;
@@ -10,12 +10,12 @@ use funcify_core::ops::EvalContext;
 
 use super::*;
 
-/// The largest number of elements of a value that is evaluated here.
+/// The maximum number of elements of a value that is evaluated at planning time.
 const MAX_ELEMENTS: usize = 1 << 20;
-/// The largest number of consecutive integers stored as a constant of the plan. Longer ranges are computed at run
-/// time.
+/// The maximum length of a range of integers that is stored as a constant of the plan. Longer ranges are computed at
+/// run time.
 const MAX_POSITIONS: usize = 1 << 16;
-/// The largest number of copies that implement a `take`.
+/// The maximum number of copies that a `take` may be replaced with.
 const MAX_COPIES: usize = 64;
 
 impl Planner {
@@ -33,7 +33,7 @@ impl Planner {
 }
 
 impl Scope<'_, '_> {
-    /// Returns the value of a node if it involves integers and depends only on static values.
+    /// Evaluates a node if it involves integers and depends only on static values. Otherwise returns `None`.
     pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>> {
         if let GraphOp::Size(size) = &node.op
             && let Some((_, count)) =
@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
         }
         let mut sizes = self.planner.sizes.clone();
         let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
-        // A failure is an error of the program, which is reported at run time.
+        // If evaluation fails, the program is wrong. Its error is reported at run time.
         let results = node.op.eval(&mut context, &inputs, std::slice::from_ref(self.graph.ty(value)));
         let Some(result) = results.ok().and_then(|results| results.into_iter().next()) else { return Ok(None) };
         let is_number = fits(&value);
@@ -70,7 +70,7 @@ impl Scope<'_, '_> {
         Ok(Some(Value::Static(result)))
     }
 
-    /// Returns whether a range of positions is too long for a constant, so that the plan computes it at run time.
+    /// Returns `true` if a value is a range of positions that is too long for a constant.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
         let are_numbers = self.planner.can_represent(self.graph, value) && !self.planner.is_words(dtype);
@@ -78,7 +78,7 @@ impl Scope<'_, '_> {
         Ok(are_numbers && is_exact && self.planner.whole_shape(self.graph, value)?[0] > MAX_POSITIONS)
     }
 
-    /// Returns the tensor of a static value.
+    /// Returns the tensor of a static value, or `None` if the value is not static.
     pub(in super::super) fn static_tensor(&self, value: ValueId) -> Option<HostTensor> {
         match &self.values[value.index()] {
             Some(Value::Static(tensor)) => Some(tensor.clone()),
@@ -86,7 +86,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns slices of an axis at static indices, which must form at most `MAX_COPIES` runs of consecutive indices.
+    /// Plans a `take` at static indices as copies, one for each run of consecutive indices. Rejects indices with more
+    /// than `MAX_COPIES` runs.
     pub(super) fn take_static(
         &mut self,
         axis: usize,
@@ -103,7 +104,7 @@ impl Scope<'_, '_> {
         let indices: Vec<usize> = indices.scalars().map(clamped).collect();
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, x.level);
-        // Treat the axes of the indices as one.
+        // Flattens the axes of the indices to one.
         let flat = [&shape[..axis], &[indices.len()], &shape[shape.len() - (x.shape.len() - axis - 1)..]].concat();
         let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not contiguous"))?;
         let mut start = 0;

@@ -1,7 +1,7 @@
 //! Plans ops on words: the 32-bit integers of programs with random bits, stored as the bits of the plan's elements.
 //!
-//! All `u32` values of such a program are words. Ops that move elements also move words, and a few ops compute with
-//! words. Consumers that need numbers cast the words.
+//! All `u32` values of such a program are words. Ops that move elements support words, and so do a few arithmetic ops.
+//! A cast converts words to numbers.
 
 use funcify_core::ops::Threefry;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::kernels::WordOp;
 
 impl Scope<'_, '_> {
-    /// Returns whether an operand or the result of a node consists of words.
+    /// Returns `true` if an operand or the result of a node consists of words.
     pub(super) fn has_words(&self, node: &Node) -> bool {
         let is_words = |value: &ValueId| self.planner.is_words(self.graph.ty(*value).dtype);
         node.inputs.iter().chain(&node.outputs).any(is_words)
@@ -29,7 +29,8 @@ impl Scope<'_, '_> {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => WordOp::OfNumber,
-            // A cast to another dtype would round the number twice, and the result might not be the nearest number.
+            // Only dtypes for which the cast rounds at most once, because rounding twice may not yield the nearest
+            // number.
             GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => WordOp::ToNumber,
             GraphOp::Bits(ops::Bits::ShiftLeft) => WordOp::ShiftLeft,
             GraphOp::Bits(ops::Bits::ShiftRightLogical) => WordOp::ShiftRight,
@@ -56,7 +57,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.emit_elementwise(Op::Word(word), &operands, value)?))
     }
 
-    /// Generates the random words of each key, starting at its counter.
+    /// Emits the random words for each key and starting counter.
     fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View> {
         let [key, counter] = [self.without_reversed_axes(node.inputs[0])?, self.without_reversed_axes(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -82,7 +83,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Returns a tensor of words as `count` pairs, with the words of a pair contiguous.
+    /// Returns a tensor of words as `count` pairs, each of them contiguous.
     fn pairs(&mut self, words: &View, count: usize) -> Result<View> {
         match words.reshaped(&[count, 2]).filter(|pairs| pairs.strides[1] == 1) {
             Some(pairs) => Ok(pairs),

@@ -1,4 +1,4 @@
-//! Compares the outputs of a backend with the expected ones.
+//! Compares the outputs of a backend with the expected outputs.
 
 use approx::AbsDiffEq;
 use funcify::{Graph, HostTensor, Scalar};

@@ -61,7 +61,7 @@ pub fn folder() -> PathBuf {
 }
 
 impl Manifest {
-    /// Reads the manifest. The error describes the problem.
+    /// Reads the manifest. The error says why the manifest is missing or invalid.
     pub fn load() -> Result<Manifest, String> {
         let path = folder().join("manifest.json");
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -58,7 +58,7 @@ pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
 pub struct Subject {
     /// The backend's name.
     pub name: String,
-    /// The backend, or the reason it is absent.
+    /// The backend, or the reason why it is absent.
     pub executor: Result<Arc<dyn Executor>, String>,
     /// The backend's declared gaps.
     pub expectations: Expectations,

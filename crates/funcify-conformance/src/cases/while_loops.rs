@@ -103,7 +103,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["fori_rising_factorial"], ["x"], |[x]| {
         outputs! { p: fori_loop(1, 6, x.ones_like(), |i, p| p * (x + i.cast(x.dtype()))) }
     }),
-    // Both bounds are inputs.
+    // Both bounds of the range are inputs.
     &program(&["fori_input_bounds"], ["x", "low", "high"], |[x, low, high]| {
         outputs! { s: fori_loop(low, high, x, |i, s| s.sin() * i.cast(x.dtype()) + x) }
     }),

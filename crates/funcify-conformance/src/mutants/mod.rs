@@ -46,7 +46,7 @@ const MAX_TEXT_LENGTH: usize = 4000;
 const RANDOM_PROGRAMS: u64 = 150;
 
 impl Corpus {
-    /// Collects the programs of the suite, of past failures, and of [`RANDOM_PROGRAMS`] random samples.
+    /// Collects the programs of the suite, programs that failed in the past, and some random programs.
     pub fn new() -> Result<Corpus, String> {
         let cases = all_cases()?.into_iter().map(|case| case.graph.to_string());
         let random = (0..RANDOM_PROGRAMS).filter_map(|seed| Sample::new(&mut Choices::seeded(splitmix64(seed))).ok());

@@ -62,7 +62,7 @@ fn split_tokens(text: &str) -> Vec<String> {
 /// A kind of token. Mutations replace a token by another of the same kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A size or a number.
+    /// A number or a size symbol.
     Size,
     Value,
     Word,

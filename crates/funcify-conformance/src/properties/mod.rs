@@ -60,7 +60,7 @@ fn policies() -> [CheckpointPolicy; 7] {
     ]
 }
 
-/// The tolerance for reassociated floats, relative to the largest element.
+/// The tolerance for differences from reassociation, relative to the largest element.
 const REORDERING_TOLERANCE: f64 = 1e-10;
 /// The tolerance for values computed on a device, which may reassociate and has its own elementwise functions.
 const DEVICE_TOLERANCE: f64 = 1e-8;

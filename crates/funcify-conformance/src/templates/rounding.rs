@@ -8,8 +8,8 @@
 //!
 //! For narrower floats, the same program is evaluated in f64. A result may differ from the f64 result by
 //! [`NARROW_ERROR_FACTOR`] times the error of the reference evaluator. In a long sum of bf16, for example, the
-//! reference evaluator rounds after each addition, and a backend that rounds once is closer to the exact sum.
-//! Narrower floats may also be in a chaotic loop.
+//! reference evaluator rounds after each addition, and a backend that rounds once is closer to the exact sum. The
+//! changes to the inputs described above may also explain a difference.
 
 use super::check::{F64_TOLERANCE, arguments};
 use super::*;

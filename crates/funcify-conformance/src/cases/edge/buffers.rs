@@ -35,7 +35,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
             })
             .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
-        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read each other.
+        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys that depend on each other.
         //
         // | after step | p | q | f | g | s | c | d |
         // |---|---|---|---|---|---|---|---|

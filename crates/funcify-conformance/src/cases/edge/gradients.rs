@@ -157,7 +157,8 @@ pub(super) fn cases() -> Cases {
         case_on("gradient_of_an_untaken_branch", [("x: f32[]", scalar(0f32))])
             .runs(|[x]| grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0)))
             .gives([("out", scalar(0f32))]),
-        // Under `vmap`, the lane with x = 0 takes the other branch, because sqrt(w * x) is not differentiable there.
+        // Under `vmap`, the lane with x = 0 takes the second branch. The first branch, sqrt(w * x), is not
+        // differentiable there.
         case("gradient_of_an_untaken_branch_on_lanes", |g| {
             let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
             let guarded = |(xs, w): (Value, Value)| {

@@ -13,7 +13,7 @@ const WORDS: [DType; 2] = [DType::I32, DType::U32];
 const WIDE: [DType; 2] = [DType::F32, DType::F64];
 const HALVES: [DType; 2] = [DType::F16, DType::BF16];
 
-/// Returns the integer type to compare the bits of a float type as.
+/// Returns the integer type for comparing the bits of floats of type `dtype`.
 fn bits_of(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::I64 } else { DType::I32 }
 }
@@ -183,7 +183,7 @@ fn parts() -> Cases {
 fn scales() -> Cases {
     let by = |exponents: [i64; 7]| move |d| [floats(d, [1., -3., 0., -0., INF, NAN, 1.5]), ints(DType::I32, exponents)];
     let plain = by([3, -1, 5, -5, 1, -1, i32::MAX.into()]);
-    // Scales down to the smallest numbers. Rounding must happen once, to even.
+    // The results are close to the smallest positive number, and must be rounded only once, to even.
     let down = |d: DType| {
         let (smallest, epsilon, _) = range(d);
         let exponents = [0, 0, -1, -1, -1, -2, -epsilon - 1].map(|more| i64::from(smallest + more));

@@ -1,9 +1,9 @@
-//! Cases as values: a graph, its inputs, and the expected result.
+//! Defines cases as values: a graph, its inputs, and the expected result.
 
 use funcify::dispatch::LoopStrategy;
 use funcify::{DType, Graph, HostTensor, TensorType};
 
-/// One case of the suite.
+/// A case of the suite: a graph, its inputs, and the expected result.
 ///
 /// ```
 /// use funcify::Graph;
@@ -18,7 +18,7 @@ use funcify::{DType, Graph, HostTensor, TensorType};
 pub struct Case {
     /// The case's name, with its category: `scan/cumsum`.
     pub name: String,
-    /// The case's category, which is a row of the report's table.
+    /// The case's category. The report's table has a row for each category.
     pub category: String,
     /// The program.
     pub graph: Graph,
@@ -26,8 +26,8 @@ pub struct Case {
     pub inputs: Vec<HostTensor>,
     /// The result that a backend must return.
     pub expected: Expected,
-    /// `true` if the maximum number of steps of a loop is known only at run time. An unrolled program must then fail
-    /// with `StepCountNotStatic`.
+    /// `true` if the maximum trip count of a loop is known only at run time. Unrolling the program must then fail with
+    /// `StepCountNotStatic`.
     pub needs_dynamic_steps: bool,
 }
 
@@ -50,14 +50,14 @@ pub enum Expected {
     Error(&'static str),
 }
 
-/// A case, or the reason it cannot be built.
+/// A case, or the reason why it cannot be built.
 pub(crate) type OneCase = Result<Case, String>;
 
-/// A group of cases, or the reason one of them cannot be built.
+/// A group of cases, or the reason why one of them cannot be built.
 pub(crate) type Cases = Result<Vec<Case>, String>;
 
-/// One expected output: floats must satisfy `|got - expected| <= atol + rtol * |expected|`, integers and booleans
-/// must be equal.
+/// An expected output. Floats must satisfy `|got - expected| <= atol + rtol * |expected|`. Integers and booleans must
+/// be equal.
 ///
 /// ```
 /// use funcify::{Graph, HostTensor};
@@ -76,7 +76,7 @@ pub struct ExpectedOutput {
     pub name: String,
     /// The output's type.
     pub ty: TensorType,
-    /// The expected values. Floats may be stored as f64, whatever their type.
+    /// The expected values. Floats of any type may be stored as f64.
     pub values: HostTensor,
     /// The relative tolerance.
     pub rtol: f64,
@@ -98,14 +98,13 @@ impl Case {
     /// ```
     ///
     /// # Errors
-    /// Returns the reason the reference evaluator cannot run the graph.
+    /// Returns the reason if the reference evaluator cannot run the graph.
     pub fn from_reference(name: &str, category: &str, graph: Graph, inputs: Vec<HostTensor>) -> Result<Case, String> {
         Case::from_reference_scaled(name, category, graph, inputs, 1.0)
     }
 
-    /// Builds a case that expects the outputs of the reference evaluator, which are sums of terms of magnitude `scale`.
-    /// These terms may cancel, so the allowed error is relative to `scale`, not to the sum. `scale` is 0 if nothing
-    /// cancels.
+    /// Builds a case that expects the outputs of the reference evaluator. The outputs are sums of terms of magnitude
+    /// `scale`, which may cancel, so the absolute tolerance is proportional to `scale`. Pass 0 if nothing cancels.
     ///
     /// ```
     /// use funcify::Graph;
@@ -155,12 +154,12 @@ impl Case {
     }
 }
 
-/// Returns the relative and the absolute tolerance between a backend and the reference evaluator, which computes in
+/// Returns the relative and absolute tolerance for comparing a backend with the reference evaluator, which computes in
 /// f64 and rounds once per op.
 ///
-/// The relative tolerance is a few units in the last place of the dtype, which covers elementwise functions and sums in
-/// a different order. The absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel. It is
-/// at least the smallest normal number, because a backend may flush smaller numbers to zero.
+/// The relative tolerance is a few ulps of the dtype, which covers elementwise functions and reassociated sums. The
+/// absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel, but at least the smallest
+/// normal number, because a backend may flush subnormals to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),

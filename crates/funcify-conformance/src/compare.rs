@@ -1,11 +1,11 @@
-//! Compares the outputs of a backend with the expected ones.
+//! Compares the outputs of a backend with the expected outputs.
 
 use approx::AbsDiffEq;
 use funcify::{Graph, HostTensor, Scalar};
 
 use crate::case::ExpectedOutput;
 
-/// Checks that all outputs are as expected; the error describes the first difference.
+/// Checks that all outputs match the expected ones. The error describes the first difference.
 pub fn compare(graph: &Graph, got: &[HostTensor], expected: &[ExpectedOutput]) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} outputs instead of {}", got.len(), expected.len()));

@@ -1,4 +1,4 @@
-//! Builds cases for custom ops, for the test suites of their authors.
+//! Builds test cases for custom ops, to run in the test suite of the crate that defines them.
 
 use funcify::ops::Op;
 use funcify::{Error, Graph, HostTensor, Scalar, ScanOptions, Sizes, Value, apply, scan_with};
@@ -10,10 +10,10 @@ use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 
 /// Builds the cases of a custom op, named `custom/NAME`. They expect the results of the reference evaluator.
 ///
-/// The cases run the op on each of these lists of operands: as uploaded, as views of larger tensors, on lanes, and in a
-/// loop over rows, which a backend may compile
+/// For each list of operands, the cases run the op on uploaded tensors, on views of larger tensors, under `vmap`, and
+/// in a loop over rows, which a backend may compile
 /// ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). If the op has derivative rules, further cases
-/// compute its first derivatives in both modes and a second derivative, outside and inside the loop.
+/// compute its first derivatives in both modes and a second derivative, both outside and inside the loop.
 ///
 /// ```
 /// use funcify::HostTensor;
@@ -26,7 +26,7 @@ use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 /// # Ok::<(), String>(())
 /// ```
 ///
-/// `properties::check` checks the op's rules against one another and against finite differences:
+/// `properties::check` compares the op's rules with each other and with finite differences:
 ///
 /// ```
 /// use funcify::ops::Reverse;
@@ -68,7 +68,7 @@ pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>])
 
 const CATEGORY: &str = "custom";
 
-/// Builds a program with inputs `x0`, `x1` and so on, which have the types of these tensors.
+/// Builds a program whose inputs `x0`, `x1`, ... have the types of these tensors.
 fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<Value>) -> Result<Graph, String> {
     let built = Graph::build("program", |g| {
         let inputs = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
@@ -77,7 +77,7 @@ fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<V
     built.map_err(|error| format!("case `custom/{name}`: {error}"))
 }
 
-/// Builds the cases of those derivatives that the op has rules for.
+/// Builds cases for those derivatives that the op has rules for.
 fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
     if !inputs.iter().any(|input| input.dtype().is_float()) {
         return Ok(Vec::new());
@@ -96,7 +96,7 @@ fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<
     Ok(all)
 }
 
-/// Returns the inputs, followed by arbitrary values for the tangents and cotangents of a derivative.
+/// Returns the inputs, followed by arbitrary values for the tangents and cotangents.
 fn arguments(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
     let further = (inputs.len()..graph.inputs().len()).map(|index| {
         let ty = graph.input_type(index);

@@ -1,19 +1,19 @@
-//! The derivatives of golden programs that the manifest has values for: `grad`, `jvp`, `hvp`, `grad3`.
+//! Builds the derivatives of golden programs that have values in the manifest: `grad`, `jvp`, `hvp`, `grad3`.
 
 use funcify::{Disconnected, Error, GradOptions, Graph};
 
 /// A function that differentiates a program.
 type Derivative = fn(&Graph) -> Result<Graph, Error>;
 
-/// The derivatives, each with its group of values in the manifest. The group is also the category of its cases.
+/// The derivatives, each with the name of its tensor group in the manifest, which is also the category of its cases.
 pub(crate) const ALL: [(&str, Derivative); 4] = [("grad", grad), ("jvp", jvp), ("hvp", hvp), ("grad3", grad3)];
 
-/// Computes the gradients with respect to all float inputs, for the cotangents `ct`.
+/// Computes the gradients with respect to all float inputs, from the cotangents `ct`.
 fn grad(graph: &Graph) -> Result<Graph, Error> {
     graph.vjp(.., GradOptions::new().disconnected(Disconnected::Zeros))
 }
 
-/// Computes the derivatives along the tangents `tan` of all float inputs.
+/// Computes the derivatives with respect to all float inputs along the tangents `tan`.
 fn jvp(graph: &Graph) -> Result<Graph, Error> {
     graph.jvp(..)
 }
@@ -28,7 +28,7 @@ fn grad3(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&hvp(graph)?, "tan_grad_", &float_inputs(graph))
 }
 
-/// Computes the derivatives of the outputs whose names start with `prefix`.
+/// Computes the directional derivatives of the outputs whose names start with `prefix`.
 fn differentiate_outputs(graph: &Graph, prefix: &str, wrt: &[&str]) -> Result<Graph, Error> {
     let names = graph.outputs().iter().map(|output| output.name.as_str());
     let names: Vec<&str> = names.filter(|name| name.starts_with(prefix)).collect();
@@ -40,19 +40,19 @@ fn float_inputs(graph: &Graph) -> Vec<&str> {
     floats.map(|index| graph.input_name(index)).collect()
 }
 
-/// Returns the possible keys of an input in the manifest: `x` is `in.x`, `ct_y` is `ct.y`, `tan_x` is `tan.x`.
+/// Returns the possible keys of an input in the manifest: input `x` is `in.x`, `ct_y` is `ct.y`, `tan_x` is `tan.x`.
 pub(crate) fn input_keys(name: &str) -> Vec<String> {
     keys(name, &[("", "in"), ("ct_", "ct"), ("tan_", "tan")])
 }
 
-/// Returns the possible keys of an output in the manifest: `y` is `out.y`, `tan_y` is `jvp.y`, `grad_x` is `grad.x`,
-/// `tan_grad_x` is `hvp.x`, `tan_tan_grad_x` is `grad3.x`.
+/// Returns the possible keys of an output in the manifest: output `y` is `out.y`, `tan_y` is `jvp.y`, `grad_x` is
+/// `grad.x`, `tan_grad_x` is `hvp.x`, `tan_tan_grad_x` is `grad3.x`.
 pub(crate) fn output_keys(name: &str) -> Vec<String> {
     keys(name, &[("", "out"), ("tan_", "jvp"), ("grad_", "grad"), ("tan_grad_", "hvp"), ("tan_tan_grad_", "grad3")])
 }
 
-/// Returns one key of the name for each group whose prefix the name starts with. Then, starting with the last group,
-/// come the same keys without the number that a derivative appends to a name that is already taken.
+/// Returns a key for each group whose prefix the name starts with. The same keys follow in reverse order without a
+/// trailing number, because differentiation appends a number to a name that is already taken.
 fn keys(name: &str, groups: &[(&str, &str)]) -> Vec<String> {
     let key = |name: &str, (prefix, group): &(&str, &str)| Some(format!("{group}.{}", name.strip_prefix(prefix)?));
     let mut keys: Vec<String> = groups.iter().filter_map(|group| key(name, group)).collect();

@@ -1,16 +1,16 @@
-//! Records the differences measured by tests, which `cargo xtask weights` collects in a table.
+//! Records the numerical differences that tests measure. `cargo xtask weights` collects them in a table.
 
 use std::io::Write;
 
-/// The environment variable with the path of the file in which tests record differences. `cargo xtask weights` sets it
-/// and builds a table from the file.
+/// The environment variable that holds the path of the file in which tests record differences. `cargo xtask weights`
+/// sets it, and builds a table from the file.
 pub const DIFFERENCES_VAR: &str = "FUNCIFY_DIFFERENCES";
 
-/// Records the difference `off` of one `kind` of result of a model, such as its gradients. Does nothing if
+/// Records the difference `off` measured for a kind of result of a model, such as its gradients. Does nothing if
 /// [`DIFFERENCES_VAR`] is not set.
 pub fn note_difference(model: &str, kind: &str, off: f64) {
     let Some(file) = std::env::var_os(DIFFERENCES_VAR) else { return };
-    // The line is written in a single call, because tests run in parallel.
+    // A single write keeps the line intact, because tests run in parallel.
     let noted = std::fs::OpenOptions::new().create(true).append(true).open(&file);
     let noted = noted.and_then(|mut file| file.write_all(format!("{model}\t{kind}\t{off:e}\n").as_bytes()));
     if let Err(error) = noted {

@@ -1,4 +1,4 @@
-//! The declared gaps of a backend, as data: each with the exact error and a reason.
+//! Parses the declared gaps of a backend, each with its exact error and a reason.
 //!
 //! ```toml
 //! [[expect]]
@@ -9,8 +9,8 @@
 //! reason = "the device has no f16"
 //! ```
 //!
-//! The suite also runs the cases with a declared gap, and they must fail with exactly that error. The run fails if a
-//! case with a declared gap passes, or if an entry matches no case.
+//! Cases with a declared gap run too, and must fail with exactly the declared error. The run fails if such a case
+//! passes, or if an entry matches no case.
 //!
 //! A backend under construction declares `partial = true` above its gaps. Cases that need ops without a lowering rule,
 //! or dtypes that the backend does not support, then do not fail the run. Once nothing is missing, `partial = true`
@@ -40,10 +40,10 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
-    /// `true` if the backend is under construction: missing ops and types do not fail the run.
+    /// `true` if the backend is under construction, so that missing ops and types do not fail the run.
     #[serde(default)]
     pub partial: bool,
-    /// The gaps.
+    /// The declared gaps.
     #[serde(default)]
     pub expect: Vec<Gap>,
 }
@@ -65,13 +65,13 @@ pub struct Expectations {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gap {
-    /// A case's name, or a pattern in which one `*` stands for any text.
+    /// A case's name, or a pattern in which one `*` matches any text.
     pub case: String,
-    /// The mode, if the gap exists in one mode only.
+    /// The mode, if the gap exists in only one mode.
     pub mode: Option<String>,
-    /// The status of a case with this gap.
+    /// The status of the cases with this gap.
     pub status: GapStatus,
-    /// The kind of the error.
+    /// The kind of the expected error.
     pub error: String,
     /// The reason for the gap.
     pub reason: String,
@@ -104,7 +104,7 @@ pub enum GapStatus {
 }
 
 impl Expectations {
-    /// Parses declared gaps. The error describes the problem.
+    /// Parses declared gaps from TOML. The error says why the text is invalid.
     ///
     /// ```
     /// use funcify_conformance::Expectations;
@@ -171,7 +171,7 @@ mod tests {
         assert!(!covers("op/*_f16", "op/tanh_bf16") && !covers("op/*_f16", "op/cast_f16_i64"));
         assert!(!covers("op/*_f16", "dtype/sum_f16"));
         assert!(covers("*", "op/tanh_f16") && covers("op/tanh_f16*", "op/tanh_f16"));
-        // The texts before and after the star must not overlap.
+        // The parts of the name that match before and after the star must not overlap.
         assert!(!covers("op/f16*f16", "op/f16"));
     }
 }

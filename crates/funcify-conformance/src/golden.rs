@@ -1,4 +1,4 @@
-//! Golden values: inputs and results computed independently of funcify, one file per case.
+//! Reads the golden values: inputs and results computed independently of funcify, in one file per case.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use funcify::{DType, HostTensor, TensorType};
 use serde::Deserialize;
 
-/// The manifest: every case with its tensors, tolerances and flags. `golden/README.md` describes the format.
+/// The manifest, which lists every case with its tensors, tolerances and flags. `golden/README.md` describes its
+/// format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Manifest {
     /// The cases.
@@ -24,13 +25,13 @@ pub struct GoldenCase {
     pub category: String,
     /// The float dtype of the program.
     pub dtype: String,
-    /// The mathematical definition.
+    /// The mathematical definition of the program.
     pub definition: String,
-    /// The case's flags, which the head of the manifest explains.
+    /// The case's flags. The head of the manifest explains each flag.
     pub flags: Vec<String>,
-    /// The tensors of the file.
+    /// The tensors in the file.
     pub tensors: Vec<GoldenTensor>,
-    /// The tolerances, by the dtype of the computation.
+    /// The tolerances, keyed by the dtype of the computation.
     pub tolerance: BTreeMap<String, Tolerance>,
 }
 
@@ -60,7 +61,7 @@ pub fn folder() -> PathBuf {
 }
 
 impl Manifest {
-    /// Reads the manifest. The error describes the problem.
+    /// Reads the manifest. The error says why the manifest is missing or invalid.
     pub fn load() -> Result<Manifest, String> {
         let path = folder().join("manifest.json");
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -69,12 +70,12 @@ impl Manifest {
 }
 
 impl GoldenCase {
-    /// Reads the tensors of the case; floats keep the dtype of the file.
+    /// Reads the tensors of the case from its file. Floats keep the dtype of the file.
     pub fn tensors(&self) -> Result<BTreeMap<String, HostTensor>, String> {
         funcify::files::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
     }
 
-    /// Returns the names and types of the tensors of a group, such as `in`, `out` or `ct`.
+    /// Returns the names and types of the tensors in a group, such as `in`, `out` or `ct`.
     pub fn group(&self, group: &str) -> Vec<(String, TensorType)> {
         let prefix = format!("{group}.");
         let of_group = self.tensors.iter().filter_map(|tensor| {
@@ -85,7 +86,7 @@ impl GoldenCase {
         of_group.collect()
     }
 
-    /// Returns the type of a tensor in the program.
+    /// Returns the type that a tensor has in the program.
     pub fn ty(&self, key: &str) -> Option<TensorType> {
         let tensor = self.tensors.iter().find(|tensor| tensor.key == key)?;
         Some(TensorType::new(DType::from_name(&tensor.dtype)?, tensor.shape.as_slice()))

@@ -1,4 +1,4 @@
-//! Runs the suite on the backend of another crate: one test per case and mode.
+//! Runs the suite as a test program, with one test per case and mode.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -66,7 +66,7 @@ impl Suite {
         Suite { expectations: expectations.to_string(), ..self }
     }
 
-    /// Adds cases to the suite: of custom ops ([`custom_cases`](crate::custom_cases)) or of your own programs
+    /// Adds cases to the suite, for custom ops ([`custom_cases`](crate::custom_cases)) or for your own programs
     /// ([`Case::from_reference`]).
     ///
     /// ```no_run
@@ -87,8 +87,8 @@ impl Suite {
         self
     }
 
-    /// Runs all cases as tests, with options from the process's command line, and prints what the backend is missing.
-    /// Then exits the process, with an error code if a test failed.
+    /// Runs all cases as tests, with options from the command line, and prints the ops and types that the backend is
+    /// missing. Then exits the process, with a nonzero exit code if a test failed.
     pub fn run(self) -> ! {
         let (arguments, name) = (Arguments::from_args(), self.executor.name().to_string());
         let (cases, expectations) = match (all_cases(), Expectations::parse(&self.expectations)) {
@@ -128,11 +128,10 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
     }
 }
 
-/// Returns one test for each of these cases and each mode, and a failing test for each declared gap that matches no
-/// case.
+/// Returns one test for each case and mode, and a failing test for each declared gap that matches no case.
 ///
-/// Tests are ignored if their case needs an op or type that the backend is missing. One test then fails for each
-/// missing op or type, unless the backend is declared `partial`.
+/// A test is ignored if its case needs an op or type that the backend is missing. For each missing op or type, there is
+/// one additional test that fails, unless the backend is declared `partial`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -166,7 +165,7 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, missing_by_case: &MissingByC
         let needs = missing_by_case.get(&case.name);
         for &mode in subject.modes() {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
-            // A case with a declared gap always runs, to check that it fails as declared.
+            // A case with a declared gap always runs, because it must fail as declared.
             let needs = needs.filter(|_| subject.expectations.find(&case.name, mode.name()).is_none());
             if let Some(needs) = needs {
                 let trial = Trial::test(name, || Ok(())).with_ignored_flag(true);
@@ -188,7 +187,7 @@ fn run_both_forms(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mod
     failed.map_or(Ok(()), |row| Err(Failed::from(format!("{}: {}", row.mode, row.reason))))
 }
 
-/// The missing ops and types of each case that the backend cannot run, by the case's name.
+/// The missing ops and types, keyed by the name of the case that needs them.
 type MissingByCase = BTreeMap<String, Vec<String>>;
 
 fn missing_by_case(cases: &[Case], subject: &Subject) -> MissingByCase {
@@ -197,8 +196,8 @@ fn missing_by_case(cases: &[Case], subject: &Subject) -> MissingByCase {
     cases.par_iter().map(of_case).filter(|(_, needs)| !needs.is_empty()).collect()
 }
 
-/// Returns a failing test for each missing op or type. For a backend declared `partial`, returns a failing test only if
-/// nothing is missing.
+/// Returns a failing test for each missing op or type. For a `partial` backend, returns no tests, or one failing test
+/// if nothing is missing.
 fn missing_op_trials(subject: &Subject, missing_by_case: &MissingByCase) -> Vec<Trial> {
     if subject.expectations.partial {
         let reason = "`partial = true` is declared, but nothing is missing: remove the declaration";
@@ -214,7 +213,7 @@ fn missing_op_trials(subject: &Subject, missing_by_case: &MissingByCase) -> Vec<
     trials.collect()
 }
 
-/// Formats the table of ops and types that a backend is missing.
+/// Formats the table of missing ops and types.
 fn summary(name: &str, missing_by_case: &MissingByCase) -> String {
     let table = unlock_table(&unlocks(missing_by_case.values().map(Vec::as_slice)));
     format!("{} cases need ops or types that `{name}` does not have yet:\n\n{table}", missing_by_case.len())

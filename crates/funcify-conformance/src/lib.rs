@@ -1,8 +1,8 @@
 //! The conformance suite of funcify: identical cases on every backend.
 //!
-//! Cases are values ([`Case`]): a graph, its inputs and the expected result, taken from independently computed golden
-//! values and from the reference evaluator. Backends are parameters ([`Subject`]) with declared gaps
-//! ([`Expectations`]). Each case runs with its loops unrolled and native, as written and rewritten.
+//! A case ([`Case`]) consists of a graph, its inputs and the expected result. Expected results are golden values,
+//! computed independently of funcify, or come from the reference evaluator. A backend ([`Subject`]) may declare gaps
+//! ([`Expectations`]). Each case runs with its loops unrolled and native, both as written and rewritten.
 //!
 //! # A backend of your own
 //!
@@ -15,7 +15,7 @@
 //! }
 //! ```
 //!
-//! and in `Cargo.toml`, because the file is a program with a `main` and not a list of `#[test]` functions:
+//! In `Cargo.toml`, because the file has a `main` instead of `#[test]` functions:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -27,9 +27,9 @@
 //! ```
 //!
 //! `cargo test --test conformance` then reports one of three results for each case. A case **passes**, **fails**, or
-//! is **ignored** because it needs ops that have no lowering rule yet or types that
-//! [`Backend::unsupported`](funcify::dispatch::Backend::unsupported) rejects; its line names them. After the tests, a
-//! table lists what is missing, in the order that unlocks most cases first:
+//! is **ignored** because it needs ops without a lowering rule, or types that
+//! [`Backend::unsupported`](funcify::dispatch::Backend::unsupported) rejects. The test's output names these ops and
+//! types. After the tests, a table lists the missing ops and types. Those that unlock the most cases come first:
 //!
 //! ```text
 //! needs      cases  nothing else  unlocked in this order
@@ -38,17 +38,16 @@
 //! reduce     2104   61            +203
 //! ```
 //!
-//! `cases` counts the cases that need the op, `nothing else` those that need only this op, and the last column those
-//! that start to run once the backend has this op and all ops above it. A case fails if the backend has all its
-//! lowering rules and computes a wrong result.
+//! `cases` counts the cases that need the op, and `nothing else` those that need only this op. The last column counts
+//! the cases that start to run once the backend has this op and all ops above it. A case with a wrong result fails.
 //!
 //! The second argument of [`run_as_tests`] is the TOML of [`expectations`]. `partial = true` declares that the
-//! backend is under construction: without it, each missing op or type fails one test. Gaps that will stay are
-//! declared case by case, with their error and a reason.
+//! backend is under construction: without it, each missing op or type fails one test. Permanent gaps are declared case
+//! by case, with their error and a reason.
 //!
 //! # Ops of your own
 //!
-//! [`custom_cases`] builds the cases of an op that your crate defines, and [`Suite`] runs them beside the others:
+//! [`custom_cases`] builds cases for an op that your crate defines, and [`Suite`] runs them along with the others:
 //!
 //! ```no_run
 //! # use funcify::dispatch::Reference as MyBackend;

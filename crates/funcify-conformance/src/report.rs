@@ -1,4 +1,4 @@
-//! The report of a run: a table of categories by backends, the list of failures, and JSON.
+//! Reports a run as a table of categories and backends, as a list of failures, and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,13 +31,13 @@ use crate::unlocks::{unlock_table, unlocks};
 pub struct Report {
     /// The result of each case on each backend in each mode.
     pub rows: Vec<CaseResult>,
-    /// The backends that are declared to be under construction. Their missing ops and types do not fail the run.
+    /// The backends that are declared as under construction. Their missing ops and types do not fail the run.
     #[serde(skip)]
     pub partial: BTreeSet<String>,
 }
 
 impl Report {
-    /// Returns whether any row failed, or a backend that is not [partial](Report::partial) is missing an op or type.
+    /// Returns whether any row failed, or an op or type is missing on a backend that is not [partial](Report::partial).
     pub fn has_failures(&self) -> bool {
         let fails = |row: &CaseResult| match row.status {
             Status::Fail => true,
@@ -52,17 +52,17 @@ impl Report {
         self.rows.iter().filter(|row| row.status == status).count()
     }
 
-    /// Returns the absent backends, each with the reason.
+    /// Returns the absent backends, each with the reason for its absence.
     pub fn absent(&self) -> BTreeMap<&str, &str> {
         let absent = self.rows.iter().filter(|row| row.status == Status::Absent);
         absent.map(|row| (row.backend.as_str(), row.reason.as_str())).collect()
     }
 
-    /// Lists what each backend is missing, with the number of cases that each op or type would unlock.
+    /// Lists the ops and types that each backend is missing, with the number of cases that each would unlock.
     pub fn needs(&self) -> String {
         let mut by_backend: BTreeMap<&str, BTreeMap<&str, &[String]>> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.status == Status::Needs) {
-            // A case needs nearly the same ops in each mode, whether rewritten or not.
+            // The needs of a case hardly depend on the mode, so those of one row are enough.
             by_backend.entry(&row.backend).or_default().entry(&row.case).or_insert(&row.needs);
         }
         let text = by_backend.iter().map(|(backend, cases)| {
@@ -73,13 +73,13 @@ impl Report {
     }
 
     /// Returns the report as JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`.
-    /// Only rows of cases for which ops or types are missing have `needs`.
+    /// Rows have `needs` only if ops or types are missing.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report contains only strings and numbers") + "\n"
     }
 
-    /// Formats the table: for each category and backend, the number of rows that passed, and the number of other rows
-    /// by status.
+    /// Formats the table: for each category and backend, the number of rows that passed, and the numbers of rows with
+    /// each other status.
     pub fn table(&self) -> String {
         let mut backends: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -97,7 +97,7 @@ impl Report {
         align(&lines)
     }
 
-    /// Lists each failure: backend, case, mode, and the first difference.
+    /// Lists the failures, each with its backend, case, mode, and reason.
     pub fn failures(&self) -> String {
         let failed = self.rows.iter().filter(|row| row.status == Status::Fail);
         let text = failed.map(|row| {
@@ -129,7 +129,7 @@ impl Report {
     }
 }
 
-/// Pads the columns to equal widths and underlines the head.
+/// Pads the columns to equal widths, and underlines the header.
 pub(crate) fn align(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> =
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// The report separates missing ops from wrong results. A missing op fails a run unless the backend is partial.
+    /// The report distinguishes missing ops from wrong results. A missing op fails a run unless the backend is partial.
     #[test]
     fn what_is_lacking_is_no_failed_case() {
         let needing = |case: &str| CaseResult { needs: vec!["exp".into()], ..row(case, "x", Status::Needs) };

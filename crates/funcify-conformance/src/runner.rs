@@ -1,4 +1,4 @@
-//! Runs cases on a backend in each mode, and judges them against its declared gaps.
+//! Runs cases on a backend in each mode, and judges the results against the expected values and the declared gaps.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,8 +24,8 @@ use crate::expectations::Expectations;
 /// ```
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
 
-/// Returns the modes in which cases run on a backend: also compiled if the backend compiles loops. A backend that
-/// compiles whole programs has no unrolled mode.
+/// Returns the modes in which cases run on a backend. These include the compiled mode if the backend compiles loops,
+/// and exclude the unrolled mode if it compiles whole programs.
 ///
 /// ```
 /// use funcify::dispatch::Reference;
@@ -58,7 +58,7 @@ pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
 pub struct Subject {
     /// The backend's name.
     pub name: String,
-    /// The backend, or the reason it is absent.
+    /// The backend, or the reason why it is absent.
     pub executor: Result<Arc<dyn Executor>, String>,
     /// The backend's declared gaps.
     pub expectations: Expectations,
@@ -93,9 +93,9 @@ impl Subject {
 pub enum Status {
     /// The result is as expected.
     Pass,
-    /// The result is wrong, the error is not declared, or a case with a declared gap does not fail as declared.
+    /// The result is wrong, the error is not declared, or a case with a declared gap did not fail as declared.
     Fail,
-    /// The case fails as its declared gap says.
+    /// The case failed as its gap declares.
     Unsupported,
     /// The case needs ops for which the backend has no lowering rules yet, or types that it does not support.
     Needs,
@@ -128,13 +128,13 @@ pub struct CaseResult {
     pub category: String,
     /// The backend's name.
     pub backend: String,
-    /// The mode: `raw/unroll`, `raw/native`, `rewritten/native` and so on.
+    /// The form and the mode: `raw/unroll`, `raw/native`, `rewritten/native` and so on.
     pub mode: String,
-    /// The status.
+    /// The case's status.
     pub status: Status,
-    /// The reason the case did not pass, or an empty string.
+    /// The reason why the case did not pass, or an empty string.
     pub reason: String,
-    /// The names of the ops and types that the backend is missing, if the case fails for that reason.
+    /// The names of the ops and types that the backend is missing, if this is why the case failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -176,8 +176,8 @@ pub fn rewrite_case(case: &Case) -> Option<Graph> {
     (!rewritten.patches.is_empty()).then_some(rewritten.graph)
 }
 
-/// Runs one case in one mode on a backend, with its program [rewritten](rewrite_case). A rewrite may close a gap of the
-/// original program.
+/// Runs one case in one mode on a backend, with its program [rewritten](rewrite_case). The rewritten program may run
+/// even if the backend rejects the original one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -198,8 +198,8 @@ pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: Lo
     Run::new(case, subject, Some(rewritten)).row(mode)
 }
 
-/// Runs one case in all modes of a backend, as written and [rewritten](rewrite_case). A program without loops and
-/// branches is the same unrolled and native: it runs once and has a row for each mode.
+/// Runs one case in all modes of a backend, as written and [rewritten](rewrite_case), and calls `done` after each mode.
+/// A program without loops and branches is the same in the unrolled and the native mode, so it runs once for both.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -228,19 +228,19 @@ pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut 
     rows
 }
 
-/// Returns the names of the ops and types that a backend would need to run a program. The list is empty if they cannot
-/// be determined.
+/// Returns the names of the ops and types that the backend is missing for a program, or an empty list if they cannot be
+/// determined.
 pub(crate) fn missing_needs(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
     let needs = needs(executor, graph).unwrap_or_else(|_| BTreeSet::new());
     needs.iter().map(Need::to_string).collect()
 }
 
-/// A case's program on a backend.
+/// The runs of one form of a case's program on a backend.
 struct Run<'a> {
     case: &'a Case,
     subject: &'a Subject,
     rewritten: Option<&'a Graph>,
-    /// The outcome for both the unrolled and the native mode, if the program runs the same way in both.
+    /// The cached outcome of the unrolled and the native mode, if the program runs the same way in both.
     unrolled_or_native: Option<Execution>,
 }
 
@@ -277,7 +277,8 @@ impl<'a> Run<'a> {
             &fresh
         };
         let (status, reason) = match (self.rewritten, execution, &case.expected) {
-            // Rewriting may have removed a loop that cannot be unrolled, or an op without a lowering rule.
+            // The rewritten program may run where the original fails, because rewriting may have removed the
+            // unsupported op.
             (Some(_), Execution::Results(results), Expected::Outputs(expected)) => {
                 match compare(&case.graph, results, expected) {
                     Ok(()) => (Status::Pass, String::new()),
@@ -298,7 +299,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns whether a program has loops, branches or functions, whose execution depends on the strategy.
+/// Returns whether a program has loops, branches or functions, whose execution depends on the mode.
 fn has_bodies(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| matches!(node.op, Op::Custom(_)) || !node.op.bodies().is_empty())
 }
@@ -345,8 +346,7 @@ enum Execution {
 }
 
 impl Execution {
-    /// Returns whether the backend rejected the program with an error about a missing op or type. If something is
-    /// missing, it is the reason for the error, because the backend would not have compiled the program.
+    /// Returns whether the backend rejected the program because of a missing op or an unsupported type.
     fn is_refused(&self) -> bool {
         matches!(self, Execution::Error(Error::NoLoweringRule { .. } | Error::Unsupported { .. }))
     }

@@ -34,7 +34,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the cases of single ops on lanes, followed by the cases of the ops without lanes.
+/// Builds the cases of single ops with lanes, followed by those without lanes.
 fn cases_of_ops() -> Result<Vec<Case>, String> {
     let ops = cases::ops::cases()?;
     let mut all = lanes::cases(&ops)?;
@@ -42,8 +42,8 @@ fn cases_of_ops() -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// Builds every case with results in the manifest of golden values, in its order. The error names a case that cannot
-/// be built.
+/// Builds every case that has golden values in the manifest, in the manifest's order. The error names a case that
+/// cannot be built.
 ///
 /// ```no_run
 /// let cases = funcify_conformance::all_golden_cases()?;
@@ -66,7 +66,7 @@ pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the case of a golden program, and the cases of those derivatives that the manifest has values for.
+/// Builds the case of a golden program, and the cases of those derivatives that have values in the manifest.
 fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<Vec<Case>, String> {
     let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
     let tensors = golden.tensors()?;
@@ -109,7 +109,7 @@ fn golden_case(
             atol,
         });
     }
-    // The manifest also sets this flag for loops that end early although their number of steps has a bound.
+    // The manifest also sets this flag for loops with an early exit whose trip count is bounded.
     let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
         name: format!("{category}/{}", golden.name),
@@ -121,16 +121,16 @@ fn golden_case(
     })
 }
 
-/// Returns whether every loop has a maximum number of steps that follows from the sizes of a call.
+/// Returns whether every loop has a maximum trip count that the sizes of the arguments determine.
 fn is_bounded(graph: &Graph) -> bool {
     has_bounds(graph, &mut HashSet::new())
 }
 
-/// Computes [`is_bounded`] for a graph or a body. `bounded` holds the symbols of step counts that have a bound.
+/// Checks [`is_bounded`] for a graph or a body. `bounded` collects the symbols for trip counts that have a bound.
 fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     graph.nodes().iter().all(|node| {
-        // A loop that ends early binds its number of steps to its own symbol, and its backward loop uses that symbol as
-        // its step count.
+        // A loop with an early exit binds a symbol to its trip count, and the trip count of its backward loop is that
+        // symbol.
         let is_known = |dim: &Dim, bounded: &HashSet<Symbol>| {
             dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$') || bounded.contains(*symbol))
         };
@@ -150,7 +150,7 @@ fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     })
 }
 
-/// Returns whether a value is computed from constants and known sizes only.
+/// Returns whether a value is computed only from constants and known sizes.
 fn depends_on_known_sizes(graph: &Graph, value: ValueId, is_known: &dyn Fn(&Dim) -> bool) -> bool {
     let node = graph.nodes().iter().find(|node| node.outputs.contains(&value));
     node.is_some_and(|node| match &node.op {

@@ -1,4 +1,4 @@
-//! Determines how a backend runs an op by running the op. `STATUS.md` lists the results.
+//! Determines whether a backend supports an op, by running the op. `STATUS.md` lists the results.
 
 use funcify::dispatch::{CompileOptions, Executor, Need, needs};
 use funcify::graph::Node;
@@ -8,30 +8,30 @@ use funcify::{DType, Error, Graph, HostTensor, ScanOptions, Value, apply, scan_w
 use crate::case::Case;
 use crate::lanes::stack_lanes;
 
-/// The way in which a backend runs an op on a dtype.
+/// A backend's support for an op on a dtype.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Support {
-    /// The backend has its own kernel, or compiles the op.
+    /// The backend has its own kernel for the op, or compiles it.
     Native,
     /// The backend falls back to the reference evaluator.
     Fallback,
-    /// The backend rejects the op, and declares this need as missing.
+    /// The backend rejects the op, and declares the reason.
     Declared(Need),
 }
 
-/// A loop that applies an op on a dtype.
+/// A loop that applies an op to operands of a dtype.
 #[derive(Clone, Debug)]
 pub struct OpProgram {
     /// The op's name.
     pub op: &'static str,
-    /// The dtype of its first operand, or of its result if it has none.
+    /// The dtype of the op's first operand, or of its result if it has no operands.
     pub dtype: DType,
     graph: Graph,
     inputs: Vec<HostTensor>,
 }
 
-/// Builds a program for each pair of op and dtype that the suite has a case for. The program is a loop whose steps
-/// apply the op to rows, because the surrounding ops decide where an op runs.
+/// Builds a program for each pair of op and dtype that the suite has a case for. The program applies the op in a loop,
+/// because a backend may run an op differently inside a loop.
 ///
 /// # Errors
 /// Names the case for which no program can be built.
@@ -50,7 +50,7 @@ pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
     Ok(programs)
 }
 
-/// Returns the first node that applies the case's op to constants or inputs, and these operands.
+/// Returns the first node that applies the case's op directly to uploaded inputs, and the values of these inputs.
 fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
     let argument = |value| {
         let index = case.graph.inputs().iter().position(|input| input.value == value)?;
@@ -61,7 +61,7 @@ fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
     case.graph.nodes().iter().filter(|node| has_name(node)).find_map(|node| Some((node, used(node)?)))
 }
 
-/// Builds a loop whose steps apply an op to rows of these inputs.
+/// Builds a loop whose steps apply an op to the rows of these inputs.
 fn loop_program(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
     Graph::build("op", |g| {
         let rows = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
@@ -70,15 +70,15 @@ fn loop_program(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
     })
 }
 
-/// Determines how a backend runs a program.
+/// Determines whether a backend supports the op of a program.
 ///
 /// # Errors
-/// Returns every error of the backend that is not a declared gap.
+/// Returns any error of the backend that is not a declared gap.
 pub fn determine_support(backend: &dyn Executor, program: &OpProgram) -> Result<Support, Error> {
     if let Some(need) = needs(backend, &program.graph)?.into_iter().next() {
         return Ok(Support::Declared(need));
     }
-    // Rewrites could remove the op.
+    // Rewriting is off because it might remove the op.
     let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
     let function = backend.compile(&program.graph, options)?;
     function.call(&program.inputs)?;

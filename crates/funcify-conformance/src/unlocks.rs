@@ -1,10 +1,10 @@
-//! Lists what a backend under construction is missing, and the cases that each lowering rule would unlock.
+//! Lists the ops and types that a backend is missing, with the number of cases that each would unlock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::align;
 
-/// One thing that a backend is missing: an op or a tensor type.
+/// An op or a tensor type that a backend is missing.
 ///
 /// ```
 /// use funcify_conformance::unlocks;
@@ -15,18 +15,18 @@ use crate::report::align;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unlock {
-    /// The op's name, or a type as in `tensors of f16`.
+    /// The op's name, or a type, as in `tensors of f16`.
     pub need: String,
-    /// The number of cases that need it.
+    /// The number of cases with this need.
     pub cases: usize,
-    /// The number of cases that need nothing else.
+    /// The number of cases with only this need.
     pub only_need: usize,
-    /// The number of further cases that run once the backend has it and everything before it in the list.
+    /// The number of further cases that run once the backend has this and everything before it in the list.
     pub newly_unlocked: usize,
 }
 
-/// Counts the cases that each missing thing would unlock, given the needs of each case. The list is in the order that
-/// unlocks most first.
+/// Lists the missing ops and types, given those of each case. Each entry is the one that unlocks the most further cases
+/// once the entries before it are available.
 ///
 /// ```
 /// use funcify_conformance::unlocks;
@@ -53,7 +53,7 @@ pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock>
     }
 }
 
-/// Returns, for each need, the number of cases that have it and the number that have no other need.
+/// Returns, for each need, the number of cases with this need, and the number of cases with only this need.
 fn count_needs<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for needs in left {
@@ -97,7 +97,8 @@ mod tests {
             .iter()
             .map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.only_need, unlock.newly_unlocked))
             .collect();
-        // `sin` comes first. Then `exp` and `sum` unlock one case each, so the name decides. `sum` unlocks the rest.
+        // `sin` comes first. Then `exp` and `sum` would unlock one case each, and the name breaks the tie. `sum`
+        // unlocks the rest.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
         let total: usize = unlocks.iter().map(|unlock| unlock.newly_unlocked).sum();
         assert_eq!(total, 6);

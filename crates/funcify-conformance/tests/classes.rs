@@ -1,7 +1,8 @@
-//! Checks the answers that ops give to passes (`Op::lanes_along`, `Op::linearity`, `cannot_fail`) by running the ops.
+//! Checks what ops report to passes (`Op::lanes_along`, `Op::linearity`, `cannot_fail`) by running the ops.
 //!
-//! Every node of every case is run alone by the reference evaluator on random operands. The checks share no code with
-//! the answers: a lane is independent if other lanes change and it does not, and an op is linear if sums pass through it.
+//! The reference evaluator runs every node of every case on its own, with random operands. The checks do not share
+//! code with the implementation: a lane is independent if it does not change when other lanes change, and an op is
+//! linear if it preserves linear combinations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -14,7 +15,7 @@ use funcify_conformance::arbitrary::splitmix64;
 use funcify_core::element_count;
 use funcify_core::graph::cannot_fail;
 
-/// One op with its operands' and results' types.
+/// A graph with a single op, and the types of its operands and results.
 struct Applied {
     graph: Graph,
     operands: Vec<TensorType>,
@@ -31,10 +32,10 @@ impl Applied {
     }
 }
 
-/// The number of elements above which an operand takes too long.
+/// The maximum number of elements of an operand or result. Larger ones take too long.
 const MAX_ELEMENTS: usize = 5000;
 
-/// The distinct applications of ops without bodies in all cases, with known sizes.
+/// All distinct ops without bodies that occur in the cases, with static sizes.
 static APPLIED: LazyLock<Vec<Applied>> = LazyLock::new(|| {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     all_cases().unwrap().iter().for_each(|case| add_nodes(&case.graph, &mut seen, &mut found));
@@ -68,17 +69,17 @@ fn add_nodes(graph: &Graph, seen: &mut BTreeSet<String>, found: &mut Vec<Applied
     }
 }
 
-/// Returns the number of elements, or `None` for sizes that are unknown or too large.
+/// Returns the number of elements, or `None` if a size is unknown or the number overflows.
 fn elements(ty: &TensorType) -> Option<usize> {
     element_count(&shape(ty)?)
 }
 
-/// Returns the sizes, or `None` if one is unknown.
+/// Returns the sizes of a type, or `None` if one is unknown.
 fn shape(ty: &TensorType) -> Option<Vec<usize>> {
     ty.shape.value(&Sizes::new()).ok()
 }
 
-/// Draws elements: multiples of 1/4, of which few sums and products are rounded, and small indices.
+/// Draws random elements: small indices, and multiples of 1/4, whose sums and products are mostly exact.
 struct Draw(u64);
 
 impl Draw {
@@ -105,7 +106,7 @@ impl Draw {
     }
 }
 
-/// Returns the elements of one lane as bits, so that NaN equals itself.
+/// Returns the elements of one lane as text, so that NaN equals NaN.
 fn lane(tensor: &HostTensor, axis: usize, index: usize) -> Vec<String> {
     let shape = tensor.shape();
     let inner: usize = shape[axis + 1..].iter().product();
@@ -154,7 +155,7 @@ fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
     }
 }
 
-/// The ops with attributes that have independent lanes beside their axes.
+/// The ops with attributes that must have independent lanes along some axis.
 const LANES: [&str; 19] = [
     "reshape",
     "broadcast",
@@ -209,7 +210,7 @@ fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
             *checked.entry(applied.op().name()).or_insert(0) += 1;
             let is_sum = |at: usize| {
                 let (one, two, sum) = (one[at].to_f64_vec(), two[at].to_f64_vec(), sum[at].to_f64_vec());
-                // A few roundings of f32.
+                // Allows a few roundings in f32.
                 let is_close = |a: f64, b: f64, sum: f64| (a - 2.0 * b - sum).abs() <= 1e-5 * (a.abs() + b.abs() + 1.0);
                 one.iter().zip(&two).zip(&sum).all(|((a, b), sum)| is_close(*a, *b, *sum) || !sum.is_finite())
             };

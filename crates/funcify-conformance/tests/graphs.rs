@@ -1,4 +1,5 @@
-//! Checks that the graphs of all cases are sound, round-trip as text, and are compiled once for every size.
+//! Checks that the graphs of all cases are sound, that their text round-trips, and that a graph is compiled only once
+//! for arguments of all sizes.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ fn names_of_cases_are_unique() {
     assert!(repeated.is_empty(), "{repeated:?}");
 }
 
-/// Cases with the same graph and different sizes of arguments are called on one compiled function.
+/// For cases with the same graph, one compiled function must serve all sizes of arguments.
 #[test]
 fn one_function_serves_all_sizes() {
     let mut graphs: BTreeMap<String, Vec<Case>> = BTreeMap::new();
@@ -51,7 +52,7 @@ fn one_function_serves_all_sizes() {
         for mode in MODES {
             let options = CompileOptions { strategy: mode, ..CompileOptions::default() };
             let compile = || Function::compile_with(&cases[0].graph, &Reference, options.clone());
-            // Errors that do not depend on the sizes of a call are returned at compile time.
+            // Errors that do not depend on the sizes of the arguments are returned at compile time.
             let Ok(function) = compile() else {
                 cases.iter().for_each(|case| check(case, mode, compile().map(|_| Vec::new())));
                 continue;
@@ -63,7 +64,7 @@ fn one_function_serves_all_sizes() {
     }
 }
 
-/// The reference evaluator, which runs no program, returns the expected results.
+/// The reference evaluator must return the expected results, also without a compiled program.
 #[test]
 fn the_reference_evaluation_gives_what_is_expected() {
     for case in all_cases().unwrap() {
@@ -71,7 +72,7 @@ fn the_reference_evaluation_gives_what_is_expected() {
     }
 }
 
-/// Returns the policies to compare with the default.
+/// Returns the checkpoint policies to compare with the default.
 fn policies() -> [CheckpointPolicy; 6] {
     [
         CheckpointPolicy::SaveDots,
@@ -83,8 +84,8 @@ fn policies() -> [CheckpointPolicy; 6] {
     ]
 }
 
-/// The residuals that a loop's forward pass saves change no derivative: this compares the golden gradients under each
-/// policy, and the derivatives of the gradients of recurrences.
+/// The checkpoint policy must not change derivatives. Compares all golden gradients, and the derivatives of gradients
+/// of recurrences, under each policy.
 #[test]
 fn policies_change_no_derivative() {
     let cases: BTreeMap<String, Case> =
@@ -92,7 +93,7 @@ fn policies_change_no_derivative() {
     let derivatives = ["grad", "jvp", "hvp", "grad3"];
     let recurrences = ["scan", "taps", "mit_mot", "nested", "while"];
     let (mut gradients, mut products) = (0, 0);
-    // The cases of the layers are not golden, but some have the same names as golden ones.
+    // Cases of layers are not golden, but some have the same names as golden cases.
     let golden = |case: &&Case| !derivatives.contains(&case.category.as_str()) && case.category != "layer";
     for case in cases.values().filter(golden) {
         let name = case.name.split_once('/').map_or("", |(_, name)| name);

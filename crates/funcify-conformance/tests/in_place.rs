@@ -1,6 +1,6 @@
-//! Checks traces that a backend on host tensors writes in place: every case with a loop, and loops over initial rows.
-//! Allocated memory is filled with numbers that differ from any result, and writing into a trace that is still
-//! referenced elsewhere is an error.
+//! Checks a backend that writes traces in place, on every case with a loop and on loops with initial rows. Allocated
+//! memory is filled with numbers that differ from any result. Writing to a trace that is still referenced elsewhere
+//! is an error.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use funcify::ops::Scan;
 use funcify::{Graph, HostTensor, Scalar, Storage, evaluate, scan_until};
 use funcify_conformance::{Expected, all_cases, compare};
 
-/// A backend that evaluates each op with the reference evaluator and writes traces in place.
+/// A backend that evaluates each op with the reference evaluator, and writes traces in place.
 #[derive(Clone, Copy, Debug, Default)]
 struct InPlace;
 
@@ -57,7 +57,7 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> funcify::Result<Vec<HostTensor>>
 fn every_case_with_a_loop() {
     let mut ran = 0;
     for case in all_cases().unwrap() {
-        // This backend writes a row by copying the whole trace, so only the tensor libraries run long traces.
+        // This backend copies the whole trace for each row that it writes, so long traces would take too long.
         let is_long = case.inputs.iter().any(|tensor| tensor.len() > 1000);
         if is_long || !case.graph.to_string().contains(" = scan @") {
             continue;
@@ -75,7 +75,7 @@ fn every_case_with_a_loop() {
     assert!(ran > 100, "{ran} cases");
 }
 
-/// Initial rows lie before those of the steps, or after them in a downward loop, and whole traces are results.
+/// Initial rows precede the rows of the steps, or follow them in a reverse loop. Outputs are whole traces.
 #[test]
 fn given_rows_in_both_directions() {
     for (down, sign) in [("", '-'), (", order=down", '+')] {
@@ -105,7 +105,7 @@ fn given_rows_in_both_directions() {
     }
 }
 
-/// The trace has no rows for the steps that did not run.
+/// After an early exit, the trace must have rows only for the steps that ran.
 #[test]
 fn a_loop_that_ends_early() {
     let graph = Graph::build("until", |g| {

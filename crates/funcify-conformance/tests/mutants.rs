@@ -1,5 +1,5 @@
 //! Checks some of the mutated programs that `cargo xtask fuzz-text` checks for minutes. `FUNCIFY_MUTANTS=20000`
-//! checks more, `FUNCIFY_MUTANTS_SEED=7` others.
+//! checks more mutants, and `FUNCIFY_MUTANTS_SEED=7` checks other ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,8 +12,8 @@ fn setting(name: &str, default: u64) -> u64 {
         .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, found `{text}`")))
 }
 
-/// No mutant causes a panic, a hang or memory use beyond the budget, and texts that parse round-trip. A file holds
-/// the text that was checked last, because a stack overflow ends the process.
+/// No mutant may cause a panic, a hang, or memory use beyond the budget, and texts that parse must round-trip. The
+/// current text is also kept in a file, because a stack overflow would end the process without a message.
 #[test]
 fn mutated_programs_are_refused_or_run() {
     let (seed, count) = (setting("FUNCIFY_MUTANTS_SEED", 0), setting("FUNCIFY_MUTANTS", 1500));
@@ -31,7 +31,7 @@ fn mutated_programs_are_refused_or_run() {
     }
     let _ = std::panic::take_hook();
     assert!(wrong.is_empty(), "{} mutants are wrong:\n{}", wrong.len(), wrong.join("\n\n"));
-    // Not all mutants are rejected: some are still programs, and run.
+    // The mutants must not all be rejected: some must still parse, and run.
     let share = |far| reached.get(&far).copied().unwrap_or_default() as f64 / count as f64;
     for (far, least) in [(Reached::Refused, 0.2), (Reached::Stopped, 0.001), (Reached::Ran, 0.04)] {
         assert!(share(far) >= least, "{far:?} is rare: {reached:?}");

@@ -1,4 +1,4 @@
-//! Checks that every op of the core has a case for every element type that its type rule accepts.
+//! Checks that every op has a case for every element type that its type rule accepts.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,10 +8,10 @@ use funcify::ops::*;
 use funcify::{DType, Graph, TensorType};
 use funcify_conformance::{Case, all_cases};
 
-/// An application of an op: the prefix of its cases' names, the op, and its operands' types.
+/// An example of an op: the prefix of its cases' names, the op, and the types of its operands.
 type Example = (String, Op, Vec<TensorType>);
 
-/// The ops without cases of this kind: a constant has no type rule to ask, and loops have their own categories.
+/// The ops without such cases: a constant has no operands to check the type of, and loops have their own categories.
 const WITHOUT: [&str; 2] = ["constant", "scan"];
 
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| all_cases().unwrap());
@@ -47,7 +47,7 @@ fn names_are_unique() {
     assert_eq!(names.len(), CASES.len());
 }
 
-/// This includes ops with bodies, which have their own categories.
+/// Includes ops with bodies, whose cases are in other categories.
 #[test]
 fn every_op_is_in_a_case() {
     let (names, mut used) = (all_names(), BTreeSet::new());
@@ -58,7 +58,7 @@ fn every_op_is_in_a_case() {
     assert!(unlisted.is_empty(), "`all_names` misses {unlisted:?}: see `CONTROL_FLOW` in funcify/src/ops/mod.rs");
 }
 
-/// Adds the names of the ops of a graph and of its bodies.
+/// Collects the names of the ops in a graph and in its nested bodies.
 fn add_ops(graph: &Graph, names: &mut BTreeSet<&'static str>) {
     for node in graph.nodes() {
         names.insert(node.op.name());
@@ -66,7 +66,7 @@ fn add_ops(graph: &Graph, names: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// Returns whether a graph applies an op of this name with an operand or a result of this dtype.
+/// Returns whether a graph applies the op of this name to an operand of this dtype, or for a result of this dtype.
 fn applies(graph: &Graph, name: &str, dtype: DType) -> bool {
     graph.nodes().iter().filter(|node| node.op.name() == name).any(|node| {
         let values = node.inputs.iter().chain(&node.outputs);
@@ -74,7 +74,7 @@ fn applies(graph: &Graph, name: &str, dtype: DType) -> bool {
     })
 }
 
-/// Returns the applications of an op whose type rules decide about this dtype.
+/// Returns examples of an op. For each, the type rule decides whether the op supports the dtype.
 fn examples(name: &str, dtype: DType) -> Vec<Example> {
     let of = |dtype, shape: &[usize]| TensorType::new(dtype, shape);
     let matrix = of(dtype, &[2, 2]);
@@ -147,13 +147,13 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         _ => {
             let op = elementwise(name);
             let op = op.unwrap_or_else(|| panic!("`{name}` has no example: add it to {}", file!()));
-            // The type rule rejects one of the two.
+            // The type rule rejects the wrong number of operands.
             [1, 2].map(|operands| (name.to_string(), op.clone(), vec![matrix.clone(); operands])).to_vec()
         }
     }
 }
 
-/// Returns the row of this name in the tables of elementwise ops.
+/// Returns the op of this name in the tables of elementwise ops.
 fn elementwise(name: &str) -> Option<Op> {
     fn row<T: OpRules + Copy + Into<Op>>(rows: &[T], name: &str) -> Option<Op> {
         rows.iter().find(|op| op.name() == name).map(|op| (*op).into())

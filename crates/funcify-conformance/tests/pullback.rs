@@ -1,12 +1,12 @@
-//! Checks that the two programs of a pullback return what reverse mode returns as one program, for every program of
-//! the suite.
+//! Checks that the two programs of a pullback return the same as reverse mode in a single program, for all programs
+//! of the suite.
 
 use funcify::derivative::BackwardInput;
 use funcify::{Disconnected, Error, GradOptions, HostTensor, evaluate};
 use funcify_conformance::{Case, Expected, all_cases};
 
-/// Compares the gradients of all float inputs, computed by one program and by two, with the outputs themselves as
-/// cotangents. Returns `None` if the case has no gradients.
+/// Compares the gradients of all float inputs, computed by one program and by two. The cotangents are the outputs
+/// themselves. Returns `None` if the case has no gradients.
 fn check(case: &Case) -> Option<()> {
     let options = || GradOptions::new().disconnected(Disconnected::Zeros);
     let joint = match case.graph.vjp(.., options()) {
@@ -40,7 +40,7 @@ fn check(case: &Case) -> Option<()> {
 #[test]
 fn every_program() {
     let cases = all_cases().unwrap();
-    // Only the f64 cases of single ops run, since every op has one.
+    // For single ops, the f64 cases are enough, because every differentiable op has one.
     let is_op = |case: &&Case| case.category != "op" || case.name.ends_with("_f64");
     let programs = cases.iter().filter(is_op).filter(|case| !["numerics", "vmap"].contains(&case.category.as_str()));
     let with_results = programs.filter(|case| matches!(case.expected, Expected::Outputs(_)));

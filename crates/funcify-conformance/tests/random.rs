@@ -1,5 +1,6 @@
-//! Checks the properties of random programs. `FUNCIFY_RANDOM_GRAPHS=100000` runs more programs,
-//! `FUNCIFY_RANDOM_SEED=7` others, and `FUNCIFY_RANDOM_SAMPLED=1` runs the slowest checks on some of them only.
+//! Checks the properties of random programs. `FUNCIFY_RANDOM_GRAPHS=100000` checks more programs,
+//! `FUNCIFY_RANDOM_SEED=7` checks other ones, and `FUNCIFY_RANDOM_SAMPLED=1` runs the slowest checks only on a sample
+//! of them.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +27,7 @@ fn check(program: &TestProgram) -> Result<Tally, Disagreement> {
     })
 }
 
-/// Builds the program of a tape and checks it.
+/// Builds the program that the choices determine, and checks it.
 fn outcome(choices: &mut Choices) -> (Option<Sample>, Result<Tally, Disagreement>) {
     match Sample::new(choices) {
         Ok(sample) => {
@@ -38,12 +39,12 @@ fn outcome(choices: &mut Choices) -> (Option<Sample>, Result<Tally, Disagreement
     }
 }
 
-/// Returns the folder with the programs of earlier failures.
+/// Returns the folder with programs that failed in the past.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found")
 }
 
-/// Returns the text of the smallest program that fails in the same way, with instructions for keeping it.
+/// Shrinks a failing program. Returns its text, with instructions for keeping it as a test.
 fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
     let fails = |tape: &[u32]| {
         let (_, checked) = outcome(&mut Choices::replayed(tape.to_vec()));
@@ -63,7 +64,7 @@ fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
     format!("seed {seed}: {property}\n{reason}\nthe smallest such program:\n{text}\nto keep it as a test:\n{keep}")
 }
 
-/// A seed, the tape of its choices, and the failure of its program.
+/// A seed, the tape of its choices, and the property that its program violates.
 type Wrong = (u64, Vec<u32>, Disagreement);
 
 /// The results of some random programs.
@@ -103,7 +104,7 @@ impl Run {
         self
     }
 
-    /// Reports every property that fails, with its smallest program.
+    /// Describes each property that is violated, with the smallest program that violates it.
     fn report(&self) -> String {
         let mut by_property: BTreeMap<&str, Vec<&Wrong>> = BTreeMap::new();
         for wrong in &self.wrong {
@@ -121,7 +122,7 @@ impl Run {
     }
 }
 
-/// Runs the programs of these seeds. The message of a panic is part of the report and is not printed.
+/// Checks the programs of these seeds. Panics are not printed, because the report includes their messages.
 fn run(seeds: std::ops::Range<u64>) -> Run {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -145,7 +146,7 @@ fn run(seeds: std::ops::Range<u64>) -> Run {
     run
 }
 
-/// The least number of default programs with each of these; 10 if it is not listed.
+/// The minimum number of programs with each feature, for the default seeds. For other features it is 10.
 const REACHED: [(&str, usize); 33] = [
     ("custom_vjp that is not linear", 4),
     ("custom_vjp that is no derivative", 4),
@@ -198,7 +199,7 @@ fn random_programs_have_all_properties() {
     assert!(rare.is_empty(), "too rare: {rare:?}");
     let compared = |property: &str| run.tally.0.get(property).copied().unwrap_or(0);
     assert!(run.programs * 100 >= count as usize * 98, "{} programs", run.programs);
-    // Differences are not compared if rules do not compute derivatives.
+    // Programs whose rules are not derivatives are not compared with finite differences.
     let shares = [("differences", 6), ("differences of derivative", 6)];
     let mostly = ["vjp", "vjp of derivative", "native", "lanes"].map(|property| (property, 8));
     for (property, tenths) in mostly.into_iter().chain(shares) {
@@ -213,7 +214,7 @@ fn random_programs_have_all_properties() {
     }
 }
 
-/// Each program of an earlier failure is a test.
+/// Programs that failed in the past must have all properties.
 #[test]
 fn programs_that_were_wrong_have_all_properties() {
     let mut count = 0;

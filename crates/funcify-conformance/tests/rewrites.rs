@@ -1,5 +1,5 @@
-//! Checks rewritten programs: those of the suite, random ones and their gradients return the same results with all
-//! rules and with each rule alone; rewriting terminates, and rewriting again changes nothing.
+//! Checks rewriting of the suite's programs, and of random programs and their gradients. Results must stay the same,
+//! with all rules and with each rule alone. Rewriting must terminate, and must not change a rewritten program again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor, Sc
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, arguments};
 use funcify_conformance::{Case, Expected, all_cases, compare};
 
-/// The largest number of passes that a program of these tests needs.
+/// The maximum number of rewrite passes that the programs of these tests need.
 const PASSES: usize = 12;
 
-/// The outcome of a program: its results, or the kind of its error.
+/// The outcome of running a program: its results, or the kind of its error.
 type Outcome = Result<Vec<HostTensor>, &'static str>;
 
 fn outcome(graph: &Graph, inputs: &[HostTensor]) -> Outcome {
     evaluate(graph, inputs).map_err(|error| error.kind())
 }
 
-/// Rewrites a graph, and checks that the result is sound, has the same inputs and outputs, and that no rule applies
-/// to it.
+/// Rewrites a graph. Checks that the result is sound, that its inputs and outputs are the same, and that no rule
+/// applies to it any more.
 fn rewritten(what: &str, graph: &Graph, options: &RewriteOptions) -> Rewritten {
     let first = graph.rewritten_with(options).unwrap_or_else(|error| panic!("{what}: {error}"));
     first.graph.check().unwrap_or_else(|errors| panic!("{what}: {}\nin\n{}", errors[0], first.graph));
@@ -43,7 +43,7 @@ fn rewritten(what: &str, graph: &Graph, options: &RewriteOptions) -> Rewritten {
     first
 }
 
-/// Returns whether the rules that were used preserve every bit.
+/// Returns whether all applied rules preserve results bit for bit.
 fn is_exact(rewritten: &Rewritten) -> bool {
     rewritten.patches.iter().all(|patch| RULES.iter().all(|rule| rule.name != patch.rule || !rule.reorders_sums))
 }
@@ -59,7 +59,8 @@ fn same(left: Scalar, right: Scalar, tolerance: f64) -> bool {
     }
 }
 
-/// Asserts that a rewritten graph returns what the graph returned: bit for bit, unless sums were reordered.
+/// Asserts that a rewritten graph returns the same results as the original: bit for bit, unless sums were
+/// reassociated.
 fn check_values(what: &str, raw: &Outcome, rewritten: &Rewritten, inputs: &[HostTensor]) {
     let found = outcome(&rewritten.graph, inputs);
     let shown = || rewritten.patches.iter().map(ToString::to_string).collect::<String>();
@@ -83,12 +84,12 @@ fn check_values(what: &str, raw: &Outcome, rewritten: &Rewritten, inputs: &[Host
     }
 }
 
-/// The rules for single ops, which apply to many programs: they are tested alone on some programs only.
+/// Rules for single ops. They apply to many programs, so only some of these programs test them alone.
 const OF_OPS: [&str; 6] =
     ["dead_code", "common_subexpression", "constant_folding", "identity", "known_choice", "movement"];
 
-/// Rewrites a program with all rules, with each of the rules that applied alone, and with those that run only on
-/// request; returns the number of times that each applied.
+/// Checks a program rewritten with all default rules, with each applied rule alone, and with the rules that are off
+/// by default. Returns the number of times that each rule applied.
 fn check(what: &str, number: usize, graph: &Graph, inputs: &[HostTensor]) -> BTreeMap<&'static str, usize> {
     let raw = outcome(graph, inputs);
     let all = rewritten(what, graph, &RewriteOptions::new());
@@ -117,7 +118,7 @@ fn add(total: &mut BTreeMap<&'static str, usize>, used: BTreeMap<&'static str, u
     used.into_iter().for_each(|(rule, count)| *total.entry(rule).or_default() += count);
 }
 
-/// Checks that the rewritten program of a case returns the expected results.
+/// Asserts that a case's rewritten program returns the expected result.
 fn check_expected(case: &Case, graph: &Graph) {
     match (case.expected_in(LoopStrategy::Native), evaluate(graph, &case.inputs)) {
         (Expected::Outputs(expected), Ok(results)) => {
@@ -144,7 +145,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// `FUNCIFY_RANDOM_GRAPHS=10000` runs more programs, `FUNCIFY_RANDOM_SEED=7` others.
+/// `FUNCIFY_RANDOM_GRAPHS=10000` checks more programs, and `FUNCIFY_RANDOM_SEED=7` checks other ones.
 #[test]
 fn random_programs_and_their_gradients_give_what_they_gave() {
     let (count, first) = (setting("FUNCIFY_RANDOM_GRAPHS", 400), setting("FUNCIFY_RANDOM_SEED", 1));
@@ -169,7 +170,7 @@ fn random_programs_and_their_gradients_give_what_they_gave() {
     assert!(total.len() * 2 > RULES.len(), "{total:?}");
 }
 
-/// Stops after each number of patches of a program; the values stay the same.
+/// Stopping after any number of patches must not change the results.
 #[test]
 fn patches_are_counted() {
     let is_one = |case: &Case| {
@@ -190,7 +191,7 @@ fn patches_are_counted() {
     assert_eq!(none.graph.to_string(), case.graph.to_string());
 }
 
-/// Rewriting the largest program stays within the time limit.
+/// Rewriting the largest program must take less than a second.
 #[test]
 fn the_largest_program_is_rewritten_in_time() {
     let size = |graph: &Graph| graph.to_string().len();

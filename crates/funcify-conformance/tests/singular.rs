@@ -1,14 +1,14 @@
-//! Checks every elementwise function at and around its singular points, up to the third order: both modes against
-//! each other, and each derivative against differences of the previous one.
+//! Checks every elementwise function at and near its singular points, up to the third order. Both modes must agree
+//! with each other, and each derivative must agree with finite differences of the previous one.
 //!
-//! If differences from the left and from the right disagree or grow without bound, the derivative does not exist, and
-//! the table of chosen derivatives must have the point. So a kink that is not in the table fails, and so does one
-//! that a rule creates by selecting a constant at one point.
+//! If differences from the left and from the right disagree, or grow without bound, the derivative does not exist.
+//! The point must then be in the table of chosen derivatives. The test therefore fails for a kink that is not in the
+//! table, and for a kink that a derivative rule creates by selecting a constant at one point.
 
 use funcify::{DType, Graph, HostTensor, evaluate};
 use funcify_conformance::singular::{CHOSEN, DEFINED, Elementwise, Mode, function, functions};
 
-/// The partial derivatives of a function at some points, by a sequence of operands.
+/// The program for a partial derivative, given the operands and modes to differentiate with.
 struct Evaluated<'a> {
     function: &'a Elementwise,
     path: Vec<(usize, Mode)>,
@@ -33,30 +33,30 @@ impl<'a> Evaluated<'a> {
         results[0].to_f64_vec()
     }
 
-    /// Returns a name like `pow by x0 x1 (Reverse, Reverse)`.
+    /// Returns a name such as `pow by [0:Reverse, 1:Forward]`.
     fn name(&self) -> String {
         let by: Vec<String> = self.path.iter().map(|(operand, mode)| format!("{operand}:{mode:?}")).collect();
         format!("{} by [{}]", self.function.name, by.join(", "))
     }
 }
 
-/// The result of differences at a point, for one step size.
+/// The derivative at a point, as estimated by finite differences with one kind of step size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Estimate {
-    /// The derivative has this value, with this error.
+    /// The derivative's value, and an estimate of its error.
     Is(f64, f64),
-    /// The derivative does not exist: the sides disagree, or grow, or one is outside the domain.
+    /// The derivative does not exist: the sides disagree, grow without bound, or one is outside the domain.
     None,
     /// The function is not finite at the point.
     Outside,
-    /// The steps are too large or too small.
+    /// The steps are too large or too small to decide.
     Nothing,
 }
 
-/// The number of times that a step is halved.
+/// The number of times that each step size is halved.
 const LEVELS: usize = 8;
-/// The first step for each size: relative to the operand, to its distance from an integer, to the other operand, and
-/// to 1.
+/// The initial step sizes, given an operand and the other operand: relative to the operand, to its distance from an
+/// integer, to the other operand, or to 1.
 const SIZES: [fn(f64, f64) -> f64; 7] = [
     |x, _| x.abs() * 1e-4,
     |x, _| x.abs() * 0.05,
@@ -67,7 +67,7 @@ const SIZES: [fn(f64, f64) -> f64; 7] = [
     |_, _| 0.05,
 ];
 
-/// Computes differences of a function along one operand, at each point, with steps of each size.
+/// Estimates the derivative with respect to operand `along` at each point, with each kind of step size.
 fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Estimate; SIZES.len()]> {
     let mut moved = Vec::new();
     for point in points {
@@ -93,7 +93,7 @@ fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Es
     (0..points.len()).map(|number| std::array::from_fn(|size| of_size(number, size))).collect()
 }
 
-/// Estimates the derivative at a point from samples on both sides that approach it.
+/// Estimates the derivative at a point from samples that approach it from both sides.
 fn estimate_derivative(samples: &[[(f64, f64); 2]]) -> Estimate {
     let on = |side: usize| samples.iter().map(move |sample| sample[side]);
     if samples.iter().flatten().any(|(step, _)| *step == 0.0) {
@@ -144,8 +144,8 @@ fn estimate_derivative(samples: &[[(f64, f64); 2]]) -> Estimate {
     }
 }
 
-/// Extrapolates differences to a step of zero by Neville's method, if their errors shrink by `factor` and its powers
-/// when the step is halved: returns the best value of the table, with an estimate of its error.
+/// Extrapolates differences to step size zero by Neville's method. Halving the step must divide the error terms by
+/// `factor` and its powers. Returns the best value of the table, with an estimate of its error.
 fn extrapolate(
     factor: f64,
     count: usize,
@@ -177,10 +177,10 @@ fn same(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
-/// Judges a derivative by its differences, if no derivative is chosen.
+/// Compares a derivative with finite differences, for points without a chosen derivative.
 fn judge(found: f64, estimates: &[Estimate]) -> Verdict {
     let agrees = |estimate: &Estimate| {
-        // The smallest floats have few digits.
+        // The smallest floats are subnormal and have fewer digits.
         let close = |value: f64, error: f64| (value - found).abs() <= 1e-4 * value.abs() + 20.0 * error + 1e-300;
         matches!(estimate, Estimate::Is(value, error) if close(*value, *error))
     };
@@ -199,30 +199,30 @@ fn judge(found: f64, estimates: &[Estimate]) -> Verdict {
     }
 }
 
-/// The judgement about a derivative.
+/// The result of checking a derivative.
 enum Verdict {
     Right,
     Wrong(String),
-    /// Differences do not decide.
+    /// Finite differences cannot decide.
     Open,
 }
 
-/// Returns the derivative that the table has for a point.
+/// Returns the chosen derivative at a point, or `None` if the table has none.
 fn chosen(function: &Elementwise, point: &[f64], by: &[usize]) -> Option<f64> {
     let line = CHOSEN.iter().find(|line| line.functions.contains(&function.name) && line.at.contains(point))?;
     let second = by.iter().filter(|operand| **operand == 1).count();
     line.derivatives.get(by.len() - 1)?.get(second).copied()
 }
 
-/// Returns whether a derivative is the chosen one. If the first derivative is infinite, the mode determines which
-/// others are infinite and which are NaN, and the order of the operands which mixed ones are 0.
+/// Returns whether `found` matches the chosen derivative. If the first derivative is infinite, higher ones may be
+/// infinite or NaN, depending on the mode. Mixed ones may also be 0, depending on the order of the operands.
 fn is_chosen(found: f64, value: f64, by: &[usize]) -> bool {
     let is_mixed = by.contains(&0) && by.contains(&1);
     let is_undefined = by.len() > 1 && !value.is_finite();
     same(found, value) || (is_undefined && (!found.is_finite() || (is_mixed && found == 0.0)))
 }
 
-/// Returns the modes for a derivative of this order.
+/// Returns the combinations of modes to test for a derivative of this order.
 fn modes(order: usize) -> &'static [fn(usize) -> Mode] {
     let all: &[fn(usize) -> Mode] = &[
         |_| Mode::Reverse,
@@ -237,8 +237,8 @@ fn in_mode(by: &[usize], mode: fn(usize) -> Mode) -> Vec<(usize, Mode)> {
     by.iter().enumerate().map(|(index, operand)| (*operand, mode(index))).collect()
 }
 
-/// Returns the faults of the derivatives of a function at these points, up to an order, and the numbers of right and
-/// open ones.
+/// Checks the derivatives of a function at these points, up to order `orders`. Returns the faults, and the numbers of
+/// right and of undecided derivatives.
 fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<String>, [usize; 2]) {
     let (mut faults, mut counts) = (Vec::new(), [0, 0]);
     let values = Evaluated::new(function, &[]).at(points);
@@ -280,7 +280,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
     (faults, counts)
 }
 
-/// Checks that no function has a fault, and that differences decide at most points.
+/// Asserts that no function has a fault, and that finite differences decide at most points.
 fn check(functions: &[Elementwise], orders: usize) {
     let mut all = Vec::new();
     for function in functions {
@@ -317,7 +317,7 @@ fn functions_of_two_operands() {
     check(&functions_with_operands(2), 2);
 }
 
-/// Differences are too coarse for these derivatives.
+/// These derivatives are compared with exact values, because finite differences are not accurate enough.
 #[test]
 fn defined_derivatives() {
     for line in DEFINED.iter().filter(|line| line.dtypes.contains(&DType::F64)) {
@@ -333,7 +333,7 @@ fn defined_derivatives() {
     }
 }
 
-/// This includes points where the function is NaN, which the search skips.
+/// Includes points where the function is NaN, which the search skips.
 #[test]
 fn chosen_derivatives() {
     for line in CHOSEN {
@@ -356,7 +356,7 @@ fn chosen_derivatives() {
     }
 }
 
-/// At infinity, a first derivative is its limit or NaN, and never another number.
+/// At infinity, a first derivative must be its limit or NaN.
 #[test]
 fn derivatives_at_infinity() {
     for function in functions_with_operands(1) {
@@ -374,7 +374,7 @@ fn derivatives_at_infinity() {
     }
 }
 
-/// A derivative at NaN is NaN, except for functions whose derivative is a number everywhere, and those of the table.
+/// At NaN, a derivative must be NaN. Exceptions are functions whose derivative is constant, and points in the table.
 #[test]
 fn derivatives_at_nan() {
     let constant = ["neg", "sign", "pow_0", "pow_1"];
@@ -387,7 +387,7 @@ fn derivatives_at_nan() {
     }
 }
 
-/// Each line of the documented tables names existing cases.
+/// Each line of the documented table must name existing cases.
 #[test]
 fn the_documented_answers_have_cases() {
     let cases = funcify_conformance::all_cases().expect("every case can be built");

@@ -1,28 +1,28 @@
-//! Checks that `vmap` returns for any case, op by op and loop by loop, what its lanes return one by one.
+//! Checks for every case that `vmap` returns the same results as running the lanes one at a time.
 //!
-//! Every case of the suite is batched, whatever its ops, so that new ops are covered too. The lanes are the case's
-//! inputs and variations of them.
+//! All cases of the suite are batched, whatever their ops, so that new ops are covered automatically. The lanes are
+//! the arguments of the case, and variations of them.
 
 use funcify::{Dim, Error, Graph, HostTensor, VmapOptions, evaluate};
 use funcify_conformance::lanes::{arguments, evaluate_lanes_one_by_one, operands, stack_lanes, vary_input};
 use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
 
-/// The cases with a branch that is too large for any machine and is not taken.
+/// Cases with a branch that exceeds all memory, but does not run.
 const HUGE: [&str; 1] = ["edge/huge_branch_that_is_not_taken"];
 
 /// The outcome of a batched case.
 #[derive(PartialEq, Debug)]
 enum Outcome {
-    /// The results equal those of the lanes.
+    /// The results equal those of the single lanes.
     Equal,
-    /// The program was rejected: a computed size differs between lanes, so a result would be ragged.
+    /// The program was rejected because a computed size differs between lanes, so that a result would be ragged.
     Ragged,
-    /// The program was rejected: if lanes choose different branches, all branches run, and one exceeds the memory
-    /// budget.
+    /// The program was rejected because one of its branches exceeds the memory budget. With batched predicates, all
+    /// branches run.
     OverBudget,
 }
 
-/// Batches a case over the mapped inputs.
+/// Batches a case over the mapped inputs, and compares the results with those of the single lanes.
 fn check(case: &Case, mapped: &[bool]) -> Outcome {
     let lane = |vary: bool| -> Vec<HostTensor> {
         let inputs = case.inputs.iter().zip(mapped);
@@ -66,7 +66,7 @@ fn programs() -> impl Iterator<Item = Case> {
     cases_with_results().filter(|case| !["op", "vmap"].contains(&case.category.as_str()))
 }
 
-/// Batches each op over each of its operands alone, and over all of them.
+/// Batches each op over each single operand, and over all operands.
 #[test]
 fn every_op() {
     let mut batched = 0;
@@ -86,8 +86,7 @@ fn every_op() {
     assert!(batched > 800, "{batched} batched cases of ops");
 }
 
-/// Batches each program over each of its inputs alone, over all of them, and over all except the integers and
-/// booleans.
+/// Batches each program over each single input, over all inputs, and over all float inputs.
 #[test]
 fn every_program() {
     let (mut equal, mut ragged) = (0, 0);
@@ -117,7 +116,7 @@ fn every_program() {
     assert!(ragged * 5 < equal, "{ragged} rejected programs, {equal} batched");
 }
 
-/// Nested lanes: over all inputs, and then over the first.
+/// Nested `vmap`: the inner one over all inputs, and the outer one over the first input.
 #[test]
 fn lanes_of_lanes() {
     let mut equal = 0;
@@ -141,8 +140,8 @@ fn lanes_of_lanes() {
     assert!(equal > 200, "{equal} programs");
 }
 
-/// The number of lanes is 0, as a constant and as a size of the call: results have the shape of one lane after an
-/// axis of 0.
+/// With zero lanes, as a constant or as a symbolic size, a result must have the shape of a single lane after an axis
+/// of size 0.
 #[test]
 fn no_lanes() {
     let mut checked = 0;
@@ -155,7 +154,7 @@ fn no_lanes() {
             let results = evaluate(&batched, &inputs);
             let results = results.unwrap_or_else(|error| panic!("{} on {lanes} lanes: {error}\n{batched}", case.name));
             for (index, (output, result)) in batched.outputs().iter().zip(&results).enumerate() {
-                // A computed size may differ if there are no lanes.
+                // Computed sizes may differ, because no lane determines them.
                 let is_fixed = |dim: &Dim| dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$'));
                 if case.graph.output_type(index).shape.dims().iter().all(is_fixed) {
                     let of_one = outputs.iter().find(|it| it.name == output.name).map(|it| it.values.shape());

@@ -1,16 +1,16 @@
-//! The choices that determine a program: a tape of pseudorandom words, which can be recorded from a seed, replayed, and
-//! shrunk.
+//! The choices that determine a program: a tape of pseudorandom words, which can be generated from a seed, replayed,
+//! and shrunk.
 //!
-//! A program is a function of its tape. To shrink a failing program, it is enough to shrink the tape, whatever the
-//! program contains. Hypothesis works the same way. Reading past the end of the tape yields zeros, and zero is always
+//! A program is a function of its tape. Shrinking the tape therefore shrinks any failing program, without knowing what
+//! the program contains. Hypothesis works the same way. Reads past the end of the tape yield zeros, and zero is always
 //! the simplest choice.
 
-/// A source of choices.
+/// A source of random choices.
 #[derive(Clone, Debug)]
 pub struct Choices {
     words: Vec<u32>,
     at: usize,
-    /// The state of the generator that extends the tape.
+    /// The state of the random number generator that extends the tape, or `None` if the tape is replayed.
     random: Option<u64>,
 }
 
@@ -20,12 +20,12 @@ impl Choices {
         Choices { words: Vec::new(), at: 0, random: Some(seed) }
     }
 
-    /// Creates a source that reads its choices from a tape, followed by zeros.
+    /// Creates a source that replays a tape.
     pub fn replayed(words: Vec<u32>) -> Self {
         Choices { words, at: 0, random: None }
     }
 
-    /// Returns the part of the tape that has been read.
+    /// Returns the words of the tape that have been read so far.
     pub fn tape(&self) -> &[u32] {
         &self.words[..self.at.min(self.words.len())]
     }
@@ -51,12 +51,12 @@ impl Choices {
         self.below(count) + 1 == count && count > 0
     }
 
-    /// Returns one of these items.
+    /// Picks an item uniformly.
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
-    /// Returns one of these items, with probabilities proportional to their weights.
+    /// Picks an item with probability proportional to its weight.
     pub fn pick_weighted<T: Copy>(&mut self, from: &[(usize, T)]) -> T {
         let mut left = self.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, item) in from {
@@ -76,7 +76,7 @@ pub fn splitmix64(state: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// Shrinks a failing tape. Returns the smallest tape found in at most `tries` runs for which `fails` returns `true`.
+/// Shrinks a failing tape. Calls `fails` at most `tries` times, and returns the smallest tape for which it is `true`.
 pub fn shrink_tape(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);
     let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {

@@ -7,7 +7,7 @@ use funcify::{AssociativeScanOptions, Shape, associative_scan_with, checkpoint, 
 
 use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
-/// Adds a while loop that counts its steps, to ensure that it ends.
+/// Adds a while loop with a step counter, which guarantees termination.
 pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
     let states = builder.states();
     let is_bounded = builder.choices.one_in(2);
@@ -16,7 +16,7 @@ pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
         1 => constant(3i64),
         2 => builder.integer_to(3),
         _ => {
-            // The number is larger than every bound, so the bound ends the loop.
+            // The limit of the counter exceeds every bound, so the bound ends the loop.
             builder.count("while_to_its_bound");
             constant(9i64)
         }
@@ -54,7 +54,7 @@ pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
     }
 }
 
-/// Adds a cond or switch between several bodies, or a checkpoint with a single body.
+/// Adds a `cond` or `switch`, or a checkpoint.
 pub(super) fn branches(builder: &mut ProgramBuilder<'_>) {
     let first = builder.float();
     let small = first.value.rank() <= 2 && builder.has_known_sizes(&first.value.ty());
@@ -91,7 +91,8 @@ pub(super) fn branches(builder: &mut ProgramBuilder<'_>) {
     }
 }
 
-/// Adds ops in branches that run only where the ops are defined. On lanes, the other lanes must not become NaN.
+/// Adds a `cond` or loop that takes a square root only while its operand is positive. Under `vmap`, lanes for which the
+/// operand is negative must not become NaN.
 pub(super) fn ops_where_defined(builder: &mut ProgramBuilder<'_>) {
     let x = builder.number().value.sin();
     let (name, value) = match builder.choices.below(3) {
@@ -156,7 +157,7 @@ pub(super) fn associative(builder: &mut ProgramBuilder<'_>) {
             ("associative_matrices", vec![products.sum([-1, -2])], 8.0)
         }
         7 => {
-            // Matrix products over the max-plus semiring.
+            // Products of 2x2 matrices over the max-plus semiring.
             let entries = [1.0, 0.3, -0.4, 0.8].map(|factor| (value * factor).unsqueeze(-1));
             let rows_of = |a: Value, b: Value| funcify::concat(&[a, b], -1).unsqueeze(-2);
             let [a, b, c, d] = entries;

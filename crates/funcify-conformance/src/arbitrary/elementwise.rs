@@ -1,11 +1,11 @@
-//! Adds elementwise ops: smooth ones, with operands from a range in which they are smooth, and ones with kinks and
-//! jumps.
+//! Adds elementwise ops. Smooth ops get operands from a range in which they are smooth. Other ops have kinks or jumps.
 
 use funcify::{DType, Value, select};
 
 use super::program_builder::{Entry, ProgramBuilder};
 
-/// A smooth function of elements up to a bound. It also returns the bound of its results.
+/// A name, and a smooth function of a value and of the bound of its magnitude. The function also returns the bound of
+/// its result.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
 const SMOOTH: &[Smooth] = &[
@@ -45,23 +45,23 @@ const SMOOTH: &[Smooth] = &[
     ("pow_half", |x, b| ((x.square() + 0.6).pow(-0.5), 1.3 + 0.0 * b)),
     ("base_pow", |x, b| (x.full_like(1.7).pow(small(x, b)), 2.5)),
     ("stop_of_steps", |x, b| (x + x.floor().stop_gradient() * 0.25, 1.3 * b)),
-    // The stopped values cancel, so finite differences do not include them.
+    // The gradient stops cancel: the value and the derivative are those of `x`, so finite differences agree.
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
     ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
-    // The exponent jumps, but the product of the fraction and the power does not.
+    // The fraction and the exponent both jump, but their combination is continuous.
     ("fraction_and_exponent", |x, b| {
         let (fraction, exponent) = x.frexp();
         ((fraction * 1.25).ldexp(exponent), 1.25 * b)
     }),
 ];
 
-/// Scales a value so that its elements are at most 1.5.
+/// Scales a value so that its magnitude is at most 1.5.
 fn small(x: Value, bound: f64) -> Value {
     if bound > 1.5 { x * (1.5 / bound) } else { x }
 }
 
-/// Adds a function of one operand.
+/// Adds a smooth function of one operand.
 pub(super) fn unary(builder: &mut ProgramBuilder<'_>) {
     let Entry { value, bound, .. } = builder.float();
     let (name, function) = builder.choices.pick(SMOOTH);
@@ -85,7 +85,8 @@ fn pair(builder: &mut ProgramBuilder<'_>) -> (Entry, Entry) {
     if builder.choices.one_in(3) { (right, left) } else { (left, right) }
 }
 
-/// A smooth function of two elements up to given bounds. It also returns the bound of its results.
+/// A name, and a smooth function of two values and of the bounds of their magnitudes. The function also returns the
+/// bound of its result.
 type Smooth2 = (&'static str, fn(Value, Value, f64, f64) -> (Value, f64));
 
 const BINARY: &[Smooth2] = &[
@@ -109,7 +110,8 @@ pub(super) fn binary(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, bound);
 }
 
-/// A function of two elements with kinks or jumps. It also returns the bound of its results.
+/// A name, and a function with kinks or jumps of two values and of the bounds of their magnitudes. The function also
+/// returns the bound of its result.
 type Kinked = (&'static str, fn(&mut ProgramBuilder<'_>, Value, Value, f64, f64) -> (Value, f64));
 
 const KINKED: &[Kinked] = &[
@@ -133,7 +135,7 @@ const KINKED: &[Kinked] = &[
     ("copysign", |_, x, y, a, _| (x.copysign(y), a)),
     ("signbit", |_, x, y, a, b| (select(y.signbit(), x, y * 0.5), a.max(b))),
     ("nextafter", |_, x, y, a, _| (x + x.stop_gradient().nextafter(y.stop_gradient()).round() * 0.25, 1.5 * a)),
-    // It is listed twice, so that it is chosen twice as often as the others.
+    // Listed twice to double its probability.
     SELECT,
     SELECT,
 ];
@@ -144,7 +146,7 @@ const SELECT: Kinked = ("select", |builder, x, y, a, b| {
     (select(mask, x, y), a.max(b))
 });
 
-/// The rows of [`KINKED`] whose derivatives do not agree with finite differences. Exact programs use [`SELECT`]
+/// The rows of [`KINKED`] whose derivatives disagree with finite differences. Programs that must agree use [`SELECT`]
 /// instead.
 const INEXACT: [&str; 2] = ["stop_gradient", "narrow_float"];
 
@@ -172,7 +174,7 @@ mod tests {
     use super::super::{Choices, ProgramBuilder, Rules, integers};
     use super::{BINARY, KINKED, SMOOTH};
 
-    /// Returns the ops that one call of `draw` adds.
+    /// Returns the ops that one call of `draw` adds to a program.
     fn ops_of(seed: u64, draw: impl FnOnce(&mut ProgramBuilder<'_>, &Builder) -> Value) -> Features {
         let (mut choices, mut sizes, mut ops) = (Choices::seeded(seed), Sizes::new(), Features::new());
         ["T", "N"].iter().for_each(|symbol| sizes.set(&Symbol::new(symbol), 2));
@@ -181,7 +183,7 @@ mod tests {
         ops
     }
 
-    /// Returns the ops of each row of the tables.
+    /// Returns the ops that each row of the tables adds, keyed by the row's name.
     fn rows() -> BTreeMap<&'static str, Features> {
         let x = |g: &Builder| g.input("x", "f64[N]");
         let y = |g: &Builder| g.input("y", "f64[N]");
@@ -191,7 +193,7 @@ mod tests {
         smooth.chain(binary).chain(kinked).collect()
     }
 
-    /// Returns the ops that many draws of [`integers::part`] add.
+    /// Returns the ops that 500 calls of [`integers::part`] add.
     fn ops_of_integers() -> Features {
         let draws = (0..500).map(|seed| {
             ops_of(seed, |builder, g| {
@@ -203,8 +205,8 @@ mod tests {
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
     }
 
-    /// Checks that each op on floats has a row of the same name that applies it, and that the other ops are drawn for
-    /// integers and booleans.
+    /// Checks that the tables have a row for each op on floats, named like the op and using it, and that
+    /// [`integers::part`] draws the other ops.
     fn are_drawn(ops: &[impl OpRules], operands: usize) {
         let (rows, of_integers) = (rows(), ops_of_integers());
         for op in ops {

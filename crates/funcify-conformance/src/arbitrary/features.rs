@@ -1,4 +1,4 @@
-//! Counts the features of programs: ops and kinds of loops.
+//! Counts the features of programs: their ops and the kinds of their loops.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use funcify::ops::scan::{Returned, Start};
 use funcify::ops::{Op, OpRules, Scan};
 use funcify::{DType, Graph};
 
-/// The number of programs or nodes with each feature. Ops are identified by name, kinds of loops by description.
+/// The number of occurrences of each feature. Keys are names of ops and descriptions of loops.
 pub type Features = BTreeMap<&'static str, usize>;
 
-/// Counts the features of a graph and of its bodies.
+/// Counts the features of a graph, including its nested bodies.
 pub fn count(graph: &Graph, features: &mut Features) {
     count_within(graph, 0, features);
 }

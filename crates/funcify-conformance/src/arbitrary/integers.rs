@@ -1,4 +1,4 @@
-//! Adds integers and booleans: conversions to them, ops on them, and floats computed from them.
+//! Adds integers and booleans: conversions from floats, ops on integers and booleans, and floats computed from them.
 
 use funcify::{DType, Value, iota, random, size};
 
@@ -96,7 +96,7 @@ pub(super) fn part(builder: &mut ProgramBuilder<'_>) {
             builder.count("float_of_bits");
             let Some(i) = builder.pick(is_int) else { return };
             let x = builder.float_of_shape(&i.value.shape());
-            // These are the fraction bits of a number in [1, 2).
+            // These are the bits of a float in [1, 2).
             let bits = ((i.value & 0xff) << 44) | 0x3ff0_0000_0000_0000i64;
             builder.add(x.value * (bits.bitcast(DType::F64) - 1.0), x.bound);
         }

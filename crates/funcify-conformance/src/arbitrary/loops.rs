@@ -26,7 +26,7 @@ impl ProgramBuilder<'_> {
         states
     }
 
-    /// Returns the carries as parameters of a body.
+    /// Wraps carries as parameters of a body.
     pub(super) fn state_entries(states: &[Value]) -> Vec<Entry> {
         states
             .iter()
@@ -77,7 +77,7 @@ impl ProgramBuilder<'_> {
         entries.collect()
     }
 
-    /// Picks sequences with equal numbers of rows.
+    /// Picks one or two sequences with the same number of rows. Returns no sequences if none are in scope.
     fn rows(&mut self) -> Vec<Entry> {
         let Some(first) = self.pick(|ty| ty.rank() >= 1 && ty.dtype == DType::F64) else { return Vec::new() };
         let rows = first.value.dim(0);
@@ -88,7 +88,7 @@ impl ProgramBuilder<'_> {
         all
     }
 
-    /// Returns a number of steps, which may be equal to the number of rows of a sequence.
+    /// Picks a number of steps. A symbolic one may equal the number of rows of a sequence.
     pub(super) fn length(&mut self) -> Dim {
         self.choices.pick(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
     }
@@ -99,12 +99,12 @@ impl ProgramBuilder<'_> {
     }
 }
 
-/// Returns whether a loop binds a symbol of the dimension, which is then unknown outside the loop's body.
+/// Returns whether the dimension uses a symbol that a loop binds. Its size is then unknown outside the loop's body.
 pub(super) fn is_bound_by_loop(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }
 
-/// Returns the rows of sequences as parameters of a body.
+/// Wraps the rows of sequences as parameters of a body.
 fn row_entries(rows: &[Entry], values: &[Value]) -> Vec<Entry> {
     rows.iter().zip(values).map(|(row, value)| ProgramBuilder::entry(*value, row.bound)).collect()
 }
@@ -141,7 +141,7 @@ pub(super) fn scan(builder: &mut ProgramBuilder<'_>) {
     add_all(builder, states, ys, &bounds);
 }
 
-/// Adds a loop that ends early.
+/// Adds a scan with an early exit.
 pub(super) fn scan_until(builder: &mut ProgramBuilder<'_>) {
     builder.count("scan_until");
     let init = builder.states();
@@ -166,7 +166,7 @@ pub(super) fn scan_until(builder: &mut ProgramBuilder<'_>) {
     add_all(builder, states, ys, &bounds);
 }
 
-/// Adds a counted loop. Its bound may be a computed value.
+/// Adds a `fori_loop`. Its trip count may be computed at run time.
 pub(super) fn counted_loop(builder: &mut ProgramBuilder<'_>) {
     builder.count("fori_loop");
     let init = builder.states();
@@ -186,7 +186,7 @@ pub(super) fn counted_loop(builder: &mut ProgramBuilder<'_>) {
     add_all(builder, states, Vec::new(), &[]);
 }
 
-/// Adds a map over rows, one by one or in chunks.
+/// Adds a map over rows, with or without chunks.
 pub(super) fn map_rows(builder: &mut ProgramBuilder<'_>) {
     let rows = builder.rows();
     if rows.is_empty() {

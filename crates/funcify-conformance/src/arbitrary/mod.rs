@@ -1,8 +1,8 @@
-//! Generates random programs: well-typed graphs with nested loops, which contain derivatives and lanes.
+//! Generates random programs: well-typed graphs with nested loops, derivatives and `vmap`.
 //!
-//! A [`Sample`] is a function of its choices, so it can be reproduced and shrunk. Its floats are f64, and are composed
-//! so that values stay moderate and functions stay smooth, except for intended kinks.
-//! [`properties`](crate::properties) checks the properties that hold for every program.
+//! A [`Sample`] is a function of its choices, so it can be reproduced and shrunk. Its floats are f64. Ops are composed
+//! such that magnitudes stay moderate and, except for intended kinks, functions stay smooth.
+//! [`properties`](crate::properties) checks properties that every program must have.
 
 mod choices;
 mod control;
@@ -33,14 +33,14 @@ pub struct Sample {
     pub graph: Graph,
     /// The sizes of the program's symbols.
     pub sizes: Sizes,
-    /// The seed of the program's arguments and of all other choices for its checks.
+    /// The seed of the program's arguments and of all other random choices of its checks.
     pub seed: u64,
-    /// `true` if the derivatives agree with finite differences: the program has no `stop_gradient`, and no narrow
-    /// floats that would make the two differ.
+    /// `true` if the derivatives must agree with finite differences: the program has no `stop_gradient` and no floats
+    /// narrower than f64.
     pub is_exact: bool,
-    /// The kind of derivative rules that the program's functions have.
+    /// The kind of the program's custom derivative rules.
     pub rules: Rules,
-    /// The number of times that each part was added.
+    /// The number of times each part was added.
     pub parts: BTreeMap<&'static str, usize>,
 }
 
@@ -48,8 +48,8 @@ impl Sample {
     /// Builds the program that these choices determine.
     ///
     /// # Errors
-    /// Returns the error of [`Graph::build`], which rejects a few programs: those with loops that run a different
-    /// number of steps in each lane.
+    /// Returns the error of [`Graph::build`], which rejects a few programs because the lanes of a loop run different
+    /// numbers of steps.
     pub fn new(choices: &mut Choices) -> Result<Sample, Error> {
         let mut sizes = Sizes::new();
         let rows = choices.pick(&[3, 2, 4, 1, 3, 2, 4, 3, 3, 2, 4, 0]);
@@ -68,7 +68,7 @@ impl Sample {
             builder.outputs()
         });
         let (parts, error) = (builder.parts, builder.error);
-        // If the program fails, its bodies fail too, so the program's error comes first.
+        // A failing program makes its bodies fail too, so its own error is reported first.
         let graph = graph?;
         match error {
             Some(error) => Err(error),
@@ -77,8 +77,8 @@ impl Sample {
     }
 }
 
-/// Returns whether a program was rejected because its lanes run different numbers of steps. A trace would then be
-/// ragged, and no rule could batch it.
+/// Returns whether a program was rejected because its lanes run different numbers of steps. The traces of such lanes
+/// have different lengths, so they cannot be stacked.
 pub fn is_ragged(error: &Error) -> bool {
     matches!(error, Error::StepCount { reason, .. } if reason.contains("ragged"))
 }

@@ -1,5 +1,5 @@
-//! Builds a random program. The builder holds the values in scope, picks among them, and converts them to the types
-//! that ops need.
+//! Builds a random program. The builder tracks the values in scope, picks among them, and converts them to the types
+//! that ops require.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use super::choices::Choices;
 use super::test_program::MAX_ARGUMENT;
 use super::{Rules, control, elementwise, integers, loops, recurrences, rules, structure, transforms};
 
-/// The bound of all floats, small enough for accurate finite differences.
+/// The maximum magnitude of floats, small enough for accurate finite differences.
 pub(super) const MAX_FLOAT: f64 = 4.0;
-/// The bound of the carries of loops.
+/// The maximum magnitude of a loop's carries.
 pub(super) const MAX_CARRY: f64 = 2.0;
 /// The maximum number of elements of a value.
 const MAX_ELEMENTS: usize = 40;
 /// The maximum depth of nested bodies.
 const MAX_DEPTH: usize = 3;
 
-/// A value that the program can use.
+/// A value in scope.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) value: Value,
-    /// An approximate upper bound of the magnitudes of all elements.
+    /// An approximate upper bound on the magnitude of the elements.
     pub(super) bound: f64,
     used: bool,
 }
@@ -30,33 +30,33 @@ pub(super) struct Entry {
 /// A random program under construction.
 pub(super) struct ProgramBuilder<'a> {
     pub(super) choices: &'a mut Choices,
-    /// The sizes that the program will run with.
+    /// The sizes of the program's symbols at run time.
     pub(super) sizes: &'a Sizes,
-    /// The values in scope: those of the open body and of the bodies around it.
+    /// The values in scope: those of the open body and of all enclosing bodies.
     pub(super) scope: Vec<Entry>,
     /// The number of parts that may still be added.
     pub(super) fuel: usize,
     /// The number of open bodies.
     pub(super) depth: usize,
-    /// `true` if the program may use `stop_gradient` and narrow floats, whose derivatives do not agree with finite
-    /// differences.
+    /// `true` if the program may use `stop_gradient` and floats narrower than f64, whose derivatives disagree with
+    /// finite differences.
     pub(super) is_inexact: bool,
-    /// `true` if the open body is a separate graph. Loops in it must bind no symbols, because they would bind those of
-    /// the outer loops again.
+    /// `true` if the open body is a separate graph. Its loops must not bind symbols, because an outer loop may
+    /// already have bound a symbol of the same name.
     pub(super) is_separate_graph: bool,
-    /// The kind of derivative rules that functions may have.
+    /// The kind of the custom derivative rules.
     pub(super) rules: Rules,
-    /// `true` if forward mode will differentiate the new ops, so that derivative rules must be linear.
+    /// `true` if forward mode will differentiate the new ops, so that custom derivative rules must be linear.
     pub(super) is_linear: bool,
-    /// The number of times that each part was added.
+    /// The number of times each part was added.
     pub(super) parts: BTreeMap<&'static str, usize>,
-    /// The error of building a body that is a separate graph.
+    /// The error that occurred while building a separate graph.
     pub(super) error: Option<Error>,
 }
 
 pub(super) type Part = fn(&mut ProgramBuilder<'_>);
 
-/// The parts of a program, with their weights.
+/// The parts without loops, with their weights.
 const OPS: [(usize, Part); 8] = [
     (14, elementwise::unary),
     (14, elementwise::binary),
@@ -83,7 +83,7 @@ const LOOPS: [(usize, Part); 12] = [
     (8, rules::function),
 ];
 
-/// The loops that bind no symbols.
+/// The parts with bodies that bind no symbols, with their weights.
 const LOOPS_WITHOUT_SYMBOLS: [(usize, Part); 5] = [
     (16, loops::scan),
     (14, recurrences::raw_loop),
@@ -93,7 +93,7 @@ const LOOPS_WITHOUT_SYMBOLS: [(usize, Part); 5] = [
 ];
 
 impl<'a> ProgramBuilder<'a> {
-    /// Creates a builder of an empty program, without fuel.
+    /// Creates a builder for an empty program, without fuel.
     pub(super) fn new(choices: &'a mut Choices, sizes: &'a Sizes, rules: Rules) -> Self {
         ProgramBuilder {
             choices,
@@ -110,7 +110,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Declares the inputs.
+    /// Declares random inputs.
     pub(super) fn declare(&mut self, g: &Builder) {
         const FLOATS: [&str; 10] = [
             "f64[T]",
@@ -129,7 +129,7 @@ impl<'a> ProgramBuilder<'a> {
             let value = g.input(&format!("x{index}"), ty);
             self.add(value, MAX_ARGUMENT);
         }
-        // This input binds both symbols, whatever the other inputs are.
+        // This input binds both symbols, in case the others do not.
         let value = g.input("rows", "f64[T,N]");
         self.add(value, MAX_ARGUMENT);
         if self.choices.one_in(2) {
@@ -174,7 +174,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Builds a body with these parameters, and calls `f` while the body's values are in scope.
+    /// Builds a body: calls `f` with these parameters added to the scope, and restores the scope afterwards.
     pub(super) fn build_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let outside = self.scope.len();
         self.depth += 1;
@@ -187,8 +187,7 @@ impl<'a> ProgramBuilder<'a> {
         result
     }
 
-    /// Builds a body like [`build_body`](ProgramBuilder::build_body), but for a body that forward mode will
-    /// differentiate.
+    /// Does the same as [`build_body`](ProgramBuilder::build_body), for a body that forward mode will differentiate.
     pub(super) fn build_linear_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let is_linear = std::mem::replace(&mut self.is_linear, true);
         let result = self.build_body(params, f);
@@ -196,12 +195,12 @@ impl<'a> ProgramBuilder<'a> {
         result
     }
 
-    /// Returns the scope entry of a value.
+    /// Creates an unused scope entry for a value.
     pub(super) fn entry(value: Value, bound: f64) -> Entry {
         Entry { value, bound, used: false }
     }
 
-    /// Adds a value to the scope, after reducing it if its bound or its size is too large.
+    /// Adds a value to the scope. A value that is too large is reduced first; one with too large a bound is limited.
     pub(super) fn add(&mut self, value: Value, bound: f64) {
         let mut value = value;
         let mut bound = bound;
@@ -219,8 +218,7 @@ impl<'a> ProgramBuilder<'a> {
         self.scope.push(Self::entry(value, bound));
     }
 
-    /// Limits the magnitude of a value's elements, unless its bound is already low enough. Returns the value and its
-    /// bound.
+    /// Limits the magnitude of a value's elements if its bound exceeds `limit`. Returns the value and its new bound.
     pub(super) fn limit_magnitude(&mut self, value: Value, bound: f64, limit: f64) -> (Value, f64) {
         if bound <= limit {
             return (value, bound);
@@ -233,22 +231,22 @@ impl<'a> ProgramBuilder<'a> {
         (tame, limit)
     }
 
-    /// Returns the size that a dimension has when the program starts, or `None` if a loop determines it.
+    /// Returns the size of a dimension, or `None` if a loop binds one of its symbols.
     pub(super) fn size(&self, dim: &Dim) -> Option<usize> {
         dim.value(self.sizes).ok().and_then(|size| usize::try_from(size).ok())
     }
 
-    /// Returns the number of elements that a value will have, assuming 3 steps for each loop.
+    /// Returns the number of elements of a value, assuming size 3 for each unknown dimension.
     fn elements(&self, value: Value) -> usize {
         value.shape().dims().iter().map(|dim| self.size(dim).unwrap_or(3)).product()
     }
 
-    /// Returns whether all sizes are known when the program starts.
+    /// Returns whether all sizes of the type are known when the program starts.
     pub(super) fn has_known_sizes(&self, ty: &TensorType) -> bool {
         ty.shape.dims().iter().all(|dim| self.size(dim).is_some())
     }
 
-    /// Picks a value with a suitable type, preferring recent values and values without uses.
+    /// Picks a value whose type satisfies `fits`, preferring recent and unused values.
     pub(super) fn pick(&mut self, fits: impl Fn(&TensorType) -> bool) -> Option<Entry> {
         let mut fitting: Vec<usize> =
             (0..self.scope.len()).rev().filter(|index| fits(&self.scope[*index].value.ty())).collect();
@@ -256,19 +254,19 @@ impl<'a> ProgramBuilder<'a> {
         if !unused.is_empty() && !self.choices.one_in(3) {
             fitting = unused;
         }
-        // The minimum of two choices favours recent values.
+        // Taking the minimum of two random numbers favours recent values.
         let place = self.choices.below(fitting.len()).min(self.choices.below(fitting.len()));
         let index = *fitting.get(place)?;
         self.scope[index].used = true;
         Some(self.scope[index])
     }
 
-    /// Picks a float value of any shape. Returns a constant if there is none.
+    /// Picks a float value of any shape, or creates a constant if there is none.
     pub(super) fn float(&mut self) -> Entry {
         self.pick(|ty| ty.dtype == DType::F64).unwrap_or_else(|| Self::entry(funcify::constant(0.5f64), 1.0))
     }
 
-    /// Picks a float value with known sizes and at least the given rank.
+    /// Picks a float value with known sizes and rank `rank` or higher.
     pub(super) fn float_of_rank(&mut self, rank: usize) -> Option<Entry> {
         let fixed: Vec<bool> = self.scope.iter().map(|entry| self.has_known_sizes(&entry.value.ty())).collect();
         let types: Vec<TensorType> =
@@ -276,7 +274,7 @@ impl<'a> ProgramBuilder<'a> {
         self.pick(|ty| ty.dtype == DType::F64 && ty.rank() >= rank && types.contains(ty))
     }
 
-    /// Picks a float value and one of its axes. Returns both, and the size of the axis.
+    /// Picks a float value and one of its axes. Returns the value, the axis, and the axis's size.
     pub(super) fn float_with_axis(&mut self) -> Option<(Entry, i64, usize)> {
         let entry = self.float_of_rank(1)?;
         let axis = self.choices.below(entry.value.rank());
@@ -310,7 +308,7 @@ impl<'a> ProgramBuilder<'a> {
         if from.elements() == shape.elements() {
             return (value.reshape(shape), bound);
         }
-        // The number of rows is the same, so each row is reduced to a scalar.
+        // The number of rows is the same, so sum each row and broadcast the sums.
         if rank >= 1 && to_rank >= 1 && from[0] == shape[0] {
             let axes: Vec<i64> = (1..rank as i64).collect();
             let rows = axes.iter().rev().fold(value, |value, axis| value.sum(*axis));
@@ -347,7 +345,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Returns an integer scalar in `0..=most`. It differs between lanes if the value that it is computed from does.
+    /// Returns an integer scalar in `0..=most`, computed from a value in scope so that it may differ between lanes.
     pub(super) fn integer_to(&mut self, most: usize) -> Value {
         let value = self.integer();
         match self.choices.below(2) {
@@ -387,7 +385,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Returns all unused floats of the scope, starting with index `start`, and marks them as used.
+    /// Returns the unused floats at index `start` of the scope and later, and marks them as used.
     pub(super) fn take_unused_floats(&mut self, start: usize) -> Vec<Value> {
         let left: Vec<usize> = (start..self.scope.len())
             .filter(|index| !self.scope[*index].used && self.scope[*index].value.dtype() == DType::F64)
@@ -396,7 +394,7 @@ impl<'a> ProgramBuilder<'a> {
         left.iter().map(|index| self.scope[*index].value).collect()
     }
 
-    /// Returns the outputs of the program: the unused values and the last floats.
+    /// Returns the outputs of the program: its unused floats, or any float if all are used, and at most one integer.
     pub(super) fn outputs(&mut self) -> Vec<Value> {
         let mut outputs = self.take_unused_floats(0);
         outputs.reverse();

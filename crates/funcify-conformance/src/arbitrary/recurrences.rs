@@ -1,5 +1,5 @@
-//! Adds loops with taps. Some are built by a `Recurrence`. Others are built as ops, with arbitrary offsets, directions,
-//! early ends and numbers of returned rows.
+//! Adds loops with taps. Some are built with `Recurrence`. Others are built directly as `Scan` ops, with arbitrary
+//! offsets, directions, early exits and numbers of returned rows.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, a
 
 use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
-/// A handle of a recurrence, for each kind and number of taps.
+/// A handle of a recurrence. The variants' names give the number of taps; for buffers, of read and of write taps.
 enum Handle {
     Sequence1(recurrence::Sequence<1>),
     Sequence2(recurrence::Sequence<2>),
@@ -65,7 +65,7 @@ impl Handle {
     }
 }
 
-/// A handle with the type and the bound of its rows.
+/// A handle, with the type and the bound of its rows.
 struct Part {
     handle: Handle,
     row: TensorType,
@@ -73,14 +73,14 @@ struct Part {
 }
 
 impl ProgramBuilder<'_> {
-    /// Picks a value with rows. Returns the value and the number of rows.
+    /// Picks a float value of rank 1 to 3. Returns the value and its number of rows.
     fn float_with_rows(&mut self) -> Option<(Entry, usize)> {
         let entry = self.float_of_rank(1).filter(|entry| entry.value.rank() <= 3)?;
         let rows = self.size(&entry.value.shape()[0])?;
         Some((entry, rows))
     }
 
-    /// Returns `count` initial rows of the same type.
+    /// Returns `count` initial rows of this shape, stacked.
     fn initial_rows(&mut self, row: &Shape, count: usize) -> Value {
         let rows: Vec<Value> = (0..count)
             .map(|_| {
@@ -91,14 +91,14 @@ impl ProgramBuilder<'_> {
         concat(&rows, 0)
     }
 
-    /// Returns the shape of a carry.
+    /// Picks the shape of a state's rows.
     fn row_shape(&mut self) -> Shape {
         let shape = self.float().value.shape();
         let is_fixed = shape.dims().iter().all(|dim| self.size(dim).is_some());
         if is_fixed && shape.rank() <= 2 { shape } else { Shape::scalar() }
     }
 
-    /// Computes the new contents of a row, or the next value of a carry.
+    /// Computes a row to write, from the row's old contents if they have the same type.
     fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
         if row.dtype != DType::F64 {
             return match old.filter(|old| old.ty() == *row) {
@@ -116,7 +116,7 @@ impl ProgramBuilder<'_> {
     }
 }
 
-/// Adds a loop built by a `Recurrence`.
+/// Adds a loop built with `Recurrence`.
 pub(super) fn recurrence(builder: &mut ProgramBuilder<'_>) {
     let mut recurrence = Recurrence::new();
     let mut parts: Vec<Part> = Vec::new();
@@ -292,8 +292,8 @@ fn full_buffer(builder: &mut ProgramBuilder<'_>, recurrence: &mut Recurrence) ->
     Some((Part { handle, row: value.ty().row()?, bound: MAX_CARRY }, rows - span))
 }
 
-/// Adds a loop that no user-facing function can build: it may run downward over given rows, have arbitrary offsets, and
-/// return only some of the last rows.
+/// Adds a loop that the user-facing functions cannot build: it may run in reverse from given initial rows, have
+/// arbitrary offsets, and return only the last rows.
 pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
     let reverse = builder.choices.one_in(2);
     let mut most = 3;
@@ -357,9 +357,9 @@ pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
     if captured.iter().any(|entry| !builder.has_known_sizes(&entry.value.ty())) {
         return;
     }
-    // A loop in a separate graph must bind no symbols.
+    // An early exit binds a symbol, which loops in a separate graph must not do.
     let ends = !builder.is_separate_graph && builder.choices.one_in(3);
-    // The body is a separate graph whose inputs are all the values that it uses.
+    // The body is a separate graph, so every value that it uses must be an input.
     let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
     let mut params: Vec<(TensorType, f64)> = Vec::new();
     for (sequence, x) in sequences.iter().zip(&sequence_values) {
@@ -408,7 +408,7 @@ pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
     let mut all: Vec<Buffer> = Vec::new();
     let empty = bounds.iter().map(|_| (Start::Empty, Vec::new(), vec![0], 0));
     for (start, reads, writes, rows) in buffers.into_iter().chain(empty) {
-        // A loop that ends early may run a single step.
+        // With an early exit, only one step is certain to run.
         let ran = if ends { steps.min(1) } else { steps };
         let rows = match start {
             Start::Given(given) => ran + given,

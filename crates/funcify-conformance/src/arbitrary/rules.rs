@@ -1,33 +1,33 @@
-//! Adds functions with custom derivative rules: `custom_vjp` and `custom_jvp` of random functions.
+//! Adds calls of random functions with custom derivative rules: `custom_vjp` and `custom_jvp`.
 //!
 //! In most programs, the rules compute the true derivatives of their functions in a different way, so all properties of
-//! derivatives hold. In some programs the rules compute something else, or are not even linear. This shows whether the
-//! rules are used, and how often.
+//! derivatives hold. In some programs the rules compute something else, and may even be nonlinear, which shows whether
+//! and how often the rules are applied.
 
 use funcify::prelude::*;
 use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
 
 use super::program_builder::{Entry, MAX_FLOAT, ProgramBuilder};
 
-/// The kind of derivative rules in a program.
+/// The kind of a program's custom derivative rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rules {
-    /// The rules compute the derivatives of their functions.
+    /// The rules compute the true derivatives.
     Derivatives,
-    /// The rules compute something else that is linear: both modes use them, and finite differences do not agree.
+    /// The rules are linear but wrong: both modes agree with each other, but not with finite differences.
     Linear,
-    /// Some rules are not linear, and forward mode rejects these.
+    /// Some rules are nonlinear, and forward mode rejects these.
     Any,
 }
 
 impl Rules {
-    /// Returns the kind of rules for a choice of the program: 5 and below mean [`Rules::Derivatives`].
+    /// Maps a number to a kind of rules: up to 5 means [`Rules::Derivatives`], 6 [`Rules::Linear`], 7 [`Rules::Any`].
     pub(super) fn from_choice(number: usize) -> Self {
         [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(5).min(2)]
     }
 }
 
-/// Adds a call of a function with a derivative rule.
+/// Adds a call of a function with a custom derivative rule.
 pub(super) fn function(builder: &mut ProgramBuilder<'_>) {
     match builder.choices.below(3) {
         2 if builder.rules == Rules::Any && !builder.is_linear => nonlinear_vjp_part(builder),
@@ -36,7 +36,7 @@ pub(super) fn function(builder: &mut ProgramBuilder<'_>) {
     }
 }
 
-/// Adds an identity function whose rule clamps the cotangent or adds its square.
+/// Adds an identity function with a nonlinear rule, which clamps the cotangent or adds the cotangent's square.
 fn nonlinear_vjp_part(builder: &mut ProgramBuilder<'_>) {
     builder.count("custom_vjp that is not linear");
     let x = builder.float();
@@ -48,19 +48,20 @@ fn nonlinear_vjp_part(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, x.bound);
 }
 
-/// Returns whether an argument of this type determines every symbol of the type: `T` does, `T+1` does not.
+/// Returns whether every dimension of a type is a constant or a single symbol, so that an argument of this type
+/// determines the symbols. (`T` qualifies, `T+1` does not.)
 fn determines_its_symbols(ty: &TensorType) -> bool {
     ty.shape.dims().iter().all(|dim| dim.constant().is_some() || dim.as_symbol().is_some())
 }
 
-/// Builds a random function of some floats as a separate graph. Returns the function, its arguments, and the bounds of
-/// its results.
+/// Builds a random function of a few floats as a separate graph. Returns the graph, the arguments, and the bounds of
+/// the results.
 fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     let mut arguments: Vec<Entry> = Vec::new();
     for _ in 0..1 + builder.choices.below(2) {
         arguments.extend(builder.float_of_rank(0).filter(|entry| determines_its_symbols(&entry.value.ty())));
     }
-    // An op of the function may use both symbols.
+    // The function's ops may use both symbols, so one argument binds both.
     arguments.push(builder.float_of_shape(&Shape::from([Dim::from("T"), Dim::from("N")])));
     let outside = std::mem::take(&mut builder.scope);
     let is_separate_graph = std::mem::replace(&mut builder.is_separate_graph, true);
@@ -73,7 +74,7 @@ fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value
             .map(|(index, (ty, bound))| ProgramBuilder::entry(g.input(&format!("a{index}"), ty), bound))
             .collect();
         builder.build_body(inputs.clone(), |builder| {
-            // This makes the result depend on each argument.
+            // The first result depends on every argument.
             let mut shares = builder.number();
             for input in &inputs {
                 shares = ProgramBuilder::entry(shares.value + input.value.sin().sum(..), shares.bound + 3.0);
@@ -101,7 +102,8 @@ fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value
     }
 }
 
-/// Returns a function that multiplies a derivative by a factor, which may depend on the value of the result.
+/// Returns a function that scales a derivative. If the rules may be wrong, the factor may be other than 1 and depend on
+/// the function's result.
 fn factor(builder: &mut ProgramBuilder<'_>) -> impl Fn(Value, Value) -> Value + use<> {
     let (by, of_value) = match builder.rules {
         Rules::Derivatives => (1.0, 0.0),
@@ -127,8 +129,8 @@ fn custom_vjp_part(builder: &mut ProgramBuilder<'_>) {
     ys.into_iter().zip(bounds).for_each(|(y, bound)| builder.add(y, bound));
 }
 
-/// Builds a function with a derivative rule. The rule's `forward` computes the function, or calls the function with the
-/// same rule if `is_recursive`.
+/// Calls a function with a custom derivative rule. The rule's `forward` evaluates the graph or, if `is_recursive`,
+/// calls the function with the same rule.
 fn call_with_vjp_rule(
     graph: &Graph,
     xs: Vec<Value>,

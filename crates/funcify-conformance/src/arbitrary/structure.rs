@@ -1,4 +1,4 @@
-//! Adds ops that move, reduce and combine elements.
+//! Adds ops that move, reduce or combine elements.
 
 use funcify::ops::{ConvOptions, Pad, ReduceKind, ScatterMode};
 use funcify::{DType, Dim, HostTensor, Shape, Value, apply, concat, constant, einsum, stack};

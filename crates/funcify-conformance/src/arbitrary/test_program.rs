@@ -1,11 +1,10 @@
-//! Stores a sample as text, and computes its arguments.
+//! Reads and writes random programs as text, and generates their arguments.
 
 use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
 use super::{Rules, Sample, splitmix64};
 
-/// A program, with the sizes and the seed that determine its arguments. It is the content of a `.fir` file in
-/// `tests/found`.
+/// A program, with the sizes and the seed that determine its arguments. Each `.fir` file in `tests/found` holds one.
 #[derive(Clone, Debug)]
 pub struct TestProgram {
     /// The program.
@@ -14,9 +13,9 @@ pub struct TestProgram {
     pub sizes: Sizes,
     /// The seed of the program's arguments.
     pub seed: u64,
-    /// `true` if the program's derivatives agree with finite differences.
+    /// `true` if the program's derivatives must agree with finite differences.
     pub is_exact: bool,
-    /// The kind of derivative rules that the program's functions have.
+    /// The kind of the program's custom derivative rules.
     pub rules: Rules,
 }
 
@@ -28,8 +27,7 @@ impl From<&Sample> for TestProgram {
 }
 
 impl TestProgram {
-    /// Returns the text of a file: a line in the format that [`parse`](TestProgram::parse) reads, followed by the
-    /// graph.
+    /// Returns the text of a file: the header line that [`parse`](TestProgram::parse) reads, followed by the graph.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|(symbol, size)| format!(" {}={size}", symbol.name())).collect();
         let inexact = if self.is_exact { "" } else { " inexact" };
@@ -41,7 +39,7 @@ impl TestProgram {
         format!("// arguments: seed={}{}{inexact}{rules}\n{}", self.seed, sizes.concat(), self.graph)
     }
 
-    /// Parses the text of a file. Lines before the one that starts with `// arguments:` are comments.
+    /// Parses the text of a file. Any lines before the header, which starts with `// arguments:`, are comments.
     pub fn parse(text: &str) -> Result<TestProgram, String> {
         let line = text.lines().find_map(|line| line.strip_prefix("// arguments:"));
         let line = line.ok_or("no line starts with `// arguments:`")?;
@@ -65,7 +63,7 @@ impl TestProgram {
     }
 }
 
-/// The largest magnitude of the floats in arguments.
+/// The maximum magnitude of floats in arguments.
 pub(super) const MAX_ARGUMENT: f64 = 1.2;
 
 /// Returns arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, and booleans.

@@ -1,11 +1,11 @@
-//! Adds derivatives and lanes inside the program.
+//! Adds gradients, Jacobian products and `vmap` inside the program.
 
 use funcify::prelude::*;
 use funcify::{CheckpointPolicy, Disconnected, VmapOptions, grad_with, jacobian, vjp_with, vmap_with};
 
 use super::program_builder::{Entry, MAX_FLOAT, Part, ProgramBuilder};
 
-/// Adds a gradient, a product with the Jacobian, or lanes.
+/// Adds a gradient, a Jacobian product, or a `vmap`.
 pub(super) fn transform(builder: &mut ProgramBuilder<'_>) {
     const KINDS: [(usize, Part); 7] = [
         (6, grad_part),
@@ -23,8 +23,8 @@ fn options(builder: &mut ProgramBuilder<'_>) -> GradOptions {
     GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(builder))
 }
 
-/// Returns a checkpoint policy. Only the property checks use nested segments, because here they would make nested loops
-/// too large.
+/// Picks a checkpoint policy. Nested segments are left to the property checks, because here they would make nested
+/// loops too large.
 pub(super) fn policy(builder: &mut ProgramBuilder<'_>) -> CheckpointPolicy {
     let steps = 1 + builder.choices.below(3);
     let policies = [
@@ -36,12 +36,12 @@ pub(super) fn policy(builder: &mut ProgramBuilder<'_>) -> CheckpointPolicy {
     builder.choices.pick(&policies)
 }
 
-/// Picks a float with known sizes, as an input to differentiate.
+/// Picks a float with known sizes, to differentiate with respect to it.
 fn point(builder: &mut ProgramBuilder<'_>) -> Entry {
     builder.float_of_rank(0).unwrap_or_else(|| builder.number())
 }
 
-/// Builds a body with this parameter, and returns a scalar computed by the body.
+/// Builds a body with parameter `x`, and returns a scalar that it computes.
 fn loss(builder: &mut ProgramBuilder<'_>, x: Value, bound: f64) -> Value {
     builder.build_body(vec![ProgramBuilder::entry(x, bound)], |builder| {
         let rest = builder.number();

@@ -13,7 +13,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys: associative_scan_with(reverse(), xs, |a, b| a.minimum(b)) }
     }),
     &program(&["as_matmul", "as_matmul_f64"], ["xs"], |[xs]| outputs! { ys: associative_scan(xs, Value::matmul) }),
-    // The accumulated matrix is on the left.
+    // In reverse, the accumulated matrix is the left operand.
     &program(&["as_matmul_reverse"], ["xs"], |[xs]| {
         outputs! { ys: associative_scan_with(reverse(), xs, Value::matmul) }
     }),
@@ -25,7 +25,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (p, h) = associative_scan_with(reverse(), (a, b), affine);
         outputs! { p, h }
     }),
-    // With a single element, nothing is combined.
+    // With a single element, `combine` never runs.
     &program(&["as_length_one"], ["xs"], |[xs]| outputs! { ys: associative_scan(xs, |a, b| a * b + a) }),
     &program(&["as_length_two"], ["xs"], as_mul),
     &program(&["as_length_thirteen"], ["a", "b"], |[a, b]| outputs! { h: associative_scan((a, b), affine).1 }),
@@ -45,13 +45,13 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     &program(&["as_int_add"], ["xs"], as_add),
     &program(&["as_bool_or"], ["xs"], |[xs]| outputs! { ys: associative_scan(xs, |a, b| a | b) }),
-    // The sum restarts where a flag is set.
+    // The sum restarts at each set flag.
     &program(&["as_segmented_sum"], ["starts", "xs"], |[starts, xs]| {
         let combine =
             |(f1, v1): (Value, Value), (f2, v2): (Value, Value)| (f1.maximum(f2), select(f2.gt(0), v2, v1 + v2));
         outputs! { ys: associative_scan((starts, xs), combine).1 }
     }),
-    // Functions represented as tables.
+    // Composes functions that are represented as lookup tables.
     &program(&["as_function_composition"], ["maps"], |[maps]| {
         outputs! { ys: associative_scan(maps, |f, g| g.take(0, f)) }
     }),
@@ -86,14 +86,14 @@ pub(super) const PROGRAMS: Programs = &[
         };
         outputs! { ys: associative_scan(q, product) }
     }),
-    // Lanes along axis 0 of one leaf and axis 1 of the other.
+    // The batch axis is axis 0 of one leaf, and axis 1 of the other.
     &program(&["vmap_associative_scan"], ["a", "b"], |[a, b]| {
         let options = VmapOptions::new().in_axes([Some(0), Some(1)]);
         outputs! { h: vmap_with(options, (a, b), |elements| associative_scan(elements, affine).1) }
     }),
 ];
 
-/// Composes x -> a1 * x + b1 with x -> a2 * x + b2.
+/// Composes `x -> a1 * x + b1`, applied first, with `x -> a2 * x + b2`.
 pub(super) fn affine((a1, b1): (Value, Value), (a2, b2): (Value, Value)) -> (Value, Value) {
     (a2 * a1, a2 * b1 + b2)
 }

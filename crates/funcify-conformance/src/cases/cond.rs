@@ -1,4 +1,4 @@
-//! Category `cond`: conds and switches.
+//! Category `cond`: `cond` and `switch`.
 
 use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, vmap, while_loop};
 
@@ -8,13 +8,13 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_true", "cond_false"], ["pred", "x", "w"], |[pred, x, w]| {
         outputs! { y: cond(pred, || w * x.square(), || x.sin() + 1.0) }
     }),
-    // The predicate is computed.
+    // The predicate depends on the data.
     &program(&["cond_on_data_true", "cond_on_data_false"], ["x", "w"], |[x, w]| {
         let one = full([0i64; 0], DType::I64, 1.0);
         let (y, k) = cond(x.sum(..).gt(0.0), || (x.matmul(w).tanh(), one), || (x.matmul(w) * 0.5, one + 1));
         outputs! { y, k }
     }),
-    // Several results.
+    // The branches return several values.
     &program(&["cond_pytree_true", "cond_pytree_false"], ["pred", "x", "y"], |[pred, x, y]| {
         let (a, b, c) = cond(pred, || (x + y, x * y, x.sum(..)), || (x - y, x, y.sum(..).square()));
         outputs! { a, b, c }
@@ -22,7 +22,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_constant_branch"], ["x"], |[x]| {
         outputs! { y: cond(x.sum(..).gt(0.0), || x.square(), || x.zeros_like()) }
     }),
-    // A branch returns a captured value unchanged.
+    // One branch returns a captured value unchanged.
     &program(&["cond_identity_branch"], ["x"], |[x]| {
         let y = cond(x.sum(..).gt(0.0), || x, || -x);
         outputs! { y, z: y * x }
@@ -53,7 +53,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { carry, ys }
     }),
-    // An integer sequence selects the branch of each step.
+    // A sequence of integers selects the branch of each step.
     &program(&["switch_in_scan"], ["init", "xs", "ops"], |[init, xs, ops]| {
         let (carry, ys) = scan(init, (ops, xs), |c, (k, x)| {
             carry_as_output(switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c]))
@@ -70,14 +70,14 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.lt(12.0), next);
         outputs! { x, n }
     }),
-    // A batched cond, as a program over the whole batch: both branches run, and the predicate selects by row.
+    // A batched predicate runs both branches for the whole batch, and selects the result of each row.
     &program(&["vmap_cond"], ["pred", "x", "w"], |[pred, x, w]| {
         outputs! { y: vmap((pred, x), |(pred, x)| cond(pred, || w * x.square(), || x.sin())) }
     }),
     &program(&["vmap_switch"], ["index", "x"], |[index, x]| {
         outputs! { y: vmap((index, x), |(index, x)| switch(index, [&|| x, &|| x.square(), &|| x.sin(), &|| x.exp()])) }
     }),
-    // Replaces non-finite values, if there are any.
+    // Clamps the values, and replaces NaN by 0, only if some values are not finite.
     &program(&["clamp_invalid", "clamp_valid"], ["x"], |[x]| {
         let is_nan = |x: Value| x.ne(x);
         let invalid = (is_nan(x) | x.abs().eq(f64::INFINITY)).any(..);
@@ -97,7 +97,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c, c)
         }))
     }),
-    // Attention with a mask that depends on the length.
+    // Attention whose mask depends on the sequence length.
     &program(&["shape_dependent_mask_long", "shape_dependent_mask_single"], ["q", "k", "v"], |[q, k, v]| {
         let n = q.dim(0);
         let i = iota(&n, DType::I64);

@@ -3,14 +3,13 @@
 use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
-    // Prefix sums in i32.
     &program(&["i32_cumsum"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| (c + x, c + x)))),
     // Factorials up to 20!, which needs 64 bits.
     &program(&["i64_factorial"], ["one"], |[one]| {
         let (_, ys) = scan(one, iota(20, DType::I64), |p, t| carry_as_output(p * (t + 1)));
         outputs! { ys }
     }),
-    // A count in u8, with a flag for odd counts.
+    // Counts bits in u8, and flags odd counts.
     &program(&["u8_count"], ["bits", "zero"], |[bits, zero]| {
         let (n, (trace, odd)) = scan(zero, bits, |n, b| {
             let n = n + b;
@@ -25,7 +24,7 @@ pub(super) const PROGRAMS: Programs = &[
             scan(start, xs, |[any, all, parity], x| carry_as_output([any | x, all & x, parity ^ x]));
         outputs! { any, all, parity }
     }),
-    // An integer sequence converted to float in the body.
+    // The body converts rows of integers to floats.
     &program(&["cast_int_to_float"], ["weights", "ks"], |[weights, ks]| {
         let zero = constant(HostTensor::scalar(0.0).cast(weights.dtype()));
         let (_, (ys, total)) = scan(zero, ks, |c, k| {
@@ -41,17 +40,17 @@ pub(super) const PROGRAMS: Programs = &[
             (c, (c * 2.0).cast(DType::F32))
         }))
     }),
-    // Increments that f32 cannot represent.
+    // The increments are lost to rounding in f32.
     &program(&["f64_small_increments"], ["base", "xs"], |[base, xs]| {
         let (carry, ()) = scan(base, xs, |c, x| (c + x, ()));
         outputs! { gain: carry - base }
     }),
-    // A map that amplifies rounding.
+    // Each step amplifies rounding errors.
     &program(&["f64_chaotic_map"], ["x0", "r"], |[x0, r]| {
         let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| carry_as_output(r * x * (1.0 - x)));
         outputs! { trace }
     }),
-    // Boolean and integer results of comparisons.
+    // The ys are booleans, integers and floats, computed from comparisons.
     &program(&["bool_outputs"], ["a", "b"], |[a, b]| {
         let (_, (gt, n, d)) = scan(constant(0i64), (a, b), |n, (a, b)| {
             let gt = a.gt(b);
@@ -60,7 +59,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { gt, n, d }
     }),
-    // Rows of a table by i32 indices.
+    // Gathers rows of a table at i32 indices.
     &program(&["i32_gather"], ["table", "ids"], |[table, ids]| {
         let (_, (ys, next)) = scan(constant(0i64), ids, |n, i| {
             let n = n + 1;
@@ -68,7 +67,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, next }
     }),
-    // Powers modulo 1009 by repeated squaring, a loop over the bits in a map.
+    // Powers modulo 1009 by repeated squaring: each step runs an inner loop over the exponent's bits.
     &program(&["i64_modular_power"], ["base", "exponents"], |[base, exponents]| {
         let ((), ys) = scan((), exponents, |(), e| {
             let bits = ScanOptions::new().length(4);

@@ -1,4 +1,4 @@
-//! Category `gradient`: programs of the cases on required and forbidden properties of a loop's gradient.
+//! Category `gradient`: programs whose loops have gradients with specific properties, such as exact zeros.
 
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 

@@ -1,4 +1,4 @@
-//! Category `higher_order`: programs of the cases on gradients of gradients.
+//! Category `higher_order`: programs for higher-order derivatives.
 
 use funcify::{Recurrence, ScanOptions, Value, grad, hessian, jvp, scan, scan_with, while_loop};
 
@@ -73,7 +73,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// Returns the trace of repeated squaring.
+/// Squares a value repeatedly, and returns all intermediate values.
 fn squares(start: Value, steps: usize) -> Value {
     repeated(Recurrence::new().steps(steps), start, |before| before.square())
 }

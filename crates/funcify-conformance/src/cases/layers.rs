@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Returns two sequences of five steps, states, and parameters.
+/// Returns random inputs of a layer: sequences of five steps, states, and parameters.
 fn inputs(layer: &Layer) -> Vec<HostTensor> {
     let types = (0..layer.graph.inputs().len()).map(|index| layer.graph.input_type(index));
     let shapes = types.map(|ty| -> Vec<usize> {
@@ -46,8 +46,8 @@ fn inputs(layer: &Layer) -> Vec<HostTensor> {
         ty.shape.dims().iter().map(size).collect()
     });
     let mut inputs: Vec<HostTensor> = shapes.enumerate().map(|(index, shape)| noise(&shape, index as u64)).collect();
-    // Parameters that training does not initialise randomly are close to their initial values: far from them, a state
-    // space is ill-conditioned.
+    // Parameters with a fixed initial value stay close to it, because state space layers are ill-conditioned
+    // elsewhere.
     let first = inputs.len() - layer.parameters.len();
     for (input, parameter) in inputs[first..].iter_mut().zip(&layer.parameters) {
         let near = |center: &dyn Fn(&[usize]) -> f64| {

@@ -1,10 +1,10 @@
-//! Category `map`: loops without a carry.
+//! Category `map`: loops without carries.
 
 use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["map_square", "map_square_f64"], ["xs"], |[xs]| outputs! { ys: map(xs, Value::square) }),
-    // Two sequences and a captured matrix.
+    // The body reads rows of two sequences, and captures a matrix.
     &program(&["map_two_inputs"], ["xs", "zs", "w"], |[xs, zs, w]| {
         let (ys, ss) = map((xs, zs), |(x, z)| (x.matmul(w).tanh() * z, x.sum(0)));
         outputs! { ys, ss }
@@ -24,16 +24,14 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { at, best }
     }),
     &program(&["map_zero_rows"], ["xs", "w"], |[xs, w]| outputs! { ys: map(xs, |x| x * w) }),
-    // A scan over each row.
     &program(&["map_of_scan"], ["xs", "a"], |[xs, a]| {
         let (totals, ys) = map(xs, |x| scan(a.zeros_like(), x, |c, v| carry_as_output((a * c + v).tanh())));
         outputs! { ys, totals }
     }),
-    // A cond for each row.
     &program(&["map_of_cond"], ["xs", "w"], |[xs, w]| {
         outputs! { ys: map(xs, |x| cond(x.gt(0.0), || x.sqrt() * w, || x.square() - w)) }
     }),
-    // A while loop for each row, with different numbers of steps.
+    // Each row runs a while loop with a different trip count.
     &program(&["map_of_while"], ["xs"], |[xs]| {
         let next = |(x, n): (Value, Value)| (0.5 * x + 0.1 * x.sqrt(), n + 1);
         let (ys, n) = map(xs, |x| while_loop((x, constant(0i64)), |(x, _)| x.gt(1.0), next));

@@ -1,4 +1,4 @@
-//! Category `mit_mot`: buffers with several read and write taps.
+//! Category `mit_mot`: buffers that a step reads and writes at several taps.
 
 use funcify::{Recurrence, Value, VmapOptions, stack, vmap_with};
 
@@ -17,7 +17,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["mm_write_only_next"], ["buf", "x"], |[buf, x]| {
         outputs! { result: sweep(buf, [0], [1], [x], |[x], [r0]| [r0.sin() + x]) }
     }),
-    // Two interleaved recurrences.
+    // A step reads tap 0 and writes tap 2, so even and odd rows form two independent recurrences.
     &program(&["mm_write_only_skip"], ["buf", "w"], |[buf, w]| {
         outputs! { result: sweep(buf, [0], [2], [], |[], [r0]| [(w * r0).tanh()]) }
     }),
@@ -28,7 +28,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result }
     }),
-    // A sweep over the interior rows with the updated left neighbour.
+    // Each step updates an interior row, using the updated row above.
     &program(&["mm_gauss_seidel_rows"], ["buf", "a", "b", "c"], |[buf, a, b, c]| {
         let result =
             sweep(buf, [-1, 0, 1], [0], [], |[], [rm, r0, rp]| [(rm.matmul(a) + r0.matmul(b)).tanh() + rp.matmul(c)]);
@@ -80,7 +80,8 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["mm_write_below_reads"], ["buf", "x"], |[buf, x]| {
         outputs! { result: sweep(buf, [0, 1], [-1, 1], [x], |[x], [r0, r1]| [r0 * x, r0 + r1.sin()]) }
     }),
-    // A row is written through tap 2, read through tap 1, then read and replaced through tap 0.
+    // Each row is first written through tap 2, then read through tap 1, and finally read and overwritten through tap
+    // 0.
     &program(&["mm_three_roles"], ["buf", "a"], |[buf, a]| {
         let result = sweep(buf, [0, 1, 2], [2, 0], [], |[], [r0, r1, r2]| {
             let [a0, a1] = a.unstack(0);
@@ -88,7 +89,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result }
     }),
-    // Three interleaved recurrences.
+    // A step reads tap 0 and writes tap 3, so the rows form three independent recurrences.
     &program(&["mm_gap"], ["buf", "x"], |[buf, x]| {
         outputs! { result: sweep(buf, [0, 3], [3], [x], |[x], [r0, r3]| [r0 * x + r3]) }
     }),
@@ -101,7 +102,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["mm_int_prefix_sum"], ["buf"], |[buf]| {
         outputs! { result: sweep(buf, [0, 1], [1], [], |[], [r0, r1]| [r0 + r1]) }
     }),
-    // A buffer and an output of each step.
+    // The loop returns both a buffer and ys.
     &program(&["mm_with_trace"], ["buf", "x"], |[buf, x]| {
         let mut loop_ = Recurrence::new();
         let buf = loop_.mit_mot(buf, [0, 1], [1]);
@@ -132,7 +133,7 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { p: done.buffer(&p), q: done.buffer(&q), trace: done.trace(&c) }
         },
     ),
-    // Two buffers that read each other.
+    // Each buffer's update reads the other buffer.
     &program(&["mm_two_coupled_buffers"], ["p", "q", "x"], |[p, q, x]| {
         let mut loop_ = Recurrence::new();
         let p = loop_.mit_mot(p, [0, 1], [1]);
@@ -152,7 +153,7 @@ pub(super) const PROGRAMS: Programs = &[
         let result = sweep(buf, [0, 1], [1], [], |[], [r0, r1]| [r0 * r1 + r0]);
         outputs! { last: result.index(0, 6), third: result.index(0, 3) }
     }),
-    // The initial buffer is computed, the result is reversed.
+    // The initial buffer is the result of other ops, and the final buffer is reversed.
     &program(&["mm_buffer_from_expression"], ["start", "x"], |[start, x]| {
         let [first, last] = start.unstack(0);
         let zero = first.zeros_like();
@@ -160,7 +161,7 @@ pub(super) const PROGRAMS: Programs = &[
         let result = sweep(buf, [0, 1], [1], [x], |[x], [r0, r1]| [r0 * 2.0 * x + r1]);
         outputs! { result: result.reverse(0) }
     }),
-    // A window of three rows, all read and all written.
+    // Each step reads and writes all rows of a window of three rows.
     &program(&["mm_dense_window", "mm_dense_window_f64"], ["buf", "w"], |[buf, w]| {
         let result = sweep(buf, [0, 1, 2], [2, 1, 0], [], |[], window| {
             let [v0, v1, v2] = stack(&window, 0).matmul(w).tanh().unstack(0);
@@ -168,7 +169,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result }
     }),
-    // The batch axis is an axis of the rows.
+    // The batch axis is axis 0 of the buffer, and axis 1 of the sequence.
     &program(&["vmap_mit_mot"], ["buf", "x"], |[buf, x]| {
         let options = VmapOptions::new().in_axes([Some(0), Some(1)]);
         let result = vmap_with(options, (buf, x), |(buf, x)| {
@@ -178,8 +179,8 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// Returns the final rows of a buffer: each step maps rows of the sequences `xs` and the rows at the taps `reads` to
-/// the rows at the taps `writes`.
+/// Runs a loop over a buffer, and returns its final rows. Each step maps a row of each sequence in `xs` and the
+/// buffer's rows at the taps `reads` to the rows at the taps `writes`.
 fn sweep<const R: usize, const W: usize, const X: usize>(
     buffer: Value,
     reads: [i64; R],

@@ -1,11 +1,11 @@
 //! The cases of the suite.
 //!
-//! The programs of the golden cases are in one file per category. `edge` and `random` write the expected values
-//! beside the programs; `numerics` fixes one answer for each question on which libraries differ; `layers` covers the
-//! layers of `funcify::nn`; and `ops` covers single ops, with expected results from the reference evaluator.
+//! Golden programs are in one file per category. `edge` and `random` define the expected values next to the programs.
+//! `numerics` specifies one result for each question on which libraries differ. `layers` covers the layers of
+//! `funcify::nn`. `ops` covers single ops, with expected results from the reference evaluator.
 //!
-//! A program follows the definition in the manifest. It gets its inputs by name, with the types in the manifest, so
-//! one program serves the f32 and the f64 variant.
+//! A golden program implements the definition in the manifest. Its inputs have the names and types of the manifest,
+//! so the same program serves the f32 and the f64 variant of a case.
 
 mod associative;
 mod cond;
@@ -37,7 +37,7 @@ use funcify::{
 use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase};
 use crate::golden::GoldenCase;
 
-/// The inputs of a golden case, declared when a program requests them.
+/// The inputs of a golden case. A program declares them by name.
 pub struct Inputs<'a> {
     builder: &'a Builder,
     case: &'a GoldenCase,
@@ -55,10 +55,10 @@ impl Inputs<'_> {
     }
 }
 
-/// The outputs of a program by name.
+/// The outputs of a program, keyed by name.
 pub type Outputs = BTreeMap<&'static str, Value>;
 
-/// A program with the names of its golden cases.
+/// A program, with the names of the golden cases that use it.
 pub trait ProgramFn: Sync {
     /// Returns the names of the cases.
     fn cases(&self) -> &'static [&'static str];
@@ -67,7 +67,7 @@ pub trait ProgramFn: Sync {
     fn outputs(&self, inputs: &Inputs<'_>) -> Outputs;
 }
 
-/// A program whose inputs have these names.
+/// A program as a function of its inputs, which are identified by name.
 struct NamedInputsProgram<const N: usize> {
     cases: &'static [&'static str],
     inputs: [&'static str; N],
@@ -84,7 +84,7 @@ impl<const N: usize> ProgramFn for NamedInputsProgram<N> {
     }
 }
 
-/// Returns the program of the cases with these names, as a function from its inputs, by name, to its outputs.
+/// Creates the program that these cases use. `outputs` computes its outputs from the inputs with these names.
 const fn program<const N: usize>(
     cases: &'static [&'static str],
     inputs: [&'static str; N],
@@ -95,7 +95,7 @@ const fn program<const N: usize>(
 
 type Programs = &'static [&'static dyn ProgramFn];
 
-/// Collects the outputs of a program by name: `outputs! { carry, ys: trace }`.
+/// Builds a map of named outputs: `outputs! { carry, ys: trace }`.
 macro_rules! outputs {
     ($($name:ident $(: $value:expr)?),* $(,)?) => {
         std::collections::BTreeMap::from([$((stringify!($name), $crate::cases::outputs!(@value $name $($value)?))),*])
@@ -105,17 +105,17 @@ macro_rules! outputs {
 }
 use outputs;
 
-/// Returns the results of a body whose next carry is also its output.
+/// Returns the result of a body whose y equals its next carry.
 fn carry_as_output<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }
 
-/// Returns the outputs of a program with a single scan: the last carry and the ys.
+/// Returns the outputs of a program that consists of one scan: the last carry and the ys.
 fn scan_outputs((carry, ys): (Value, Value)) -> Outputs {
     outputs! { carry, ys }
 }
 
-/// Returns every program, keyed by the name of its case.
+/// Returns every golden program, keyed by the name of its case.
 pub fn programs() -> BTreeMap<&'static str, &'static dyn ProgramFn> {
     let files = [
         taps::PROGRAMS,

@@ -6,7 +6,7 @@ use super::while_loops::{collatz_step, newton};
 use super::{Programs, carry_as_output, outputs, program, scan_outputs};
 
 pub(super) const PROGRAMS: Programs = &[
-    // The inner loop depends only on the carry and a captured value.
+    // The inner loop has no sequences, only a carry and a captured value.
     &program(&["scan_in_scan_fixed", "scan_in_scan_fixed_f64"], ["init", "w"], |[init, w]| {
         let times = |length: usize| ScanOptions::new().length(length);
         scan_outputs(scan_with(times(3), init, (), |c, ()| {
@@ -14,7 +14,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c, c)
         }))
     }),
-    // The inner sequence is a row of the outer one.
+    // The inner scan runs over a row of the outer sequence.
     &program(&["scan_in_scan_slices", "scan_in_scan_slices_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, zs) = scan(init, xs, |c, x| {
             let (d, z) = scan(c.zeros_like(), x, |d, v| {
@@ -25,7 +25,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { carry, zs }
     }),
-    // One carry passes through three levels.
+    // A carry is passed through three nested scans.
     &program(&["scan_three_levels"], ["init", "xs", "w"], |[init, xs, w]| {
         let level3 = |c: Value, x: Value| ((c * w).sin() + x, ());
         let level2 = |c: Value, x: Value| {
@@ -39,14 +39,14 @@ pub(super) const PROGRAMS: Programs = &[
         let (carry, (ys, zs)) = scan(init, xs, level1);
         outputs! { carry, ys, zs }
     }),
-    // A reverse scan over a captured sequence in a forward scan.
+    // A forward scan contains a reverse scan over a captured sequence.
     &program(&["inner_reverse_scan"], ["init", "xs", "ws"], |[init, xs, ws]| {
         let (carry, es) = scan(init, xs, |c, x| {
             scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| carry_as_output(0.5 * d * v + x))
         });
         outputs! { carry, es }
     }),
-    // A mit-sot inside a scan, initialised with the outer row.
+    // An inner loop with two taps starts from a row of the outer sequence.
     &program(&["inner_mit_sot"], ["start", "a", "b"], |[start, a, b]| {
         scan_outputs(scan(a.zeros_like(), start, |c, s| {
             let mut inner = Recurrence::new();
@@ -59,7 +59,7 @@ pub(super) const PROGRAMS: Programs = &[
             (0.5 * c + trace.index(0, -1), trace)
         }))
     }),
-    // A map over the elements of the carry, with the whole carry captured.
+    // The map runs over the elements of the carry, and also captures the whole carry.
     &program(&["map_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let ((), c) = scan((), (c, x), |(), (c_j, x_j)| ((), (c_j * x_j).tanh() + (c * w).sum(..)));
@@ -67,13 +67,13 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // A scan over chunks of rows, which equals one flat scan over the rows.
+    // A scan over chunks of rows, which is equivalent to a scan over all rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let step = |c: Value, x: Value| carry_as_output((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));
         outputs! { carry, ys: ys.reshape([6, 2]) }
     }),
-    // c = a @ b, row by row into a carried buffer.
+    // Computes `c = a @ b` by writing its rows into a carried buffer.
     &program(&["matmul_by_loops"], ["a", "b"], |[a, b]| {
         let (c, ()) = scan(full([3, 3], a.dtype(), 0.0), iota(3, DType::I64), |c, i| {
             let (row, ()) = scan(full([3], a.dtype(), 0.0), iota(2, DType::I64), |row, k| {
@@ -83,14 +83,14 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { c }
     }),
-    // Prefix products in each step.
+    // Each step computes prefix products.
     &program(&["associative_scan_in_scan"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan(init, xs, |c, x| {
             let y = c * associative_scan(x, |a, b| a * b);
             (y.sum(0) / 4.0, y)
         }))
     }),
-    // Some steps of the outer loop run an inner one.
+    // Only some steps of the outer loop run the inner loop.
     &program(&["scan_in_cond_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let run = || scan(c, x, |d, v| ((d + v * w).tanh(), ())).0;
@@ -99,7 +99,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // A while loop with a different number of steps in each step of the scan.
+    // The while loop has a different trip count in each step of the scan.
     &program(&["while_in_scan"], ["xs"], |[xs]| {
         let (_, (ys, n)) = scan(xs.index(0, 0).zeros_like(), xs, |c, a| {
             let (x, n) = newton(a);
@@ -108,13 +108,12 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, n }
     }),
-    // A scan in each step of a while loop.
     &program(&["scan_in_while"], ["x0", "ws"], |[x0, ws]| {
         let next = |(x, n): (Value, Value)| (scan(x, ws, |x, w| (x * w + 0.05, ())).0, n + 1);
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.sum(..).lt(12.0), next);
         outputs! { x, n }
     }),
-    // The number of steps of the inner loop depends on the outer one.
+    // The trip count of the inner loop depends on the state of the outer loop.
     &program(&["while_in_while"], ["limit"], |[limit]| {
         let outer = |(i, total): (Value, Value)| {
             let (_, total) = while_loop((i, total), |(n, _)| n.gt(1), |(n, total)| (collatz_step(n), total + 1));
@@ -123,7 +122,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, total) = while_loop((constant(1i64), constant(0i64)), |(i, _)| i.le(limit), outer);
         outputs! { total }
     }),
-    // The outer index is the number of steps of the inner loop.
+    // The trip count of the inner loop is the index of the outer loop.
     &program(&["triangular_loop"], ["xs", "w"], |[xs, w]| {
         let s = fori_loop(1, 5, w.zeros_like(), |i, s| {
             let d = fori_loop(0, i, xs.take(0, i), |j, d| (d + xs.take(0, j) * w).sin());
@@ -131,7 +130,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { s }
     }),
-    // Levenshtein distance of two integer strings, row by row.
+    // Levenshtein distance of two strings of integers, computed row by row.
     &program(&["edit_distance"], ["a", "b"], |[a, b]| {
         let (last, ()) = scan(iota(5, DType::I64), a, |row, ch| {
             let first = row.index(0, 0) + 1;
@@ -144,7 +143,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { distance: last.index(0, 4), last }
     }),
-    // Dynamic time warping with a smooth minimum, row by row.
+    // Dynamic time warping with a smooth minimum, computed row by row.
     &program(&["soft_dtw"], ["xs", "ys", "gamma"], |[xs, ys, gamma]| {
         let softmin = |a: Value, b: Value, c: Value| {
             let m = a.minimum(b).minimum(c).stop_gradient();

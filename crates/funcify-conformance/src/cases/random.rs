@@ -1,7 +1,7 @@
-//! Category `random`: keys, bits and distributions, and random state in loops.
+//! Category `random`: keys, bits and distributions, and random numbers in loops.
 //!
-//! The expected values are literals. Those marked so are the output of JAX; the others were computed from the
-//! definition of Threefry-2x32 and JAX's formulas in Python, with the inverse error function and logarithms of
+//! The expected values are literals. Some are the output of JAX, as comments say. The others were computed in Python
+//! from the definition of Threefry-2x32 and JAX's formulas, with the inverse error function and the logarithm of
 //! mpmath.
 
 use funcify::random;
@@ -14,7 +14,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds a case with these expected outputs, by name. Floats may differ by a few units in the last place.
+/// Builds a case with these named outputs as expected results. The tolerance of floats is a few ulps.
 fn gives<T: Tree, const N: usize, const M: usize>(
     name: &str,
     program: impl FnOnce(&Builder) -> T,
@@ -40,7 +40,7 @@ fn gives<T: Tree, const N: usize, const M: usize>(
     })
 }
 
-/// Builds a case of one distribution, which draws `y` from a key.
+/// Builds a case that draws `y` from a distribution, given the key of a seed.
 fn draws<T: Tree>(
     name: &str,
     seed: i64,
@@ -99,7 +99,7 @@ fn keys() -> Cases {
     ])
 }
 
-/// The results are exact: they are the bits of the fraction.
+/// Uniform numbers are exact on every backend, because they are computed directly from the random bits.
 fn uniform() -> Cases {
     let unit = |dtype| move |key| random::uniform(key, [3], dtype, 0, 1);
     let five = |dtype| move |key| random::uniform(key, [5], dtype, 0.0, 1.0);
@@ -129,7 +129,7 @@ fn normal() -> Cases {
     let three = |dtype| move |key| random::normal(key, [3], dtype);
     let f64s = [-0.184_711_745_281_911_64, -2.169_824_560_397_754_6, 0.186_935_551_793_825_87];
     Ok(vec![
-        // JAX prints these.
+        // JAX prints these numbers for f32.
         draws("normal_f32", 0, three(DType::F32), [1.622_642_2_f32, 2.025_264_7, -0.433_594_44])?,
         draws("normal_of_42", 42, |key| random::normal(key, Shape::scalar(), DType::F32), -0.028_304_616_f32)?,
         draws("normal_f64", 42, three(DType::F64), f64s)?,
@@ -151,7 +151,7 @@ fn integers() -> Cases {
     };
     let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX) + 1);
     Ok(vec![
-        // JAX prints these.
+        // JAX prints these integers.
         draws("integers_i32", 1, |key| random::randint(key, [5], DType::I32, 0, 10), [6i32, 7, 0, 3, 8])?,
         gives("integers_by_values", by_values, [random::host_key(1), 0i32.into()], [("y", [6i32, 7, 0, 3, 8].into())])?,
         draws(
@@ -231,7 +231,7 @@ fn others() -> Cases {
     ])
 }
 
-/// The key is a carry, a row, or derived from the step index by `fold_in`.
+/// Loops that carry the key, run over the rows of split keys, or derive a key from the step index by `fold_in`.
 fn loops() -> Cases {
     let walk = |dtype: DType| {
         move |g: &Builder| {
@@ -257,7 +257,7 @@ fn loops() -> Cases {
         let ((), ys) = scan((), iota(4, DType::I64), |(), t| ((), random::bits(random::fold_in(key, t), [2])));
         outputs! { ys }
     };
-    // Draws until a number is below 0.1.
+    // Draws until the uniform number is below 0.1.
     let rejection = |g: &Builder| {
         let start = (g.input("key", "u32[2]"), g.input("count", "i64[]"), g.input("u", "f32[]"));
         let (key, count, u) = while_loop(

@@ -1,9 +1,9 @@
-//! Recurrences with one state or none, which most cases of taps share. The `Recurrence` that a caller passes has the
-//! options, such as the number of steps.
+//! Common recurrences for cases with taps: a sequence, a state or a buffer, and a step function. Callers set the
+//! options, such as the number of steps, on the `Recurrence` that they pass.
 
 use funcify::{Recurrence, Tree, Value};
 
-/// Returns the ys of steps that map the rows of `xs` at the taps.
+/// Runs a loop without state. Each step maps the rows of `xs` at the taps to a y. Returns the ys.
 pub(super) fn stencil<Y: Tree, const N: usize>(
     loop_: &mut Recurrence,
     xs: Value,
@@ -14,7 +14,7 @@ pub(super) fn stencil<Y: Tree, const N: usize>(
     loop_.run(|at| step(at.read(&rows))).ys
 }
 
-/// Returns the trace of a state: each step maps the rows at the taps to the next row.
+/// Runs a loop without inputs. Each step maps the rows of the state at the taps to its next row. Returns the trace.
 pub(super) fn state<const N: usize>(
     loop_: &mut Recurrence,
     init: Value,
@@ -29,12 +29,13 @@ pub(super) fn state<const N: usize>(
     done.trace(&state)
 }
 
-/// Returns the trace of a state that depends only on the row before.
+/// Runs a loop whose steps map a state to the next state. Returns the trace.
 pub(super) fn repeated(loop_: &mut Recurrence, init: Value, step: impl FnOnce(Value) -> Value) -> Value {
     state(loop_, init.unsqueeze(0), [-1], |[old]| step(old))
 }
 
-/// Returns the trace of a state with an input: each step maps a row of `xs` and the rows at the taps to the next row.
+/// Runs a loop with an input. Each step maps a row of `xs`, and the rows of the state at the taps, to the next row of
+/// the state. Returns the trace.
 pub(super) fn driven<const N: usize>(
     loop_: &mut Recurrence,
     xs: Value,
@@ -50,8 +51,8 @@ pub(super) fn driven<const N: usize>(
     done.trace(&state)
 }
 
-/// Returns the trace of a cumulative sum, product or similar: each step maps a row of `xs` and the row before to the
-/// next row.
+/// Runs a cumulative operation, such as a sum or a product. Each step maps a row of `xs` and the previous state to
+/// the next state. Returns the trace.
 pub(super) fn running(
     loop_: &mut Recurrence,
     xs: Value,
@@ -61,8 +62,8 @@ pub(super) fn running(
     driven(loop_, xs, init.unsqueeze(0), [-1], |x, [old]| step(x, old))
 }
 
-/// Returns the final rows of a buffer: each step maps rows of the sequences `xs` and the rows at the taps `reads` to
-/// the rows at the taps `writes`.
+/// Runs a loop over a buffer, and returns its final rows. Each step maps a row of each sequence in `xs` and the
+/// buffer's rows at the taps `reads` to the rows at the taps `writes`.
 pub(super) fn sweep<const R: usize, const W: usize, const X: usize>(
     loop_: &mut Recurrence,
     buffer: Value,

@@ -1,4 +1,4 @@
-//! Category `taps`: recurrences with several taps, sequence taps, several kinds of states.
+//! Category `taps`: recurrences whose states or sequences have several taps, or which have several kinds of states.
 
 use super::recurrences::{driven, state, stencil};
 use super::*;
@@ -30,7 +30,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trace }
     }),
-    // Two interleaved recurrences.
+    // The only tap is -2, so even and odd rows form two independent recurrences.
     &program(&["lag2_only"], ["start"], |[start]| {
         outputs! { trace: state(Recurrence::new().steps(5), start, [-2], |[x2]| x2.sin() + 0.1) }
     }),
@@ -47,7 +47,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["sequence_taps_0_2"], ["x"], |[x]| {
         outputs! { y: stencil(&mut Recurrence::new(), x, [0, 2], |[here, ahead]| here * ahead.sin()) }
     }),
-    // Tap 0 determines the number of steps, although it is not read.
+    // The number of steps is that of tap 0, although only tap -2 is read.
     &program(&["sequence_tap_minus_2"], ["x", "init"], |[x, init]| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(x, [-2]);
@@ -58,7 +58,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trace: done.trace(&c) }
     }),
-    // The sequence that allows fewer steps determines the number of steps.
+    // The sequence that allows fewer steps determines the trip count.
     &program(&["two_tapped_sequences"], ["u", "v"], |[u, v]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-1, 0]);
@@ -90,7 +90,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (p, q) = done.ys;
         outputs! { p, q }
     }),
-    // Tapped and plain sequences, a sit-sot, a mit-sot, an integer sit-sot, two nit-sots, a captured matrix.
+    // Sequences with and without taps, a sit-sot, a mit-sot, an integer sit-sot, two nit-sots, and a captured matrix.
     &program(&["all_kinds", "all_kinds_f64"], ["s0", "m0", "u", "v", "w", "k0"], |[s0, m0, u, v, w, k0]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-1, 0, 1]);
@@ -146,7 +146,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["fewer_steps_than_taps"], ["start"], |[start]| {
         outputs! { trace: state(Recurrence::new().steps(2), start, [-4, -1], |[x4, x1]| x4 * x1) }
     }),
-    // Two mit-sots that read each other.
+    // Each mit-sot's update reads the other mit-sot.
     &program(&["coupled_mit_sots"], ["x0", "y0", "u"], |[x0, y0, u]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);
@@ -171,7 +171,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y: done.trace(&y) }
     }),
-    // The state of a random generator; only its last value is returned.
+    // The loop carries the state of a random number generator, and returns only its last value.
     &program(&["untraced_generator"], ["seed0", "init", "xs"], |[seed0, init, xs]| {
         let mut loop_ = Recurrence::new();
         let xs = loop_.sequence(xs, [0]);
@@ -189,7 +189,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["declared_but_unread_tap"], ["start", "u"], |[start, u]| {
         outputs! { trace: driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [_, x1]| (x1 + u).sin()) }
     }),
-    // Additive seasonal smoothing with period 4.
+    // Additive exponential smoothing with a season of period 4.
     &program(
         &["seasonal_smoothing"],
         ["level0", "season0", "x", "alpha", "gamma"],
@@ -222,7 +222,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { a: done.trace(&a), b: done.trace(&b) }
     }),
-    // The initial rows are computed, and shared.
+    // The initial rows of one state are computed from those of the other.
     &program(&["overlapping_initial_rows"], ["start", "u"], |[start, u]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);
@@ -235,7 +235,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { x: done.trace(&x), y: done.trace(&y) }
     }),
-    // The batch axis is an axis of the rows.
+    // The batch axis is axis 0 of the initial rows and of the sequence.
     &program(&["vmap_mit_sot"], ["start", "u", "a"], |[start, u, a]| {
         let trace = vmap((start, u), |(start, u)| {
             driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| (a * x1).tanh() - x2 * u)

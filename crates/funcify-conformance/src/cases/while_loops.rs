@@ -1,4 +1,4 @@
-//! Category `while`: counted loops, and loops that run while a condition holds.
+//! Category `while`: `fori_loop`, `while_loop`, and scans with an early exit.
 
 use funcify::prelude::*;
 
@@ -9,7 +9,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n) = newton(a);
         outputs! { x, n }
     }),
-    // A single number of steps for a whole vector.
+    // All elements of the vector share the same trip count.
     &program(&["newton_cube_root_vector"], ["a"], |[a]| {
         let cube = |x: Value| x * x * x;
         let next = |(x, n): (Value, Value)| (x - (cube(x) - a) / (3.0 * x.square()), n + 1);
@@ -39,7 +39,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (r, ..) = while_loop((base.ones_like(), base, exponent), |(_, _, e)| e.gt(0), next);
         outputs! { r }
     }),
-    // The values of a captured array determine how far the loop reads it.
+    // The trip count depends on the values of a captured array.
     &program(&["while_indexing_an_array"], ["xs"], |[xs]| {
         let start = (xs.index(0, 0).zeros_like(), zero());
         let (s, n) = while_loop(start, |(s, _)| s.lt(2.0), |(s, i)| (s + xs.take(0, i).square() + 0.1, i + 1));
@@ -76,7 +76,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (l, h, n) = while_loop((low, high, zero()), |(l, h, _)| (h - l).gt(0.01), next);
         outputs! { m: 0.5 * (l + h), n }
     }),
-    // Only the condition reads a captured limit.
+    // Only the condition reads the captured limit.
     &program(&["captured_condition"], ["x0", "growth", "limit"], |[x0, growth, limit]| {
         let (x, n) = while_loop((x0, zero()), |(x, _)| x.lt(limit), |(x, n)| (x * growth + 0.1, n + 1));
         outputs! { x, n }
@@ -86,7 +86,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (y, t, n) = while_loop(start, |(_, t, _)| t.lt(0.85), |(y, t, n)| (y - 0.1 * k * y * y, t + 0.1, n + 1));
         outputs! { y, t, n }
     }),
-    // A float vector, an integer and a boolean.
+    // The state consists of a float vector, an integer and a boolean.
     &program(&["while_mixed_state"], ["x0"], |[x0]| {
         let next = |(x, n, _): (Value, Value, Value)| {
             let x = 1.5 * x;
@@ -103,12 +103,12 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["fori_rising_factorial"], ["x"], |[x]| {
         outputs! { p: fori_loop(1, 6, x.ones_like(), |i, p| p * (x + i.cast(x.dtype()))) }
     }),
-    // Both bounds are inputs.
+    // Both bounds of the range are inputs.
     &program(&["fori_input_bounds"], ["x", "low", "high"], |[x, low, high]| {
         outputs! { s: fori_loop(low, high, x, |i, s| s.sin() * i.cast(x.dtype()) + x) }
     }),
     &program(&["fori_zero_trips"], ["x", "w"], |[x, w]| outputs! { s: fori_loop(3, 3, x, |_, s| s * w) }),
-    // Rows are written into a carried buffer.
+    // Each step writes a row into a carried buffer.
     &program(&["fori_fill_buffer"], ["start", "a"], |[start, a]| {
         let zero = start.zeros_like();
         let buffer = fori_loop(1, 6, stack(&[start, zero, zero, zero, zero, zero], 0), |i, b| {
@@ -117,7 +117,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { buffer }
     }),
-    // A batch of loops, as one loop that runs while any lane does and keeps the results of finished lanes.
+    // The batch becomes one loop, which runs until all lanes are finished and keeps the results of finished lanes.
     &program(&["vmap_while"], ["a"], |[a]| {
         let (x, n) = vmap(a, newton);
         outputs! { x, n }
@@ -172,7 +172,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { x: done.trace(&state), y: done.ys }
     }),
-    // Floats, integers and booleans, and a sum over the rows that were written.
+    // The ys are floats, integers and booleans. One of them is summed over the steps that ran.
     &program(&["while_scan_several_outputs"], ["x0", "w"], |[x0, w]| {
         let (_, (xs, squares, counts, even)) = scan_until_with(at_most(25), (x0, zero()), (), |(x, n), ()| {
             let (x, n): (Value, Value) = (w * x, n + 1);
@@ -189,12 +189,12 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// Returns the initial number of steps.
+/// Returns the integer 0, the initial value of step counters.
 fn zero() -> Value {
     constant(0i64)
 }
 
-/// Computes a square root by Newton's method; returns it with the number of steps.
+/// Computes a square root with Newton's method. Returns the root and the number of steps.
 pub(super) fn newton(a: Value) -> (Value, Value) {
     while_loop((a, zero()), |(x, _)| (x * x - a).abs().gt(0.01), |(x, n)| (0.5 * (x + a / x), n + 1))
 }

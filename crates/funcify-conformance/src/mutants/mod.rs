@@ -1,8 +1,8 @@
-//! Fuzzes the parser and the program runner with damaged texts: no text may cause a panic, a hang, or memory use
-//! beyond the budget, and a text that parses must round-trip.
+//! Fuzzes the parser and the reference backend with mutated programs. No text may cause a panic, a hang, or memory
+//! use beyond the budget, and every text that parses must round-trip.
 //!
-//! `cargo xtask fuzz-text` fuzzes with libFuzzer, using the dictionary in `tests/mutants/words.dict`. The tests check a
-//! fixed set of mutants, each determined by a seed and a number.
+//! `cargo xtask fuzz-text` fuzzes with libFuzzer, using the dictionary in `tests/mutants/words.dict`. The tests check
+//! a fixed set of mutants, each determined by a seed and a number.
 
 mod mutate;
 mod probe;
@@ -18,12 +18,12 @@ pub use probe::{MEMORY_BUDGET, Reached, probe, set_up};
 use crate::arbitrary::{Choices, Sample, splitmix64};
 use crate::suite::all_cases;
 
-/// The texts to mutate, in two groups: programs with bodies and programs without.
+/// The texts to mutate, in two groups: programs with and without bodies.
 pub struct Corpus {
     groups: [Vec<String>; 2],
 }
 
-/// The programs that caused earlier failures.
+/// Programs that caused failures in the past.
 const EARLIER_FAILURES: [&str; 12] = [
     include_str!("../../tests/mutants/bind-panic.fir"),
     include_str!("../../tests/mutants/huge-broadcast.fir"),
@@ -39,14 +39,14 @@ const EARLIER_FAILURES: [&str; 12] = [
     include_str!("../../tests/mutants/slice-of-a-step-that-never-runs.fir"),
 ];
 
-/// The maximum length of a text. Longer texts find nothing that shorter ones do not.
+/// The maximum length of a text. Longer texts do not find additional failures.
 const MAX_TEXT_LENGTH: usize = 4000;
 
 /// The number of random programs in the corpus.
 const RANDOM_PROGRAMS: u64 = 150;
 
 impl Corpus {
-    /// Collects the programs of the suite, those of earlier failures, and some random ones.
+    /// Collects the programs of the suite, programs that failed in the past, and some random programs.
     pub fn new() -> Result<Corpus, String> {
         let cases = all_cases()?.into_iter().map(|case| case.graph.to_string());
         let random = (0..RANDOM_PROGRAMS).filter_map(|seed| Sample::new(&mut Choices::seeded(splitmix64(seed))).ok());
@@ -78,7 +78,7 @@ impl Corpus {
         self.len() == 0
     }
 
-    /// Returns the mutant with this number.
+    /// Returns the mutant that this seed and number determine.
     pub fn mutant(&self, seed: u64, number: u64) -> String {
         let start = splitmix64(seed.wrapping_mul(1 << 32).wrapping_add(number));
         let bytes: Vec<u8> = (0..128).flat_map(|word| splitmix64(start.wrapping_add(word)).to_le_bytes()).collect();
@@ -86,13 +86,13 @@ impl Corpus {
         mutate::mutant(&mut Unstructured::new(&bytes), &self.groups[group]).expect("zeros follow the last byte")
     }
 
-    /// Returns every text, without mutations.
+    /// Returns the unmutated texts.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flatten().map(String::as_str)
     }
 }
 
-/// Returns the number of ops of a graph and of its bodies.
+/// Returns the number of ops in a graph, including its nested bodies.
 fn count_ops(graph: &Graph) -> usize {
     let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.nodes().len() + bodies.map(|body| count_ops(body)).sum::<usize>()

@@ -1,14 +1,14 @@
-//! Mutates a text: its characters, its tokens, its lines, or all occurrences of a token at once.
+//! Mutates a text by changing characters, tokens, or lines.
 
 use arbitrary::{Result, Unstructured};
 
-/// The words that a mutation may insert, in libFuzzer's dictionary format.
+/// The tokens that a mutation may insert, in libFuzzer's dictionary format.
 const WORDS: &str = include_str!("../../tests/mutants/words.dict");
 
 /// The maximum number of characters. Longer texts are truncated.
 const MAX_MUTANT_LENGTH: usize = 20_000;
 
-/// Returns a mutant of one of the texts, after a few successive mutations.
+/// Picks a text and applies a few mutations to it.
 pub(super) fn mutant(choices: &mut Unstructured<'_>, corpus: &[String]) -> Result<String> {
     let mut text = choices.choose(corpus)?.clone();
     for _ in 0..*choices.choose(&[1, 1, 1, 2, 2, 4])? {
@@ -44,7 +44,7 @@ fn mutate_characters(choices: &mut Unstructured<'_>, text: &str) -> Result<Strin
     Ok(all.into_iter().collect())
 }
 
-/// Splits a text into words, numbers, and single characters.
+/// Splits a text into words, numbers, and other characters. A word includes a leading `%`, `$` or `@`.
 fn split_tokens(text: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut tokens: Vec<String> = Vec::new();
@@ -59,10 +59,10 @@ fn split_tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// A kind of token. A token may replace another of the same kind.
+/// A kind of token. Mutations replace a token by another of the same kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A size or a number.
+    /// A number or a size symbol.
     Size,
     Value,
     Word,
@@ -83,8 +83,9 @@ impl Kind {
     }
 }
 
-/// Replaces a token with another of its kind (from this text, a second text or the language) or with the next number,
-/// removes it, or doubles it. With `everywhere`, changes all equal tokens in the same way, so that types still agree.
+/// Changes a token: replaces it by another token of the same kind (from `text`, `other` or the dictionary), changes a
+/// number by 1, removes the token, or duplicates it. With `everywhere`, changes all equal tokens in the same way, so
+/// that types may still match.
 fn mutate_tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: bool) -> Result<String> {
     let mut tokens = split_tokens(text);
     let kind = *choices.choose(&[Kind::Size, Kind::Size, Kind::Value, Kind::Word, Kind::Sign])?;
@@ -114,7 +115,7 @@ fn mutate_tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everyw
     Ok(tokens.concat())
 }
 
-/// Returns the index of the line after the block that the line at `start` opens.
+/// Returns the index of the line after the block that starts at line `start`.
 fn block_end(lines: &[&str], start: usize) -> usize {
     let mut open = 0i64;
     for (index, line) in lines.iter().enumerate().skip(start) {
@@ -127,7 +128,7 @@ fn block_end(lines: &[&str], start: usize) -> usize {
     lines.len()
 }
 
-/// Removes or copies an equation with its body, inserts one from another text, or nests a line in itself many times.
+/// Removes or copies an equation with its body, inserts an equation of `other`, or nests a line in copies of itself.
 fn mutate_lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
     let mut all: Vec<&str> = text.lines().collect();
     let others: Vec<&str> = other.lines().collect();

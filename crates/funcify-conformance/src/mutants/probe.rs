@@ -1,4 +1,4 @@
-//! Runs all checks on one text.
+//! Checks how the parser and the reference backend handle a mutated text.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -15,31 +15,31 @@ use super::count_ops;
 use crate::arbitrary::{arguments, splitmix64};
 use crate::runner::MODES;
 
-/// The last stage that a text reached.
+/// The last stage that a text reached, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reached {
     /// The text does not parse, or a type rule rejects it.
     Refused,
     /// The text parses, and the checker rejects it.
     Unsound,
-    /// The program is sound, but its arguments would be too large.
+    /// The program is sound, but did not run because its arguments would be too large.
     Checked,
-    /// A call of the program was rejected or exceeded the time limit.
+    /// The reference evaluator rejected the program, or exceeded the time limit.
     Stopped,
-    /// The program ran.
+    /// The program ran to the end.
     Ran,
 }
 
-/// The memory budget of a run.
+/// The memory budget of a run, in bytes.
 pub const MEMORY_BUDGET: u64 = 64 << 20;
 
 /// The time limit of a run.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
 
-/// The maximum number of ops of a program to be differentiated.
+/// The maximum number of ops of a program that is differentiated.
 const MAX_OPS: usize = 150;
 
-/// The maximum number of elements in the arguments of a program to be run.
+/// The maximum total number of elements in the arguments of a program.
 const MAX_ELEMENTS: usize = 1 << 14;
 
 /// The message and location of the last panic.
@@ -55,7 +55,7 @@ pub fn set_up() {
     }));
 }
 
-/// Runs all checks on a text. The error describes the failure.
+/// Runs all checks on a text. Returns the stage that it reached, or a description of the failure.
 pub fn probe(text: &str, seed: u64) -> Result<Reached, String> {
     catch_unwind(AssertUnwindSafe(|| examine(text, seed))).unwrap_or_else(|_| {
         let panic = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -84,7 +84,7 @@ fn examine(text: &str, seed: u64) -> Result<Reached, String> {
     Ok(reached)
 }
 
-/// Checks that a parse error has a message and a line.
+/// Checks that a parse error has a message that names a line.
 fn check_parse_error(error: &Error) -> Result<(), String> {
     check_message("parse", error)?;
     let shown = error.to_string();
@@ -102,7 +102,7 @@ fn check_message(step: &str, error: &Error) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the printed text parses to the same graph, and that this graph prints as the same text.
+/// Checks that the printed text parses to the same graph, and that the parsed graph prints as the same text.
 fn check_round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
     let parsed =
         Graph::parse(printed).map_err(|error| format!("the printed program does not parse: {error}\n{printed}"))?;
@@ -113,7 +113,7 @@ fn check_round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
     if again != printed { Err(format!("printed again, it differs:\n{printed}\n{again}")) } else { Ok(()) }
 }
 
-/// Returns small arguments for the program, or `None` if they would be too large.
+/// Returns arguments for the program, with sizes below 5 for its symbols, or `None` if they would be too large.
 fn small_arguments(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
     let mut sizes = Sizes::new();
@@ -135,12 +135,11 @@ fn small_arguments(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
     arguments(&types, &sizes, seed).ok()
 }
 
-/// Returns whether an error means that the time limit was exceeded.
 fn is_stopped(error: &Error) -> bool {
     matches!(error, Error::Cancelled { .. })
 }
 
-/// Runs the program with the reference evaluator and on the reference backend in both modes, and compares the results.
+/// Runs the program with the reference evaluator, and on the reference backend in both modes. Compares the results.
 fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     let expected = Cancellation::after(TIME_LIMIT).scope(|| evaluate(graph, inputs));
     if let Err(error) = &expected {
@@ -149,7 +148,7 @@ fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     if expected.as_ref().is_err_and(is_stopped) {
         return Ok(Reached::Stopped);
     }
-    // The recursion of an associative scan combines elements in a different order, so it rounds differently.
+    // An associative scan reassociates floats, so only the types of its results must agree.
     let reassociates = graph.to_string().contains("associative_scan");
     let shown = |results: &[HostTensor]| match reassociates {
         true => format!("{:?}", results.iter().map(HostTensor::ty).collect::<Vec<_>>()),
@@ -176,25 +175,26 @@ fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     Ok(if expected.is_ok() { Reached::Ran } else { Reached::Stopped })
 }
 
-/// Returns the rules that preserve every bit of a result.
+/// Returns the rewrite rules that preserve results bit for bit.
 fn exact_rules() -> RewriteOptions {
     let reordering = RULES.iter().filter(|rule| rule.reorders_sums);
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
 }
 
-/// Returns whether an error reports a limit that the reference evaluator does not have, or reaches elsewhere.
+/// Returns whether a backend may fail with this error although the reference evaluator runs the program. The error
+/// then reports a limit that the reference evaluator does not have.
 fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
     let is_unrolled = strategy == LoopStrategy::Unroll;
     match error {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // The rows of an associative scan's pairs are twice as long.
+        // An associative scan pairs its rows, and rows of twice the size may overflow 64-bit sizes.
         _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }
 
-/// Checks that each transformation returns either a sound program that can be printed, or a typed error.
+/// Checks that each transformation returns a typed error, or a sound program whose text round-trips.
 fn check_transforms(graph: &Graph, seed: u64) -> Result<(), String> {
     let options = || {
         let policies = [

@@ -1,4 +1,4 @@
-//! Checks derivatives against finite differences.
+//! Compares derivatives with finite differences.
 
 use funcify::{DType, Graph, HostTensor, Scalar};
 
@@ -7,14 +7,14 @@ use super::{DIFFERENCE_TOLERANCE, Subject, sum, terms};
 /// The result of comparing a derivative with finite differences.
 pub(super) enum Difference {
     Agrees,
-    /// The program has a kink or a jump at this point, so the derivative does not exist.
+    /// The program has a kink or a jump at this point, so it is not differentiable.
     Kink,
     Is(f64),
 }
 
 impl Subject<'_> {
-    /// Returns the sum of the outputs, weighted by the cotangents, after moving the inputs by `step` along the
-    /// tangents. Returns `None` if the shapes of the outputs change.
+    /// Moves the inputs by `step` along the tangents, and returns the sum of the outputs weighted by the cotangents.
+    /// Returns `None` if the outputs change shape or the program fails.
     fn weighted_outputs_at(
         &self,
         graph: &Graph,
@@ -43,9 +43,9 @@ impl Subject<'_> {
         Some(total)
     }
 
-    /// Compares a derivative with finite differences for several step sizes. It is enough that one of them agrees,
-    /// because a kink near the point spoils those with larger steps. If none agrees, a second difference that does not
-    /// shrink with the step size indicates a kink at the point.
+    /// Compares a derivative with finite differences of several step sizes. One match is enough, because larger steps
+    /// may cross a nearby kink. If none matches, and second differences do not shrink with the step size, the point
+    /// itself is a kink.
     pub(super) fn difference(
         &self,
         graph: &Graph,

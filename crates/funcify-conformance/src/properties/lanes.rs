@@ -1,4 +1,4 @@
-//! Checks the properties of batched programs.
+//! Checks properties of batched programs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use super::{
 };
 use crate::arbitrary::is_ragged;
 
-/// Checks that `vmap` returns the same results as running the lanes one by one.
+/// Checks that `vmap` returns the same results as running the lanes one at a time. Returns the batched program, or
+/// `None` if the comparison was skipped.
 pub(super) fn check_lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Checked<Option<Lanes>> {
     let mut subject = subject.clone();
     let graph = subject.graph.clone();
@@ -57,13 +58,13 @@ pub(super) fn check_lanes(subject: &Subject<'_>, property: &'static str, tally: 
 /// A batched program, and the inputs of its lanes.
 pub(super) struct Lanes {
     graph: Graph,
-    /// The batch axis of each input, if it has one.
+    /// The batch axis of each input, or `None` if the lanes share the input.
     axes: Vec<Option<usize>>,
     lane_inputs: Vec<BTreeMap<String, HostTensor>>,
 }
 
 impl Lanes {
-    /// Evaluates the lanes one by one, and returns the results of all lanes for each output.
+    /// Evaluates the lanes one at a time. Returns the results of all lanes for each output.
     fn evaluate_one_by_one(
         &self,
         property: &'static str,
@@ -84,7 +85,7 @@ impl Lanes {
         Ok(all)
     }
 
-    /// Returns the batched arguments of the graph, which has the inputs of one lane.
+    /// Returns the arguments of the batched program, given the graph for one lane.
     fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
         let argument = |(index, axis): (usize, &Option<usize>)| {
             let name = graph.input_name(index);
@@ -95,7 +96,7 @@ impl Lanes {
     }
 }
 
-/// Stacks tensors of the same type along a new axis.
+/// Stacks tensors of the same type along a new axis at position `axis`.
 fn stack_along(lanes: &[HostTensor], axis: usize) -> HostTensor {
     let mut shape = lanes[0].shape().to_vec();
     shape.insert(axis, lanes.len());
@@ -106,8 +107,8 @@ fn stack_along(lanes: &[HostTensor], axis: usize) -> HostTensor {
     })
 }
 
-/// Checks that the gradient of a batched program equals the gradients of its lanes, which are summed for inputs that
-/// the lanes share.
+/// Checks that the gradient of a batched program equals the gradients of its lanes. For inputs that the lanes share,
+/// the gradients of the lanes are summed.
 pub(super) fn check_gradient_of_lanes(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -122,7 +123,8 @@ pub(super) fn check_gradient_of_lanes(
     for name in &cotangents {
         let like = subject.inputs[name].clone();
         for lane in &mut lanes.lane_inputs {
-            // If a loop that ends early has a different number of rows in each lane, the check below skips the program.
+            // This assumes the output shapes of the first lane. The check of `fits` below skips programs with other
+            // shapes.
             let cotangent = subject.another_like(&like);
             lane.insert(name.clone(), cotangent);
         }

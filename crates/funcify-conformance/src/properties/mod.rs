@@ -1,7 +1,7 @@
-//! Checks properties that hold for every program: of its text, its execution modes, its derivatives, and its lanes.
+//! Checks properties of every program: text round trips, execution modes, derivatives, and `vmap`.
 //!
-//! Derivatives along one direction of all float inputs, weighted by one cotangent, are computed in three ways: with
-//! forward mode, with reverse mode, and with finite differences. The derivatives are programs too, so the same checks
+//! A derivative is tested along one direction of all float inputs, and weighted by one cotangent. Forward mode,
+//! reverse mode and finite differences must compute the same number. Derivatives are programs too, so the same checks
 //! apply to them.
 
 mod differences;
@@ -20,16 +20,16 @@ use differences::Difference;
 use lanes::{check_gradient_of_lanes, check_lanes};
 use straight::check_straight_line;
 
-/// A property that does not hold for a program or one of its derivatives.
+/// A property that a program or one of its derivatives violates.
 #[derive(Clone, Debug)]
 pub struct Disagreement {
     /// The name of the property.
     pub property: &'static str,
-    /// A description with both values and the graph.
+    /// A description of the violation, with the values and the graph.
     pub reason: String,
 }
 
-/// The number of comparisons for each property, and of skipped comparisons for each reason.
+/// The number of comparisons for each property, and the number of skipped comparisons for each reason.
 #[derive(Clone, Default, Debug)]
 pub struct Tally(pub BTreeMap<&'static str, usize>);
 
@@ -60,23 +60,24 @@ fn policies() -> [CheckpointPolicy; 7] {
     ]
 }
 
-/// The tolerance between values computed in different orders, relative to the largest value.
+/// The tolerance for differences from reassociation, relative to the largest element.
 const REORDERING_TOLERANCE: f64 = 1e-10;
-/// The tolerance of values computed on a device, with its own functions and orders.
+/// The tolerance for values computed on a device, which may reassociate and has its own elementwise functions.
 const DEVICE_TOLERANCE: f64 = 1e-8;
-/// The tolerance between a derivative and a finite difference, relative to the terms of the sum.
+/// The tolerance for finite differences, relative to the magnitude of the summed terms.
 const DIFFERENCE_TOLERANCE: f64 = 1e-5;
 
-/// Checks all properties.
+/// Checks all properties of a program.
 pub fn check(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject::new(program)?)
 }
 
-/// Checks all properties for some programs and fewer for the others, so that more programs are checked in the same
-/// time.
+/// Checks the fast properties of a program, and the slow ones only for a sample of programs. This way, more programs
+/// can be checked in the same time.
 ///
-/// Checks the values, the text, the execution modes, the lanes and the first derivatives in both modes of every
-/// program. Checks second derivatives and one other checkpoint policy for a third of the programs.
+/// Every program is checked for its values, text, execution modes, lanes, and first derivatives in both modes. Each
+/// gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
+/// programs.
 pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject { is_sampled: true, ..Subject::new(program)? })
 }
@@ -100,15 +101,15 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
     Ok(tally)
 }
 
-/// A program with its inputs by name. The inputs of its derivatives are added to them.
+/// A program, with its inputs and those of its derivatives by name.
 #[derive(Clone)]
 struct Subject<'a> {
     program: &'a TestProgram,
     graph: Graph,
     inputs: BTreeMap<String, HostTensor>,
-    /// The state of the generator of choices.
+    /// The state of the random number generator.
     seed: u64,
-    /// `true` if the slowest checks run only for some programs.
+    /// `true` if the slowest checks run only for a sample of programs.
     is_sampled: bool,
 }
 
@@ -132,20 +133,20 @@ impl<'a> Subject<'a> {
         evaluate(graph, &self.arguments(graph)).map_err(|error| failure(property, graph, &error))
     }
 
-    /// Returns the next choice, in `0..count`.
+    /// Returns a random number in `0..count`.
     fn below(&mut self, count: u64) -> u64 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         splitmix64(self.seed) % count
     }
 
-    /// Returns another tensor of the same type.
+    /// Returns a random tensor of the same type.
     fn another_like(&mut self, like: &HostTensor) -> HostTensor {
         let seed = self.below(1 << 40);
         let made = arguments(&[like.ty()], &Sizes::new(), seed);
         made.ok().and_then(|mut made| made.pop()).unwrap_or_else(|| like.clone())
     }
 
-    /// Sets the inputs of a derivative that the graph itself does not have.
+    /// Sets the inputs that `derivative` has in addition to those of `graph`: tangents or cotangents.
     fn set_added_inputs<'t>(
         &mut self,
         derivative: &Graph,
@@ -168,7 +169,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the names of the inputs being differentiated.
+/// Returns the names of the float inputs, which are differentiated.
 fn float_inputs(graph: &Graph) -> Vec<String> {
     let indices = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
     indices.map(|index| graph.input_name(index).to_string()).collect()
@@ -186,7 +187,7 @@ fn is_finite(tensor: &HostTensor) -> bool {
     !tensor.dtype().is_float() || tensor.scalars().all(|scalar| scalar.as_f64().is_finite())
 }
 
-/// Returns the result of a transformation, after checking that it is sound and that its text round-trips.
+/// Unwraps the result of a transformation, and checks that it is sound and that its text round-trips.
 fn check_derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) -> Checked<Graph> {
     let derived = of.map_err(|error| failure(property, graph, &error))?;
     check_graph(property, &derived)?;
@@ -209,18 +210,18 @@ fn check_graph(property: &'static str, graph: &Graph) -> Checked {
     }
 }
 
-/// Checks that the graph parsed from the text returns the same values.
+/// Checks that the graph returns the same values after printing and parsing.
 fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     let parsed = Graph::parse(&graph.to_string()).map_err(|error| failure("text", graph, &error))?;
     let (expected, found) = (subject.run("text", graph)?, subject.run("text", &parsed)?);
     check_equal("text", graph, &found, &expected, 0.0)
 }
 
-/// Checks that the program returns the same values when another program applies it twice, at the sizes of the
-/// arguments.
+/// Checks that the program returns the same values twice when another program applies it twice. The other program has
+/// the sizes of the arguments as constants.
 ///
-/// If an argument is empty, the sizes stay symbols: with fixed sizes, a step that never runs could be rejected for an
-/// index out of range.
+/// If an argument is empty, the sizes stay symbolic: with constant sizes, a step that never runs might be rejected
+/// for an index out of range.
 fn check_apply_twice(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
     let (graph, arguments) = (&subject.graph, subject.arguments(&subject.graph));
     let is_empty = arguments.iter().any(|argument| argument.shape().contains(&0));
@@ -239,8 +240,8 @@ fn check_apply_twice(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked 
     check_equal("applied", graph, second, expected, 0.0)
 }
 
-/// Checks that a backend returns the results of the reference evaluator, for the program and for its gradient, with
-/// loops unrolled and native. Skips tensors that the device does not support.
+/// Checks that a backend returns the results of the reference evaluator for the program and its gradient, in every
+/// mode. Skips programs with types that the device does not support.
 pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<Tally> {
     let mut tally = Tally::default();
     let mut subject = Subject::new(program)?;
@@ -259,7 +260,7 @@ pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<
     Ok(tally)
 }
 
-/// Checks that a program returns the results of the reference evaluator, with loops unrolled and native.
+/// Checks that a program returns the expected results in every mode of a backend.
 fn check_modes(
     subject: &Subject<'_>,
     executor: &dyn Executor,
@@ -274,7 +275,7 @@ fn check_modes(
             LoopStrategy::Compiled => "compiled",
             LoopStrategy::Auto | LoopStrategy::Native => "native",
         };
-        // Half of the programs run as written, the other half rewritten.
+        // Half of the programs run as written, and half rewritten.
         let rewrites = subject.program.seed.is_multiple_of(2).then(RewriteOptions::new);
         let compile = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
@@ -291,7 +292,8 @@ fn check_modes(
     Ok(())
 }
 
-/// Checks that outputs agree, relative to the largest element of each.
+/// Checks that outputs agree within a tolerance relative to the largest element of each output, or to 1 if it is
+/// larger.
 fn check_equal(
     property: &'static str,
     graph: &Graph,
@@ -312,7 +314,7 @@ fn check_equal(
     Ok(())
 }
 
-/// Checks the derivatives of a program, and then the derivatives of those derivatives.
+/// Checks the derivatives of a program, and then recursively the derivatives of one of them.
 fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
     let wrt = subject.float_inputs();
@@ -325,7 +327,7 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
         _ => ["third jvp", "third vjp", "third differences"],
     };
     let values = subject.run("evaluation", &graph)?;
-    // Nested segments, differentiated repeatedly, lead to large programs, so higher levels use other policies.
+    // Differentiating nested segments repeatedly leads to large programs, so higher levels use other policies.
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let jvp = check_derived(forward, &graph, graph.jvp(..))?;
     let vjp = check_derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
@@ -384,8 +386,8 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
     Ok(())
 }
 
-/// Checks the gradient of a program whose derivative rules are not linear, so that forward mode does not exist. Checks
-/// the other properties of gradients, and all properties of the gradient's derivatives.
+/// Checks the gradient of a program with nonlinear derivative rules, which forward mode rejects. Then checks all
+/// properties of the gradient's own derivatives.
 fn check_gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     if !subject.is_differentiable() {
         return Ok(());
@@ -405,8 +407,8 @@ fn check_gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     check_derivatives(Subject { graph: next, ..subject }, 2, tally)
 }
 
-/// Checks that a gradient is the same in every mode and with every checkpoint policy. Then checks either the lanes of
-/// the gradient or the gradient of a batched program.
+/// Checks that a gradient is the same in every mode and with every checkpoint policy. Then checks either the batched
+/// gradient or the gradient of a batched program.
 fn check_gradient_properties(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -431,7 +433,8 @@ fn check_gradient_properties(
         )?;
         tally.count("policies");
     }
-    // If lanes share the result of a nonlinear derivative rule, the rule receives the sum of their cotangents.
+    // A nonlinear derivative rule may be shared by several lanes and then receives the sum of their cotangents, so
+    // the gradient of the batched program differs.
     match subject.below(3) {
         number if number == 0 || subject.program.rules == Rules::Any => {
             check_lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;
@@ -445,7 +448,7 @@ fn has_bodies(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| !node.op.bodies().is_empty())
 }
 
-/// Returns the products of weights and values, element by element.
+/// Returns the elementwise products of weights and values.
 fn terms<'t>(weights: impl Iterator<Item = &'t HostTensor>, values: &[HostTensor]) -> Vec<f64> {
     let pairs = weights.zip(values);
     let products = |(weights, values): (&HostTensor, &HostTensor)| {

@@ -1,6 +1,6 @@
-//! Checks that a program with loops and branches has the same derivatives as the straight-line program that it
-//! executes: for each order, in each mode, with every checkpoint policy, and with derivative rules of functions in its
-//! bodies.
+//! Checks that a program with loops and branches has the same derivatives as its straight-line program, which
+//! contains only the ops that run. Covers several orders, both modes, every checkpoint policy, and custom derivative
+//! rules.
 
 use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::arbitrary::Rules;
 
-/// The maximum number of ops of a straight-line program. Its third derivatives have a hundred times as many.
+/// The maximum number of ops of a straight-line program. Third derivatives have about a hundred times as many.
 const MAX_OPS: usize = 150;
 
-/// Compares a program's derivatives with those of its straight-line form.
+/// Compares a program and its derivatives with those of its straight-line form.
 pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     let (mut subject, arguments) = (subject.clone(), subject.arguments(&subject.graph));
     if arguments.iter().any(|argument| argument.shape().contains(&0)) {
@@ -23,7 +23,7 @@ pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> C
     }
     let graph = subject.graph.clone();
     let straight = check_derived("straight", &graph, graph.straight(&arguments))?;
-    // A call stays, because it has a derivative rule.
+    // The straight-line program keeps calls, because they have custom derivative rules.
     let stays = |node: &&Node| !node.op.bodies().is_empty() && !matches!(node.op, Op::Call(_));
     if let Some(node) = straight.nodes().iter().find(stays) {
         let reason = format!("`{}` must not occur in a straight-line program\nin\n{straight}", node.op.name());
@@ -55,7 +55,8 @@ fn check_derivatives(
     };
     let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
         (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),
-        // A nonlinear rule is in a branch that is not taken or in a step that does not run.
+        // The nonlinear rule belongs to a branch or a step that does not run, so only the original program is
+        // rejected.
         (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.program.rules == Rules::Any => {
             tally.count("not linear");
             return Ok(());
@@ -88,7 +89,7 @@ fn check_derivatives(
     let tolerance = if subject.program.is_exact { 10.0 * REORDERING_TOLERANCE } else { 1e-2 };
     check_equal(property, &of_graph, &found, &expected, tolerance)?;
     tally.count(property);
-    // If the rules do not compute derivatives, no other check covers the second derivatives.
+    // For rules that are not derivatives, no other check covers second derivatives.
     let has_rules = subject.program.rules != Rules::Derivatives;
     let is_next = match level {
         1 => subject.below(3) == 0 || has_rules,

@@ -1,48 +1,48 @@
-//! Tables of derivatives. Some are chosen, at points where the true ones do not exist. Others are true ones that naive
-//! formulas get wrong because they overflow, cancel, or select a constant at one point.
+//! Tables of expected derivatives. Where no true derivative exists, the table defines the value. The other entries
+//! are true derivatives that naive formulas get wrong because they overflow, cancel, or select a constant.
 
 use funcify::DType;
 
 use super::FLOATS;
 
-/// The chosen derivatives of some functions at some points.
+/// The derivatives defined for some functions at points where no true derivative exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
-    /// The functions, by name.
+    /// The names of the functions.
     pub functions: &'static [&'static str],
     /// The points.
     pub at: At,
-    /// The derivatives, by order from 1 on. Within an order they are sorted by how often the second operand is
-    /// differentiated.
+    /// The derivatives of order 1, 2 and so on. The entries of an order are sorted by how often they differentiate
+    /// with respect to the second operand.
     pub derivatives: &'static [&'static [f64]],
 }
 
-/// The points at which derivatives are chosen.
+/// The points of a table entry.
 #[derive(Clone, Copy, Debug)]
 pub enum At {
-    /// These numbers, for functions of one operand; `0.0` and `-0.0` are different points.
+    /// These numbers, for a function of one operand. `0.0` and `-0.0` are different points.
     Numbers(&'static [f64]),
-    /// These points.
+    /// These points, each with one number per operand.
     Points(&'static [&'static [f64]]),
-    /// All points with equal operands.
+    /// All points whose operands are equal.
     Equal,
 }
 
-/// An existing derivative, with its values at some points.
+/// A true derivative of a function, with its values at some points.
 #[derive(Clone, Copy, Debug)]
 pub struct Defined {
-    /// The function, by name.
+    /// The name of the function.
     pub function: &'static str,
-    /// The operands being differentiated, one for each order.
+    /// The operand to differentiate with respect to, for each order.
     pub by: &'static [usize],
-    /// The element types that can represent the points and the derivatives.
+    /// The float types that can represent the points and the derivatives.
     pub dtypes: &'static [DType],
-    /// The points, with the derivative at each.
+    /// The points, each with the derivative there.
     pub at: &'static [(&'static [f64], f64)],
 }
 
 impl At {
-    /// Returns whether a point is one of these.
+    /// Returns whether these points include `point`.
     pub fn contains(&self, point: &[f64]) -> bool {
         let is_same = |a: &[f64]| a.iter().zip(point).all(|(a, b)| a.to_bits() == b.to_bits());
         match self {
@@ -52,7 +52,7 @@ impl At {
         }
     }
 
-    /// Returns example points, for programs on every float type.
+    /// Returns the points, or examples of them, which every float type can represent.
     pub fn examples(&self) -> Vec<&'static [f64]> {
         match self {
             At::Numbers(numbers) => numbers.chunks(1).collect(),
@@ -74,8 +74,8 @@ const fn line(functions: &'static [&'static str], at: At, derivatives: &'static 
     Chosen { functions, at, derivatives }
 }
 
-/// The table of choices. If the first derivative is infinite, those of higher order are infinite or NaN, and mixed
-/// derivatives may be 0.
+/// The derivatives defined at points where no true derivative exists. If the first derivative is infinite, those of
+/// higher order are infinite or NaN, and mixed derivatives may be 0.
 pub const CHOSEN: &[Chosen] = &[
     line(&["abs", "sign", "relu", "of_base_0"], ZEROS, &[&[0.0], &[0.0], &[0.0]]),
     line(&["clamp"], At::Numbers(&[-1.0, 2.0]), &[&[0.5], &[0.0], &[0.0]]),
@@ -174,7 +174,7 @@ const fn defined(
     Defined { function, by, dtypes, at }
 }
 
-/// The existing derivatives at points where formulas often fail.
+/// True derivatives at points where formulas often fail.
 pub const DEFINED: &[Defined] = &[
     defined("softplus", &[0], &FLOATS, &[(&[0.0], 0.5), (&[-0.0], 0.5)]),
     defined("softplus", &[0, 0], &FLOATS, &[(&[0.0], 0.25), (&[-0.0], 0.25)]),

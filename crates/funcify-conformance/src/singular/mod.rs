@@ -1,8 +1,8 @@
-//! Elementwise functions at their singular points, and the derivatives chosen where the true ones do not exist.
+//! Elementwise functions at their singular points, and the values defined for derivatives that do not exist there.
 //!
-//! The documentation of `funcify::ops` describes the same table of derivatives in words. `tests/singular.rs` searches
-//! all [`functions`] for points where a derivative is wrong, or where it does not exist and the [`CHOSEN`] table has no
-//! entry. The cases `numerics/derivative_*` check each line of the tables on every backend.
+//! The documentation of `funcify::ops` describes the same derivatives in words. `tests/singular.rs` searches all
+//! [`functions`] for points where a derivative is wrong, or where no derivative exists and the [`CHOSEN`] table has
+//! no entry. The cases `numerics/derivative_*` check each entry of the tables on every backend.
 
 mod chosen;
 
@@ -19,7 +19,7 @@ pub struct Elementwise {
     pub name: &'static str,
     /// The number of operands.
     pub operands: usize,
-    /// The operands to try: those in the domain of the formula.
+    /// The operands that the search tries, all in the domain of the formula.
     pub trial_operands: &'static [f64],
     formula: Formula,
 }
@@ -31,7 +31,7 @@ enum Formula {
     Composition(fn(&[Value]) -> Value),
 }
 
-/// Numbers of every magnitude, and numbers near integers and near points where functions have kinks and poles.
+/// Numbers of all magnitudes, including numbers near integers, and near the kinks and poles of functions.
 const REALS: [f64; 68] = [
     0.0, 1e-300, 1e-200, 1e-100, 1e-20, 1e-8, 1e-3, 0.25, 0.5, 0.75, 0.999, 0.999999, 1.0, 1.000001, 1.001, 1.5, 1.75,
     2.0, 2.5, 3.0, 5.0, 10.0, 20.0, 40.0, 100.0, 600.0, 800.0, 1e5, 1e10, 1e100, 1e155, 1e200, 1e300, 5e307, -0.0,
@@ -39,36 +39,36 @@ const REALS: [f64; 68] = [
     -1.5, -1.75, -2.0, -2.5, -3.0, -5.0, -10.0, -20.0, -40.0, -100.0, -600.0, -800.0, -1e5, -1e10, -1e100, -1e155,
     -1e200, -1e300, -5e307,
 ];
-/// Numbers close enough to 0 for periodic functions to distinguish them.
+/// Numbers small enough that periodic functions of them are accurate.
 const MODERATE: [f64; 31] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0, 1e5, 1e10, -0.0, -1e-300,
     -1e-100, -1e-8, -1e-3, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -3.0, -5.0, -100.0, -1e5,
 ];
-/// Numbers for which the error function does not yet round to 1.
+/// Numbers whose error function does not round to 1.
 const SMALL: [f64; 21] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, -1e-300, -1e-100, -1e-8, -1e-3, -0.25, -0.5, -1.0,
     -2.0, -3.0, -4.0,
 ];
-/// The operands of functions of two operands.
+/// Operands for functions of two operands.
 const PAIRS: [f64; 15] = [0.0, 1e-200, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, 1e200, -1e-200, -0.5, -1.0, -2.0, -3.5, -1e200];
-/// Numbers whose squares and powers are finite and not zero.
+/// Numbers whose squares and small powers neither overflow nor underflow.
 const SQUARES: [f64; 11] = [0.0, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, -0.5, -1.0, -2.0, -3.5];
-/// Numbers whose squares are finite and not zero. The squares of their differences may overflow or underflow.
+/// Numbers whose squares neither overflow nor underflow, although products of such squares may.
 const LENGTHS: [f64; 13] = [0.0, 1e-100, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e100, -1e-100, -0.5, -1.0, -2.0, -1e100];
-/// Integers, numbers halfway between two integers, and other numbers.
+/// Integers, half-integers, and other numbers.
 const JUMPS: [f64; 21] = [
     0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 1.75, 2.0, 2.5, 3.0, 5.0, -0.0, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -2.5, -3.0,
     -5.0,
 ];
-/// Numbers with a few finite powers.
+/// Numbers whose small powers do not overflow in f64.
 const POWERS: [f64; 23] = [
     0.0, 1e-80, 1e-20, 1e-8, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 100.0, 1e10, 1e60, -0.0, -1e-80, -1e-8, -0.5, -1.0,
     -2.0, -3.0, -100.0, -1e60,
 ];
-/// Numbers that are not multiples of one another.
+/// Numbers that are not multiples of each other.
 const UNRELATED: [f64; 6] = [0.3, 1.1, 2.5, 7.3, -0.8, -1.3];
 
-/// Returns every elementwise op on floats that has a derivative, and elementwise compositions.
+/// Returns all differentiable elementwise ops on floats, and some compositions of ops.
 pub fn functions() -> Vec<Elementwise> {
     // `stop_gradient` has no derivative.
     let unary = Unary::ALL.iter().filter(|op| **op != Unary::StopGradient && takes_floats(*op, 1));
@@ -96,7 +96,7 @@ fn takes_floats(op: &impl OpRules, operands: usize) -> bool {
     op.infer(&Place::new(op.name(), Site::Unknown), &vec![TensorType::scalar(DType::F64); operands]).is_ok()
 }
 
-/// Returns the operands to try for an op of one operand.
+/// Returns the operands to try for an op with one operand.
 fn unary_trial_operands(op: Unary) -> &'static [f64] {
     match op {
         Unary::Sin | Unary::Cos | Unary::Tan => &MODERATE,
@@ -105,7 +105,7 @@ fn unary_trial_operands(op: Unary) -> &'static [f64] {
     }
 }
 
-/// Returns the operands to try for an op of two operands. All pairs of them are tried.
+/// Returns the numbers to try for an op with two operands. The search tries all pairs of them.
 fn binary_trial_operands(op: Binary) -> &'static [f64] {
     match op {
         Binary::Rem => &UNRELATED,
@@ -123,7 +123,7 @@ const fn binary(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwi
     Elementwise { name, operands: 2, trial_operands: &PAIRS, formula: Formula::Composition(formula) }
 }
 
-/// Elementwise compositions, elementwise ops with attributes, and functions of rows of two elements.
+/// Compositions of elementwise ops, ops with attributes, and functions of rows of two elements.
 const COMPOSITIONS: &[Elementwise] = &[
     unary("polygamma", |x| x[0].polygamma(1)),
     unary("clamp", |x| x[0].clamp(-1.0, 2.0)),
@@ -159,7 +159,7 @@ const COMPOSITIONS: &[Elementwise] = &[
     binary("scatter_mul", |x| scatter_second(x, ScatterMode::Mul)),
 ];
 
-/// Scatters the second operand into the first, as an update of each element.
+/// Scatters the second operand into the first, combining each pair of elements.
 fn scatter_second(x: &[Value], mode: ScatterMode) -> Value {
     let rows = x[0].unsqueeze(0);
     let indices = constant(HostTensor::from([0i64])).unsqueeze(1).broadcast_to(rows.shape());
@@ -188,8 +188,8 @@ impl Elementwise {
         }
     }
 
-    /// Computes the partial derivative with respect to these operands in turn, each in its mode. The derivative is
-    /// elementwise, like the function.
+    /// Computes a partial derivative, which is elementwise like the function. Each entry of `path` is an operand to
+    /// differentiate with respect to, and the mode to use.
     pub fn derivative(&self, operands: &[Value], path: &[(usize, Mode)]) -> Value {
         let Some(((operand, mode), before)) = path.split_last() else { return self.apply(operands) };
         let of = |x: Value| {

@@ -1,9 +1,9 @@
-//! Draws ops over more axes than an instruction has.
+//! Draws ops over more axes than an instruction supports.
 //!
-//! Rules of the planner: axes that are adjacent in all operands merge into one, and two more become rows and lanes. The
-//! longest of the remaining axes become loops (`push`), nested at most three deep: the first one if it has 4 indices
-//! or more, an inner one if it has 33 or more. The rest is unrolled. An axis that moves within the units of parts never
-//! becomes a loop.
+//! Rules of the planner: axes that are adjacent in all operands merge into one. Two of the resulting axes become rows
+//! and lanes. The longest of the others become loops (`push`), nested at most three deep: the first one if it has at
+//! least 4 indices, an inner one if it has at least 33. The remaining axes are unrolled. An axis that moves within
+//! the units of parts never becomes a loop.
 
 use funcify::{Value, concat, scan_with, select};
 
@@ -23,7 +23,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
         );
     let value = draft.input(&sizes);
     let moved = permute_axes(draft, value);
-    // An earlier op may already have rejected the program.
+    // If an earlier op was rejected, the shape may be unknown.
     let Some(shape) = shape_of(moved).filter(|shape| shape.len() == 4) else { return vec![moved] };
     let other = if draft.one_in(2) { draft.input(&shape) } else { broadcast_input(draft, &shape) };
     let both = combine(draft, moved, other);
@@ -31,7 +31,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     if draft.one_in(3) {
         results.push(permute_axes(draft, both));
     }
-    // A step reads the axes in an order that differs from the order in the carry.
+    // The step reads a value whose axes have a different order than those of the carry.
     if draft.one_in(2) {
         let steps = draft.pick(&[2, 1, 3]);
         let rows = draft.input(&[steps, shape[3]]);
@@ -46,7 +46,8 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Permutes the axes into one of the 24 orders, and sometimes reverses one. In `[1, 0, 3, 2]`, no axes stay adjacent.
+/// Permutes the four axes, and sometimes reverses one. The most frequent order is `[1, 0, 3, 2]`, in which no axes
+/// stay adjacent.
 fn permute_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     let mut left = vec![3, 2, 1, 0];
     let order: Vec<usize> = match draft.below(4) {
@@ -57,7 +58,7 @@ fn permute_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     if draft.one_in(3) { value.reverse(draft.below(4) as i64) } else { value }
 }
 
-/// Returns an input that has only some of the axes, broadcast along the others.
+/// Creates an input that has size 1 along some of the axes, and broadcasts it to the shape.
 fn broadcast_input(draft: &Draft<'_, '_>, shape: &[usize]) -> Value {
     let kept = draft.below(1 << 4);
     let sizes: Vec<usize> = (0..4).map(|axis| if kept >> axis & 1 == 1 { shape[axis] } else { 1 }).collect();
@@ -75,7 +76,7 @@ fn combine(draft: &Draft<'_, '_>, one: Value, other: Value) -> Value {
     }
 }
 
-/// Applies an op to some of the axes.
+/// Applies an op along one or two axes.
 fn op_on_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     let axis = draft.below(4) as i64;
     let other = (axis + 1 + draft.below(3) as i64) % 4;

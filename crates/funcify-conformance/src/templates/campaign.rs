@@ -1,4 +1,4 @@
-//! Runs many programs on several subjects and threads. Seeds determine the programs.
+//! Runs many programs, which seeds determine, on several subjects and in several threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -9,44 +9,44 @@ use super::check::{Fault, Outcome, Stage, Subject, check, panic_message};
 use super::*;
 use crate::arbitrary::shrink_tape;
 
-/// The settings of a campaign.
+/// The settings of a campaign, which checks many programs.
 pub struct Campaign {
-    /// The first seed. Each seed determines one program, so a campaign can continue where an earlier one ended.
+    /// The first seed. Each seed determines one program, so a campaign can continue where an earlier one stopped.
     pub seed: u64,
     /// The number of programs.
     pub count: u64,
     /// The number of threads.
     pub jobs: usize,
-    /// The maximum number of runs for shrinking a wrong program.
+    /// The maximum number of runs while shrinking a wrong program.
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder in which wrong programs are written, as text with their inputs.
+    /// The folder to write wrong programs to, as text with their inputs, or `None`.
     pub folder: Option<PathBuf>,
-    /// A function that returns the transformations that took effect in this thread's plans since its last call.
+    /// A function that returns the transformations applied in plans of the current thread since the last call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
-/// The results of the programs of a family.
+/// The results of a family's programs.
 #[derive(Default, Debug)]
 pub struct Summary {
     /// The number of programs that were built.
     pub programs: usize,
-    /// The number of times that the choices did not yield a valid program.
+    /// The number of seeds whose choices did not yield a valid program.
     pub refused: usize,
     /// The number of runs whose results were compared.
     pub runs: usize,
     /// The number of those runs in which a loop was compiled.
     pub compiled: usize,
-    /// The number of comparisons that were skipped, by reason.
+    /// The number of skipped comparisons for each reason.
     pub skipped: BTreeMap<&'static str, usize>,
-    /// The number of loops that were not compiled, by reason.
+    /// The number of loops that were not compiled for each reason.
     pub declined: BTreeMap<String, usize>,
-    /// The number of programs in which each transformation took effect.
+    /// The number of programs in which each transformation was applied.
     pub fired: BTreeMap<&'static str, usize>,
-    /// The wrong programs.
+    /// The programs with wrong results.
     pub wrong: Vec<Wrong>,
-    /// The number of programs with differences that rounding alone may explain.
+    /// The number of programs with differences that rounding alone could explain.
     pub explained_by_rounding: usize,
 }
 
@@ -72,11 +72,11 @@ pub struct Wrong {
     pub seed: u64,
     /// The subjects with wrong results, each with the stage that failed.
     pub by: Vec<String>,
-    /// The first fault of the smallest program that fails in the same way.
+    /// The first fault of the shrunk program.
     pub fault: Fault,
 }
 
-/// Runs a campaign, and returns the summary of each family.
+/// Runs a campaign. Returns a summary for each family.
 pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'static str, Summary> {
     let next = AtomicU64::new(campaign.seed);
     let all: Mutex<BTreeMap<&'static str, Summary>> = Mutex::default();
@@ -143,14 +143,15 @@ fn run_seed(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BT
     }
 }
 
-/// Returns the fault of a program whose construction panicked.
+/// Returns a fault for a program whose construction panicked.
 fn construction_panic(reason: &str) -> Fault {
     let graph = Graph::build("not_made", |builder| builder.input("x", "f32[]")).expect("the graph is valid");
     let reason = format!("panic while the program was built: {reason}");
     Fault { stage: Stage::Forward, subject: "generator".into(), reason, graph, inputs: BTreeMap::new() }
 }
 
-/// Shrinks a program. Returns the fault of the smallest program found that fails in the same way on the same subject.
+/// Shrinks a program. Returns the fault of the smallest program found that still fails in the same way on the same
+/// subject.
 fn shrink_program(
     campaign: &Campaign,
     subjects: &[Subject],
@@ -171,7 +172,7 @@ fn shrink_program(
     same(&tape).unwrap_or_else(|| fault.clone())
 }
 
-/// Writes a program with its inputs. Prints an error if the file cannot be written.
+/// Writes a program and its inputs to the folder. Prints an error if the files cannot be written.
 fn write(folder: &std::path::Path, family: &str, wrong: &Wrong) {
     let Wrong { seed, by, fault } = wrong;
     let name = format!("{}_{seed}", family.replace(' ', "-"));

@@ -1,5 +1,5 @@
-//! Checks a program on each subject against the reference evaluator: the program itself, its gradient, and, for some
-//! programs, a second derivative and lanes.
+//! Compares a program with the reference evaluator on each subject. Checks the program, its gradient and, for some
+//! programs, a second derivative and a batched version.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::case::ExpectedOutput;
 use crate::compare::compare;
 
-/// A backend, and the way in which programs run on it.
+/// A backend, with the options to run programs with.
 #[derive(Clone)]
 pub struct Subject {
     /// The subject's name.
@@ -20,28 +20,28 @@ pub struct Subject {
     pub executor: Arc<dyn Executor>,
     /// The strategy for loops.
     pub strategy: LoopStrategy,
-    /// `true` if each program runs both as written and rewritten. Otherwise half of the programs run in each form.
+    /// `true` if each program runs both as written and rewritten. Otherwise, half of the programs run in each form.
     pub runs_both: bool,
 }
 
 impl Subject {
-    /// Creates a subject that runs half of the programs as written and the other half rewritten. The subject `cpu` runs
-    /// every program in both forms.
+    /// Creates a subject. The subject named `cpu` runs every program both as written and rewritten. Other subjects
+    /// run half of the programs in each form.
     pub fn new(name: &str, executor: Arc<dyn Executor>, strategy: LoopStrategy) -> Self {
         Subject { name: name.into(), executor, strategy, runs_both: name == "cpu" }
     }
 }
 
-/// A part of a check, with its own run.
+/// A part of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// The program itself.
     Forward,
-    /// The program's derivative in reverse mode.
+    /// The reverse-mode derivative of the program.
     Gradient,
-    /// The derivative of the derivative.
+    /// The derivative of the gradient.
     Second,
-    /// The program or its derivative on lanes.
+    /// The batched program, or its batched gradient.
     Lanes,
 }
 
@@ -57,18 +57,18 @@ impl Stage {
     }
 }
 
-/// A result that differs from that of the reference evaluator.
+/// A result that differs from the reference evaluator, or an error or a panic.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The stage that failed.
     pub stage: Stage,
-    /// The name of the subject.
+    /// The subject's name.
     pub subject: String,
-    /// The position and both values of the first difference, or an error, or a panic.
+    /// A description of the first difference, or the message of the error or panic.
     pub reason: String,
     /// The graph that ran.
     pub graph: Graph,
-    /// The graph's inputs, by name.
+    /// The arguments of the graph, keyed by input name.
     pub inputs: BTreeMap<String, HostTensor>,
 }
 
@@ -79,13 +79,13 @@ pub struct Outcome {
     pub runs: usize,
     /// The number of those runs in which a loop was compiled.
     pub compiled: usize,
-    /// The number of comparisons that were skipped, by reason.
+    /// The number of skipped comparisons for each reason.
     pub skipped: BTreeMap<&'static str, usize>,
-    /// The number of loops that were not compiled, by reason.
+    /// The number of loops that were not compiled for each reason.
     pub declined: BTreeMap<String, usize>,
     /// The first fault of each subject.
     pub faults: Vec<Fault>,
-    /// The differences that rounding may explain: they do not occur with other inputs, or are within the rounding
+    /// Differences that rounding may explain: they do not occur with other arguments, or are within the rounding
     /// error.
     pub explained_by_rounding: Vec<Fault>,
 }
@@ -104,16 +104,16 @@ impl Run {
     }
 }
 
-/// Returns the inputs of a graph, in order.
+/// Returns the arguments of a graph, in the order of its inputs.
 pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Vec<HostTensor> {
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
-/// The number of additional inputs used to confirm a difference. A difference on one input may only mean that
-/// rounding flipped a decision.
+/// The number of additional argument sets to confirm a difference with. A difference for a single set may only mean
+/// that rounding changed the outcome of a comparison.
 const CONFIRMING_INPUTS: u64 = 3;
 
-/// Checks a program. `seed` determines the inputs and the derivatives to check.
+/// Checks a program. `seed` determines the arguments and the derivatives to check.
 pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let runs = match catch_unwind(AssertUnwindSafe(|| build_runs(program, seed, seed, &mut outcome.skipped))) {
@@ -139,8 +139,8 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // In f64, rounding flips no decision. In narrower floats it may have flipped one, if other inputs show no
-            // difference.
+            // In f64, rounding hardly ever changes the outcome of a comparison. In narrower floats it may, so a
+            // difference must also occur with other arguments.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)
                 && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));
@@ -158,7 +158,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
     outcome
 }
 
-/// Returns whether a program also returns wrong results for other inputs.
+/// Returns whether a program also returns wrong results for other arguments.
 fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_rewritten: bool, seed: u64) -> bool {
     let is_wrong = |other: u64| {
         let other = build_runs(program, seed, splitmix64(seed.wrapping_add(other)), &mut BTreeMap::new());
@@ -168,7 +168,7 @@ fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_r
     (1..=CONFIRMING_INPUTS).any(is_wrong)
 }
 
-/// Returns whether rounding alone may explain the difference between a result and the expected one.
+/// Returns whether rounding alone could explain the difference between a result and the expected result.
 fn is_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
     let is_near = |expected| {
         let run = Run { expected, graph: run.graph.clone(), inputs: run.inputs.clone(), ..*run };
@@ -177,7 +177,7 @@ fn is_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
     rounding::results_explained_by_rounding(&run.graph, &run.inputs, &run.expected).into_iter().any(is_near)
 }
 
-/// Runs a graph on a subject and compares the results.
+/// Runs a graph on a subject, and compares the results with the expected ones.
 fn attempt(
     run: &Run,
     subject: &Subject,
@@ -209,8 +209,8 @@ fn attempt(
     compare(&run.graph, &results, &run.expected)
 }
 
-/// Returns whether a backend may reject a program with this error: it does not support the tensors, or the number of
-/// steps is not static.
+/// Returns whether a backend may reject a program with this error: it does not support a type, or the trip count of
+/// an unrolled loop is not static.
 fn is_allowed(error: &Error, subject: &Subject) -> bool {
     error.kind() == "Unsupported" || (subject.strategy == LoopStrategy::Unroll && error.kind() == "StepCountNotStatic")
 }
@@ -222,8 +222,8 @@ pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Returns the graphs to run for a program and its derivatives. Omits graphs for which the reference evaluator returns
-/// no finite results.
+/// Returns the runs for a program and its derivatives. Omits those for which the reference evaluator fails or returns
+/// large or non-finite results.
 fn build_runs(
     program: &TemplateProgram,
     seed: u64,
@@ -258,7 +258,7 @@ fn build_runs(
     all
 }
 
-/// A program with two seeds: one chooses the derivatives to check, the other determines the inputs.
+/// A program with two seeds: `seed` selects the derivatives to check, and `inputs` determines the arguments.
 struct SeededProgram<'p> {
     program: &'p TemplateProgram,
     seed: u64,
@@ -285,7 +285,7 @@ impl SeededProgram<'_> {
         has_floats && forward.expected.iter().any(|output| output.ty.dtype.is_float())
     }
 
-    /// Differentiates a run. The inputs are those of the run and the cotangents of its float results.
+    /// Differentiates the graph of a run. Adds cotangents for its float results to the arguments.
     fn derivative(&self, of: &Run, stage: Stage) -> Result<Run, &'static str> {
         let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
         let policy = policies[(splitmix64(self.seed ^ 0xabc) % 3) as usize].clone();
@@ -300,7 +300,7 @@ impl SeededProgram<'_> {
         evaluate_run(stage, &derivative, &inputs)
     }
 
-    /// Differentiates a derivative, without the results of the original program.
+    /// Differentiates the gradient, without its outputs that are results of the original program.
     fn second_derivative(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
@@ -323,7 +323,7 @@ impl SeededProgram<'_> {
 
 const LANES: usize = 2;
 
-/// Returns a run of the graph that expects the results of the reference evaluator.
+/// Creates a run that expects the results of the reference evaluator.
 fn evaluate_run(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Result<Run, &'static str> {
     let results = evaluate(graph, &arguments(graph, inputs)).map_err(|_| "an error of the program")?;
     let mut expected = Vec::with_capacity(results.len());
@@ -339,14 +339,14 @@ fn evaluate_run(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTenso
     Ok(Run { stage, graph: graph.clone(), inputs: inputs.clone(), expected })
 }
 
-/// The largest magnitude of a result. Programs with larger results amplify their rounding errors too much.
+/// The maximum magnitude of a result. Programs with larger results amplify rounding errors too much.
 const MAX_RESULT: f64 = 1e4;
 
-/// The tolerance of programs whose floats are all f64.
+/// The tolerance for programs whose floats are all f64.
 pub(super) const F64_TOLERANCE: f64 = 1e-9;
 
-/// Returns the tolerance for results that are computed in different orders, relative to the largest result. It depends
-/// on the narrowest float type in the program.
+/// Returns the tolerance for reassociated floats, relative to the largest result. It depends on the narrowest float
+/// type in the program.
 fn tolerance(graph: &Graph, dtype: DType) -> f64 {
     if !dtype.is_float() {
         return 0.0;

@@ -1,10 +1,10 @@
-//! Draws branches in loops, loops that end on a condition, and loops in branches.
+//! Draws branches in loops, loops with an early exit, and loops in branches.
 //!
-//! Rules of the planner: both branches of a cond write their results to the same registers (`choice`). For a cond or
-//! switch with a static index, or with a single branch, only the selected branch is planned. After a branch, the
-//! planner forgets the operands that it packed or laid out (`forget`). A loop that ends on a condition reserves the
-//! rows for the maximum number of steps (`steps_until`), and counts its steps. Cumulative reductions become loops
-//! (`stepwise`).
+//! Rules of the planner: both branches of a `cond` write their results to the same registers (`choice`). If the index
+//! of a `cond` or `switch` is static, or if there is only one branch, only the selected branch is planned. After a
+//! branch, the planner discards what it knows about packed and laid out operands (`forget`). A loop with an early
+//! exit reserves rows for its maximum number of steps and counts the steps that run (`steps_until`). Cumulative
+//! reductions become loops.
 
 use funcify::ops::ReduceKind;
 use funcify::{DType, Value, checkpoint, cond, constant, scan_until_with, scan_with, switch, while_loop_bounded};
@@ -19,7 +19,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = shape.last().copied().unwrap_or(1);
     let weights = [draft.input(&[size, size]), draft.input(&[size, size])];
     let (fixed, flag) = (draft.input(shape), draft.input(&[]));
-    // A cond outside the loop reads the same values as the loop.
+    // A `cond` outside the loop reads the same values as the loop.
     let before = cond(flag.gt(0.0), || product(draft, start, weights[0]), || start * 0.5);
     let ((last, other), ys) = scan_with(draft.direction(), (start, before), xs, |(state, other), x| {
         let total = if shape.is_empty() { x } else { x.sum(..) };
@@ -62,7 +62,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, other, ys, product(draft, before, weights[0])]
 }
 
-/// Multiplies a value of any shape by a matrix.
+/// Multiplies a value of any rank by a matrix.
 fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
     match value.rank() {
         0 => value * weight.sum(..),
@@ -70,7 +70,7 @@ fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
     }
 }
 
-/// Computes a cumulative reduction.
+/// Applies a random cumulative reduction.
 fn cumulative_reduction(draft: &Draft<'_, '_>, value: Value) -> Value {
     if value.rank() == 0 {
         return value;
@@ -79,7 +79,7 @@ fn cumulative_reduction(draft: &Draft<'_, '_>, value: Value) -> Value {
     value.cumulative(kind, draft.below(value.rank()) as i64, draft.one_in(3))
 }
 
-/// Draws cumulative reductions in branches and steps, both of captured and of computed values.
+/// Draws cumulative reductions of captured and of computed values, in branches and in steps.
 pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[1], &[9], &[4, 2]];
     let shape = draft.pick(&SHAPES);
@@ -111,7 +111,7 @@ pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![chosen, carried.1, last, ys]
 }
 
-/// Draws loops that end early. Their traces are shortened, and other sizes depend on their numbers of steps.
+/// Draws loops with an early exit. Their traces have fewer rows, and other sizes depend on their trip counts.
 pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[], &[3], &[1], &[2, 2], &[8]];
     let shape = draft.pick(&SHAPES);
@@ -148,7 +148,7 @@ pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => y.sum(..) * 0.25,
         });
     }
-    // A second loop runs the same number of steps.
+    // A second loop has the same trip count.
     if draft.one_in(3) {
         let row = sizes_of(start);
         let first = ys[0];

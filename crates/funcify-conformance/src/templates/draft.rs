@@ -1,5 +1,5 @@
-//! A program under construction: its choices, its inputs, and the helpers that families share. The helpers alias a
-//! value, read it, or convert it to a different shape.
+//! Builds a program from choices. Provides helpers that families share: they create aliases of a value, read it, or
+//! convert it to another shape.
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
 use funcify::prelude::*;
@@ -8,19 +8,19 @@ use funcify::{Shape, custom_vjp};
 use super::fill::Fill;
 use super::*;
 
-/// A program under construction. All methods take `&self`, so that the bodies of loops and branches can share it.
+/// A program under construction. All methods take `&self`, so that closures for bodies can share it.
 pub(super) struct Draft<'a, 'b> {
     choices: RefCell<&'a mut Choices>,
     builder: &'b Builder,
     /// The float type of most values.
     pub(super) dtype: DType,
-    /// The kind of elements of each input.
+    /// The kind of elements of each declared input.
     fills: RefCell<Vec<Fill>>,
-    /// The values that replace inputs: results of another family, or rows of an outer loop.
+    /// Values to use instead of inputs: results of another family, or rows of an outer loop.
     given: RefCell<Vec<Value>>,
-    /// `true` if an outer loop is open. No inputs can then be declared, and only the values in `given` are available.
+    /// `true` inside the body of an outer loop, where no inputs can be declared and `given` must supply all values.
     is_inside: bool,
-    /// The types of the inputs that the family requested.
+    /// The inputs that the family requested, each with its type, shape and kind of elements.
     requested_inputs: RefCell<Vec<(DType, Vec<usize>, Fill)>>,
 }
 
@@ -37,7 +37,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Creates a draft of the body of an open loop. The given values replace its inputs, in the order in which they are
+    /// Creates a draft inside the body of a loop. The values `given` replace inputs, in the order in which these are
     /// requested.
     pub(super) fn inside(choices: &'a mut Choices, builder: &'b Builder, dtype: DType, mut given: Vec<Value>) -> Self {
         given.reverse();
@@ -46,7 +46,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         draft
     }
 
-    /// Offers these values as replacements for later inputs.
+    /// Offers values that later requests for inputs may return.
     pub(super) fn offer_as_inputs(&self, values: &[Value]) {
         self.given.borrow_mut().extend(values);
     }
@@ -59,7 +59,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.requested_inputs.borrow().clone()
     }
 
-    /// Returns a number in `0..count`. Smaller numbers are simpler choices.
+    /// Returns a random number in `0..count`. Shrinking prefers smaller numbers.
     pub(super) fn below(&self, count: usize) -> usize {
         self.choices.borrow_mut().below(count)
     }
@@ -68,22 +68,22 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.choices.borrow_mut().one_in(count)
     }
 
-    /// Returns one of these items. The first one is the simplest choice.
+    /// Picks an item uniformly. Shrinking prefers the first item.
     pub(super) fn pick<T: Clone>(&self, from: &[T]) -> T {
         self.choices.borrow_mut().pick(from)
     }
 
-    /// Returns one of these items, with probabilities proportional to their weights.
+    /// Picks an item with probability proportional to its weight.
     pub(super) fn pick_weighted<T: Copy>(&self, from: &[(usize, T)]) -> T {
         self.choices.borrow_mut().pick_weighted(from)
     }
 
-    /// Returns a float input.
+    /// Declares a float input of this shape, or returns an offered value.
     pub(super) fn input(&self, shape: &[usize]) -> Value {
         self.input_of(self.dtype, shape, Fill::Floats)
     }
 
-    /// Returns an input with this type and kind of elements, or a fitting value that the caller supplied.
+    /// Declares an input with this type, shape and kind of elements, or returns an offered value that fits.
     pub(super) fn input_of(&self, dtype: DType, shape: &[usize], fill: Fill) -> Value {
         self.requested_inputs.borrow_mut().push((dtype, shape.to_vec(), fill));
         if self.is_inside {
@@ -99,7 +99,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.builder.input(&format!("x{}", fills.len() - 1), TensorType::new(dtype, shape_from(shape)))
     }
 
-    /// Returns a number of steps: usually a small one, sometimes one on either side of a threshold of the planner.
+    /// Picks a number of steps: usually a small number, sometimes one just below or above a threshold of the planner.
     pub(super) fn steps(&self) -> usize {
         const FEW: [usize; 9] = [3, 2, 4, 5, 1, 6, 7, 8, 0];
         const THRESHOLDS: [usize; 14] = [12, 13, 16, 32, 33, 34, 63, 64, 65, 66, 255, 256, 257, 300];
@@ -109,13 +109,13 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Returns the options of a loop that runs upward or downward.
+    /// Picks the direction of a loop: forward or reverse.
     pub(super) fn direction(&self) -> ScanOptions {
         if self.one_in(3) { ScanOptions::new().reverse() } else { ScanOptions::new() }
     }
 
-    /// Returns an alias of the value: another value with the same elements and shape. The planner turns it into a view
-    /// of the same memory or a copy.
+    /// Returns another value with the same elements and shape, computed by an op that the planner may turn into an
+    /// alias or a copy.
     pub(super) fn alias(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -146,8 +146,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Returns some or all of the elements in a different order or shape, as a view that does not cover the memory in
-    /// order.
+    /// Returns some or all elements in another order or shape, usually as a view whose elements are not contiguous.
     pub(super) fn view(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -184,7 +183,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         (value.sum(..) * 0.25).broadcast_to(shape_from(shape))
     }
 
-    /// Computes a value from `value` and `other`, which may differ in shape.
+    /// Applies a random op to `value` and `other`, which may have different shapes.
     pub(super) fn read_with(&self, value: Value, other: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -209,17 +208,17 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 }
 
-/// Returns the shape with these sizes.
+/// Creates a shape with these sizes.
 pub(super) fn shape_from(sizes: &[usize]) -> Shape {
     Shape::new(sizes.iter().copied())
 }
 
-/// Returns the sizes of a value, if all are static.
+/// Returns the sizes of a value, or `None` if a size is not static.
 pub(super) fn shape_of(value: Value) -> Option<Vec<usize>> {
     value.shape().constant()
 }
 
-/// Returns the sizes of a carry or of rows, which are static.
+/// Returns the sizes of a carry or a row, which are always static.
 pub(super) fn sizes_of(value: Value) -> Vec<usize> {
     shape_of(value).expect("carries and rows have constant sizes")
 }

@@ -1,7 +1,8 @@
-//! Draws carries that are selected from the elements that a step computes, or compared with these elements.
+//! Draws carries that a step selects from computed elements, or compares with these elements.
 //!
-//! Rules of the derivative and the planner: a backward loop reads a carry from its trace but recomputes the elements
-//! (`readable_values`). A product and a sum may round once in one loop and twice in the other.
+//! Rules of the derivative and the planner: a backward loop reads a carry from its trace, but recomputes the elements
+//! (`readable_values`). A product followed by a sum may be rounded once in one loop and twice in the other, so the
+//! elements may differ slightly from the carry.
 
 use super::draft::Draft;
 use super::*;
@@ -32,7 +33,7 @@ pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, ys]
 }
 
-/// Selects one element of each row, or computes a value from comparisons with it.
+/// Reduces each row to one of its elements, or to a value computed by comparing the elements with one of them.
 fn select_element(draft: &Draft<'_, '_>, elements: Value, [rows, count]: [usize; 2]) -> Value {
     let largest = || elements.max(1).unsqueeze(1);
     match draft.below(8) {

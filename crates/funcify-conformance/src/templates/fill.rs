@@ -1,25 +1,24 @@
-//! Fills inputs with elements that all differ where the type allows it, so that tests notice when a wrong element is
-//! read.
+//! Fills inputs with distinct elements where possible, so that tests notice reads of a wrong element.
 
 use super::*;
 
 /// The kind of elements of an input.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Fill {
-    /// Floats between -1 and 1 and not close to 0. They all differ unless there are too many.
+    /// Floats between -1 and 1, but not close to 0. They are distinct if the type has enough values.
     Floats,
-    /// Integers between these two, inclusive.
+    /// Integers between these two numbers, inclusive.
     Integers(i64, i64),
     /// Booleans.
     Booleans,
 }
 
 impl Fill {
-    /// Returns a tensor with elements of this kind.
+    /// Creates a tensor with elements of this kind.
     pub(super) fn tensor(self, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
         let mut index = 0u64;
-        // The numbers have few bits, so that every float type can represent them. They are some points of a grid, in an
-        // order that depends on the seed.
+        // The floats are points of a grid, so that they need only a few bits and every float type can represent them.
+        // The seed determines their order.
         let count = shape.iter().product::<usize>().max(1) as u64;
         let grid = count.next_power_of_two().max(64);
         let (odd, shift) = (splitmix64(seed) | 1, splitmix64(seed ^ 0x5eed));

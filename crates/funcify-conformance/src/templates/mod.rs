@@ -1,14 +1,14 @@
-//! Random programs built from the planner's rules. For each transformation of a compiled loop, some programs just meet
-//! its condition and some just miss it.
+//! Random programs built from the rules of the CPU engine's planner. For each transformation of a compiled loop, some
+//! programs just satisfy its condition, and others just violate it.
 //!
-//! The conditions depend on sizes and on the order of reads and writes. The programs therefore read values before, in
-//! and after the step that changes them: in the body, in a trace, after the loop and in other loops, directly and
-//! through aliases, at sizes on both sides of each threshold, upward and downward, and with two transformations at
-//! once. Each family documents the rules that it covers.
+//! The conditions depend on sizes and on the order of reads and writes. The programs therefore read values before,
+//! during and after the step that changes them: in the body, in a trace, after the loop and in other loops, directly
+//! and through aliases. Sizes are just below or above each threshold, loops run in both directions, and some programs
+//! combine two transformations. Each family documents the rules that it covers.
 //!
-//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. `check` compares it, its
-//! gradient and some second derivatives and lanes on each subject with the reference evaluator; a
-//! [campaign](run_campaign) checks many programs.
+//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. `check` compares a
+//! program, its gradient, and sometimes a second derivative and a batched version on each subject with the reference
+//! evaluator. A [campaign](run_campaign) checks many programs.
 
 mod axes;
 mod campaign;
@@ -46,7 +46,7 @@ use crate::arbitrary::{Choices, splitmix64};
 
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
-/// The families. Each has a name and the function that builds its programs.
+/// The families of programs. Each has a name, and a function that builds its programs.
 const FAMILIES: [(&str, Make); 26] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
@@ -81,7 +81,7 @@ pub fn families() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().map(|(name, _)| *name)
 }
 
-/// A program, and the kind of elements of each input.
+/// A random program, with the kind of elements of each input.
 #[derive(Clone, Debug)]
 pub struct TemplateProgram {
     /// The name of the program's family.
@@ -92,7 +92,7 @@ pub struct TemplateProgram {
 }
 
 impl TemplateProgram {
-    /// Builds the program of a family that these choices determine.
+    /// Builds the program that the choices determine, from the family with this index.
     ///
     /// # Errors
     /// Returns the error of [`Graph::build`].
@@ -122,7 +122,7 @@ impl TemplateProgram {
         Ok(TemplateProgram { family: name, graph, fills })
     }
 
-    /// Returns the tensor for an input with this name and type.
+    /// Creates the argument for an input with this name and type.
     fn tensor(&self, name: &str, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
         let place = name.strip_prefix('x').and_then(|number| number.parse::<usize>().ok());
         let fill = place.and_then(|place| self.fills.get(place)).copied().unwrap_or(Fill::Floats);
@@ -134,10 +134,11 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(7, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
-/// Builds the program of a family as the step of a loop. The loop has its own carry, and its rows replace some inputs.
+/// Builds a family's program in the body of an outer loop, which has its own carry. Rows of the outer loop replace
+/// some of the family's inputs.
 fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
     let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
-    // A dry run, whose program is discarded, records the inputs that the family requests.
+    // Builds the program once to record the inputs that the family requests, and discards it.
     let requested_inputs = RefCell::new(Vec::new());
     let mut dry = choices.clone();
     _ = Graph::build("dry", |builder| {
@@ -160,12 +161,12 @@ fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fi
         let (mut rows, mut fixed) = (rows.into_iter(), fixed.iter().copied());
         let next = |index: usize| if is_row(index) { rows.next() } else { fixed.next() };
         let mut given: Vec<Value> = (0..requested_inputs.len()).filter_map(next).collect();
-        // The first float depends on the carry.
+        // The first float must depend on the outer carry.
         if let Some(first) = given.first_mut().filter(|first| first.dtype() == dtype) {
             *first = *first + carry * 0.25;
         }
         let outputs = make(&Draft::inside(choices, builder, dtype, given));
-        // Values whose size is known only inside a step cannot be rows of the outer loop.
+        // Values whose size is known only inside a step cannot be ys of the outer loop.
         let outputs: Vec<Value> = outputs.into_iter().filter(|value| draft::shape_of(*value).is_some()).collect();
         let float = outputs.iter().find(|value| value.dtype() == dtype);
         let total = float.map(|value| if value.rank() == 0 { value.tanh() } else { value.sum(..).tanh() });

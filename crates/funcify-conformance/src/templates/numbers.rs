@@ -1,11 +1,11 @@
-//! Draws integers, booleans and narrow floats, which a plan stores as numbers of its own float type.
+//! Draws integers, booleans and narrow floats, which a plan stores in its own float type.
 //!
-//! Rules of the planner: an integer is stored as a float if its range shows that the plan's float type represents it
-//! exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds to a carry, the carry's range is
-//! the sum over all steps. Values that depend only on constants are evaluated at plan time (`static_value`), and a
-//! `take` with static indices becomes at most `MAX_COPIES` copies. `u32` values of programs with random bits are words.
-//! Floats narrower than the plan's are rounded after each op whose result may not be representable in their type
-//! (`round_result`, `may_round`).
+//! Rules of the planner: an integer is stored as a float only if its range proves that the plan's float type
+//! represents it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds to a carry, the
+//! range of the carry grows with each step. Values that depend only on constants are evaluated when the plan is made
+//! (`static_value`), and a `take` with static indices becomes at most `MAX_COPIES` copies. In programs with random
+//! bits, `u32` values are words. Floats narrower than the plan's are rounded after each op whose result they might
+//! not represent exactly (`round_result`, `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};
@@ -15,7 +15,7 @@ use super::fill::Fill;
 
 const TYPES: [DType; 4] = [DType::I64, DType::I32, DType::U8, DType::U32];
 
-/// Returns a start value near 0 or near the largest integer that the plan's floats represent.
+/// Picks an initial value near 0, or near the largest integer that a float type represents exactly.
 fn start(draft: &Draft<'_, '_>, dtype: DType) -> i64 {
     let near: i64 = draft.pick(&[0, 1, -1, 3, 20, -20]);
     let number: i64 = match draft.below(8) {
@@ -111,7 +111,7 @@ fn integer_op(draft: &Draft<'_, '_>, a: Value, b: Value) -> Value {
     }
 }
 
-/// Draws integers that are known at plan time.
+/// Draws integers whose values are known when the plan is made.
 pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&[4, 3, 8, 63, 64, 65, 130]);
     let steps = draft.pick(&[3, 2, 5]);
@@ -134,7 +134,7 @@ pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![counts.0, counts.1.0, counts.1.1, counts.1.2]
 }
 
-/// Draws floats narrower than those of the plan, and masks.
+/// Draws masks, and floats narrower than those of the plan.
 pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[], &[2, 3], &[4, 4], &[1]];
     let shape = draft.pick(&SHAPES);
@@ -181,7 +181,7 @@ pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, kept.cast(DType::F64), mask.cast(DType::F64), ys.0, ys.1, ys.2]
 }
 
-/// Draws random bits: words of keys, and numbers computed from them.
+/// Draws random bits, keys as words, and numbers computed from them.
 pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
     let steps = draft.pick(&[3, 2, 5]);
     let size = draft.pick(&[3, 1, 2, 8]);
@@ -227,7 +227,7 @@ pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
 }
 
 impl Draft<'_, '_> {
-    /// Converts integers to the given shape.
+    /// Broadcasts integers to the given shape.
     fn fit_integers(&self, value: Value, shape: &[usize]) -> Value {
         match shape_of(value) {
             Some(own) if own == shape => value,

@@ -1,19 +1,20 @@
-//! Draws programs with a parallel axis.
+//! Draws programs with an axis that the planner can divide among threads.
 //!
-//! Rules of the planner: an axis that no op mixes is divided into parts (`ParallelAxis`). For a sum over it, each part
-//! computes a share. Shares may be added, scaled by values that all parts have, moved and carried, and are summed at
-//! the end (`Share`, `initial_share`, `sum_shares`). An op that is not linear ends the search. The axis becomes the
-//! innermost one in loops if it has at least `min_lanes` indices and products have at most `MAX_TERMS` terms
-//! (`innermost.rs`). A program is divided if it takes at least `MIN_NS_FOR_THREADS`, into parts of at least
-//! `MIN_ROWS_PER_PART` rows or a `MAX_ELEMENTS_PER_PART` elements.
+//! Rules of the planner: an axis is divided into parts if its indices do not depend on each other (`ParallelAxis`).
+//! For a sum over this axis, each part computes a partial sum. Partial sums may be added, moved, carried, and scaled
+//! by values that all parts have. At the end they are combined (`Share`, `initial_share`, `sum_shares`). A nonlinear
+//! op on a partial sum rules the axis out. The axis becomes the innermost one in loops if it has at least `min_lanes`
+//! indices and matrix products have at most `MAX_TERMS` terms (`innermost.rs`). A program is divided if its estimated
+//! time is at least `MIN_NS_FOR_THREADS`, into parts of at least `MIN_ROWS_PER_PART` rows or of at most
+//! `MAX_ELEMENTS_PER_PART` elements.
 
 use super::draft::{Draft, shape_from, sizes_of};
 use super::*;
 
-/// The sizes of the axis.
+/// The sizes of the parallel axis.
 const SIZES: [usize; 9] = [8, 4, 2, 3, 9, 7, 12, 16, 24];
 
-/// Draws sums over the axis, and ops on them.
+/// Draws sums over the parallel axis, and ops on these sums.
 pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     let is_large = draft.one_in(80);
     let size = if is_large { draft.pick(&[4096, 2048, 2049]) } else { draft.pick(&SIZES) };
@@ -29,7 +30,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     let xs = draft.input(&[&[steps], shape.as_slice()].concat());
     let scales = draft.input(&[steps]);
     let (start, fixed) = (draft.input(&shape), draft.input(&[]));
-    // The shares of a sum have the same type as the operand, or a smaller one.
+    // The type of a sum over the parallel axis is that of the operand without this axis.
     let rest: Vec<usize> =
         shape.iter().enumerate().filter(|(index, _)| *index != axis).map(|(_, size)| *size).collect();
     let total = draft.input(&rest);
@@ -88,7 +89,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws a single sum and one or two ops on it. Each op may end the search for an axis.
+/// Draws a single sum, and one or two ops on it. Each op may rule out the parallel axis.
 fn single_share(
     draft: &Draft<'_, '_>,
     (xs, start, scales, fixed): (Value, Value, Value, Value),
@@ -120,7 +121,7 @@ fn single_share(
     }
 }
 
-/// Applies an op to integer sums, and returns a float.
+/// Applies a random op to integer sums, and converts the result to floats.
 fn op_on_integers(draft: &Draft<'_, '_>, sum: Value) -> Value {
     let value = match draft.below(12) {
         0 => sum,
@@ -139,7 +140,7 @@ fn op_on_integers(draft: &Draft<'_, '_>, sum: Value) -> Value {
     value.cast(draft.dtype)
 }
 
-/// Applies a linear or nonlinear op to a value that may be computed in shares.
+/// Applies a linear or nonlinear op to a value that may be a partial sum.
 fn op_on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, scale: Value) -> Value {
     let shape = sizes_of(share);
     let (rank, dtype) = (shape.len(), share.dtype());
@@ -193,7 +194,7 @@ fn op_on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, 
     }
 }
 
-/// Draws values whose innermost axis is the parallel one, and small products of them.
+/// Draws values for which the parallel axis may become the innermost one, and small matrix products of them.
 pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&[8, 7, 9, 2, 3, 16]);
     let width = draft.pick(&[2, 3, 1, 4, 5, 8]);
@@ -246,8 +247,9 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, sums, ys.0, if draft.one_in(2) { ys.1 } else { ys.1.move_axis(1, 0) }, again.1]
 }
 
-/// Draws products before and after a loop, with the parallel axis as their rows or columns. A part has some columns of
-/// each row of an input, and no instruction crosses several of these rows (`lies_within_units`).
+/// Draws matrix products before and after a loop, with the parallel axis as their rows or columns. A part has a range
+/// of columns in each row of an input, and no instruction may extend over several of these rows
+/// (`lies_within_units`).
 pub(super) fn products_beside_loops(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&SIZES);
     let (rows, inner) = (draft.pick(&[1, 2, 3]), draft.pick(&[4, 1, 2, 5]));

@@ -1,11 +1,11 @@
-//! Draws traces with various memory locations and readers.
+//! Draws traces that are stored in various memory locations and read in various ways.
 //!
-//! Rules of the planner: a step writes its result directly into the row if the op can choose its memory (`place`), also
-//! through a reshape or a transpose of a loop's rows. A trace that is an output, or part of a concatenation, is written
-//! directly there (`Joins`). A carry that is also a row is read from the trace, and the first step is separate
-//! (`carry`, `all_steps`). A concatenation of two parts that only steps read stays two tensors (`is_read_by_steps`,
-//! `ends_of_parts`). If a buffer is never read as a whole, only its last rows are kept (`rows`), up to
-//! `MAX_ROWS_AT_HAND`.
+//! Rules of the planner: a step writes its result directly into the trace if the op can write to any memory location
+//! (`place`), also through a reshape or a transpose of the trace. A trace that is an output or part of a
+//! concatenation is written directly to the final location (`Joins`). A carry that is also a y is read from the
+//! trace, and the first step is planned separately (`carry`, `all_steps`). A concatenation of two parts that only
+//! steps read stays two tensors (`is_read_by_steps`, `ends_of_parts`). If a buffer is never read as a whole, only its
+//! last rows are kept (`rows`), at most `MAX_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -42,7 +42,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
     let mut traces: Vec<Value> = ys.clone();
     for _ in 0..1 + draft.below(3) {
         let trace = traces[draft.below(traces.len())];
-        // A trace has rows, unless an earlier op has rejected the program.
+        // If an earlier op was rejected, the trace may have no rows.
         let Some(own) = shape_of(trace).filter(|own| !own.is_empty()) else { continue };
         let value = match draft.below(11) {
             0 => trace,
@@ -58,7 +58,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => trace.cumsum(0, draft.one_in(2)),
         };
         let value = match shape_of(value) {
-            // If the parts of other rows have the wrong shape, the trace itself is used.
+            // If the shape is unknown, the op was rejected, and the trace itself is used.
             Some(_) => value,
             None => trace,
         };
@@ -67,14 +67,14 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             results.push(value);
         }
     }
-    // A second loop reads the rows that the first one has written, each together with its predecessor.
+    // A second loop reads each row of a trace together with the previous row.
     let read = traces[draft.below(traces.len())];
     results.extend(second_loop(draft, read));
     results.extend(if draft.one_in(2) { ys } else { Vec::new() });
     results
 }
 
-/// Draws a loop with taps over the rows of a tensor.
+/// Draws a loop that reads the rows of a tensor through two taps.
 fn second_loop(draft: &Draft<'_, '_>, rows: Value) -> Vec<Value> {
     let shape = sizes_of(rows);
     if shape.len() < 2 || shape[0] < 2 {

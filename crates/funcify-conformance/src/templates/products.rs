@@ -1,17 +1,19 @@
 //! Draws matrix products in steps.
 //!
-//! Rules of the planner: a product is delayed until the planner knows its addends, up to `MAX_FACTORS` products with
-//! one initial value, and the function of the sum (`sum`, `finish`). The side that changes less often is packed, and
-//! the other one is read by rows (`factors`). A product of two sides that both change becomes a sum of products of
-//! elements (`emit_as_folds`). A reshape is delayed with its product (`reshape`). Products with the transpose of a
-//! column are delayed until a sum (`Outer`). Matrices that no step changes are packed once (`packed`). A product of
-//! elements is delayed until a sum, a difference, an exponential or a reduction (`ElementProduct`).
+//! Rules of the planner: a product is delayed until the planner knows what is added to it and which function is
+//! applied to the sum. The sum may consist of one initial value and up to `MAX_FACTORS` products (`sum`, `finish`).
+//! The operand that changes less often is packed, and the other one is read by rows (`factors`). If both operands
+//! change in each step, the product becomes a sum of elementwise products (`emit_as_folds`). A reshape of a product
+//! is delayed with it (`reshape`). An outer product is delayed until it is added to a value (`Outer`). Matrices that
+//! no step changes are packed once (`packed`). An elementwise product is delayed until a sum, a difference, an
+//! exponential or a reduction uses it (`ElementProduct`).
 
 use funcify::{Value, cond, scan_with};
 
 use super::draft::{Draft, shape_of};
 
-/// The sizes of rows, contracted axes and columns: below, at and above the sizes of a vector and of a panel.
+/// The sizes of rows, contracted axes and columns: below, at and above the size of a SIMD vector and of a packed
+/// panel.
 const SIZES: [usize; 10] = [3, 2, 1, 4, 5, 8, 9, 16, 17, 33];
 
 pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
@@ -70,7 +72,7 @@ pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
     [vec![last.0, last.1], ys].concat()
 }
 
-/// Draws products of elements that are delayed, and batched matrix products.
+/// Draws elementwise products that are delayed, and batched matrix products.
 pub(super) fn terms(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 9] = [&[3], &[2, 3], &[], &[8], &[2, 2, 3], &[65], &[64, 2], &[4, 9], &[1, 5]];
     let shape = draft.pick(&SHAPES);

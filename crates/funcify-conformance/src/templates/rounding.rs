@@ -1,31 +1,35 @@
-//! Computes how far rounding alone may move a result, where the tolerance of [`check`](super::check) is too narrow.
+//! Computes how much rounding alone may change a result, for results outside the tolerance of
+//! [`check`](super::check).
 //!
-//! - Results in f64 may differ from those of the reference evaluator by [`REORDERING_FACTOR`] times the distance that
-//!   the latter move when the last bits of the inputs change. A decision that flips with one such change can cause a
-//!   large difference. To explain a large difference, every such change must therefore move the results that far, as
-//!   in a chaotic loop.
-//! - Results in narrower floats may differ from those of the same program in f64 by [`NARROW_ERROR_FACTOR`] times the
-//!   error of the reference evaluator. In a long sum of bf16 each addition rounds, and a backend that rounds once is
-//!   closer to the exact sum. The loop may also be chaotic.
+//! For f64, the last bits of the inputs are changed. A result may differ from the reference evaluator by
+//! [`REORDERING_FACTOR`] times the effect of these changes. But a single change may have a large effect only because
+//! it changes the outcome of a comparison. Therefore, a large difference is accepted only if every change has a large
+//! effect, as in a chaotic loop.
+//!
+//! For narrower floats, the same program is evaluated in f64. A result may differ from the f64 result by
+//! [`NARROW_ERROR_FACTOR`] times the error of the reference evaluator. In a long sum of bf16, for example, the
+//! reference evaluator rounds after each addition, and a backend that rounds once is closer to the exact sum. The
+//! changes to the inputs described above may also explain a difference.
 
 use super::check::{F64_TOLERANCE, arguments};
 use super::*;
 use crate::case::ExpectedOutput;
 
-/// The ratio between the effect of reordering additions and the effect of a change in the last bits of the inputs.
+/// The assumed ratio between the effect of reassociating sums and the effect of changing the last bits of the inputs.
 const REORDERING_FACTOR: f64 = 16.0;
 
-/// The change in the last bits of an input, relative to its value, in multiples of the distance between floats near 1.
-/// A change in only the last bit may vanish in the first op.
+/// The relative change of an input, in multiples of the type's epsilon. A change of only one ulp may vanish in the
+/// first op.
 const PERTURBATION_ULPS: f64 = 4.0;
 
-/// The largest difference that the effect of a single change may explain, relative to the largest result.
+/// The maximum difference that the effect of a single change may explain, relative to the largest result.
 const MAX_SINGLE_CHANGE: f64 = 1e-6;
 
-/// The largest error of a result, as a multiple of the reference evaluator's error.
+/// The maximum error of a result, as a multiple of the reference evaluator's error.
 const NARROW_ERROR_FACTOR: f64 = 2.0;
 
-/// Returns alternative expected outputs, with tolerances that allow for rounding. A result may match any of them.
+/// Returns alternative expected outputs, with tolerances that allow for rounding. A result is accepted if it matches
+/// one of them.
 pub(super) fn results_explained_by_rounding(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
@@ -40,14 +44,15 @@ pub(super) fn results_explained_by_rounding(
 /// The names of the float types narrower than f64.
 const NARROW_TYPE_NAMES: [&str; 3] = ["bf16", "f16", "f32"];
 
-/// Returns the results in f64, with tolerances based on the error of the reference evaluator in narrower floats.
+/// Evaluates the program in f64. Returns its results, with tolerances based on the error of the reference evaluator
+/// in narrower floats.
 fn expected_in_f64(
     text: &str,
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
 ) -> Option<Vec<ExpectedOutput>> {
-    // `bf16` is replaced before `f16`, which is a substring of it.
+    // `bf16` must be replaced before `f16`, which is a substring of it.
     let wide = NARROW_TYPE_NAMES.iter().fold(text.to_string(), |text, name| text.replace(name, "f64"));
     let widened = |tensor: HostTensor| if tensor.dtype().is_float() { tensor.cast(DType::F64) } else { tensor };
     let inputs: Vec<HostTensor> = arguments(graph, inputs).into_iter().map(widened).collect();
@@ -60,16 +65,16 @@ fn expected_in_f64(
     Some(around.collect())
 }
 
-/// Returns the results, with tolerances based on their movement. A single change may explain a small difference. Only
-/// all changes together may explain a larger one.
+/// Returns the expected outputs, with tolerances based on the effect of changing the inputs. The largest effect
+/// determines small tolerances. A larger tolerance requires that every change has a large effect.
 fn expected_after_perturbation(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
     with_small: bool,
 ) -> Option<Vec<ExpectedOutput>> {
-    // Moving all inputs in the same direction changes their sums. Moving them in different directions changes values in
-    // which they cancel.
+    // Changing all elements in the same direction changes sums. Changing them in different directions changes
+    // differences.
     let directions: [fn(usize) -> bool; 3] = [|_| true, |_| false, |at| splitmix64(at as u64).is_multiple_of(2)];
     let arguments = arguments(graph, inputs);
     let results = |is_up: fn(usize) -> bool| {
@@ -86,13 +91,13 @@ fn expected_after_perturbation(
     Some(around.collect())
 }
 
-/// Returns the largest finite difference between elements.
+/// Returns the largest finite difference between corresponding elements.
 fn largest_difference(one: &HostTensor, other: &HostTensor) -> f64 {
     let pairs = one.scalars().zip(other.scalars());
     pairs.map(|(x, y)| (x.as_f64() - y.as_f64()).abs()).filter(|off| off.is_finite()).fold(0.0, f64::max)
 }
 
-/// Changes the last bits of floats.
+/// Changes each float by a few ulps, up or down.
 fn perturb_last_bits(tensor: &HostTensor, is_up: fn(usize) -> bool) -> HostTensor {
     let distance = match tensor.dtype() {
         DType::F64 => f64::EPSILON,
@@ -114,7 +119,7 @@ mod tests {
     use super::*;
     use funcify::{ScanOptions, Value, scan, scan_with};
 
-    /// Returns whether rounding may explain the result `found` for a loop that adds `x` `count` times.
+    /// Returns whether rounding may explain the result `found` of a loop that adds `x` to a sum `count` times.
     fn is_rounding(dtype: DType, x: f64, count: usize, found: f64) -> bool {
         let graph = Graph::build("sum", |g| {
             let xs = g.input("xs", funcify::TensorType::new(dtype, [count]));
@@ -134,13 +139,13 @@ mod tests {
 
     #[test]
     fn sums_of_narrow_floats_may_be_nearer_to_the_exact_one() {
-        // In bf16, 128 + 0.5 rounds to 128.
+        // In bf16, 128 + 0.5 rounds to 128, so the sum of the reference evaluator stops growing.
         assert!(is_rounding(DType::BF16, 0.5, 1000, 500.0));
         assert!(!is_rounding(DType::BF16, 0.5, 1000, 1300.0));
         assert!(!is_rounding(DType::F32, 0.5, 1000, 501.0));
     }
 
-    /// In a chaotic loop, a large difference may be rounding. At a jump of a step function, it is not.
+    /// Rounding may explain a large difference in a chaotic loop, but not at a jump of a step function.
     #[test]
     fn large_differences_are_rounding_where_each_change_makes_them() {
         let may_be = |graph: Graph, x: f64, found: f64| {

@@ -1,11 +1,11 @@
 //! Draws loops with carries.
 //!
-//! Rules of the planner: an elementwise op may overwrite the carry that it reads with the next value, if that is the
-//! carry's only use (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write into the carry
-//! (`state_or_copy`). The memory of a carry that nothing reads any more holds its next value (`free_state`). A sum of
-//! products of vectors is added to the carry in place, immediately or at the end of a strip of steps (`sink`). A carry
-//! that is also a row of a trace stays in the trace (`carry`). At the end of a step, values that a move would overwrite
-//! are saved first (`emit_moves`).
+//! Rules of the planner: an elementwise op may overwrite a carry with its next value if this is the only use of the
+//! carry (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write to the carry in place
+//! (`state_or_copy`). Once nothing reads a carry any more, its memory holds its next value (`free_state`). An outer
+//! product is added to the carry in place, immediately or at the end of a strip of steps (`sink`). A carry that is
+//! also a row of a trace stays in the trace (`carry`). At the end of a step, values that a move would overwrite are
+//! saved first (`emit_moves`).
 
 use std::cell::RefCell;
 
@@ -50,9 +50,10 @@ pub(super) fn any(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws small carries over more steps, for loops that are compiled to register code and to machine code.
 ///
-/// Rules of `narrow`: values that do not move are kept in a register (`resident`), values that move are loaded once
-/// (`loaded`), and a copy to memory that moves needs no register (`write`). Reductions and products are unrolled, from
-/// `MIN_ITERATIONS` steps on and up to `MAX_WRITTEN_VECTORS` words.
+/// Rules of `body/registers/lower.rs`: values at a fixed address stay in a register (`resident`), values whose
+/// address changes in each step are loaded once (`loaded`), and a copy to a changing address needs no register
+/// (`write`). Reductions and products are unrolled in loops of at least `MIN_ITERATIONS` steps, if the loop writes at
+/// most `MAX_WRITTEN_VECTORS` vectors.
 pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 8] = [&[1], &[], &[2], &[3], &[1, 1], &[1, 2], &[8], &[11]];
     const UPDATES: Updates =
@@ -63,7 +64,7 @@ pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     loops(draft, &shapes, steps, UPDATES)
 }
 
-/// Returns the shapes of one to four carries.
+/// Picks the shapes of one to three carries.
 fn pick_shapes(draft: &Draft<'_, '_>, shapes: &[&'static [usize]]) -> Vec<&'static [usize]> {
     let first = draft.pick(shapes);
     let mut all = vec![first];
@@ -79,12 +80,12 @@ fn states(draft: &Draft<'_, '_>, shapes: &[&'static [usize]], updates: Updates) 
     loops(draft, &shapes, steps, updates)
 }
 
-/// Draws a loop of any kind with carries of these shapes.
+/// Draws a loop with carries of these shapes. The kind of loop is random.
 fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Updates) -> Vec<Value> {
     let starts: Vec<Value> = shapes.iter().map(|shape| draft.input(shape)).collect();
     let all: Vec<Value> = shapes.iter().map(|shape| draft.input(&[&[steps], *shape].concat())).collect();
     let fixed: Vec<Value> = (0..1 + draft.below(2)).map(|_| draft.input(shapes[draft.below(shapes.len())])).collect();
-    // Several carries may start from the same tensor, which other ops also read.
+    // Several carries may start as the same tensor.
     let shared = draft.one_in(4);
     let starts: Vec<Value> = (0..starts.len())
         .map(|index| if shared && shapes[index] == shapes[0] { starts[0] } else { starts[index] })
@@ -110,7 +111,7 @@ fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Upda
         }
     };
     if draft.one_in(4) {
-        // An op after the loop also reads an initial carry.
+        // An op after the loop reads an initial carry.
         results.push(draft.alias(starts[0]) * 0.5);
     }
     results
@@ -120,7 +121,7 @@ fn total(value: Value) -> Value {
     if value.rank() == 0 { value } else { value.sum(..) }
 }
 
-/// Draws a loop without traces: a bounded while loop, or a counted one.
+/// Draws a loop without traces: a bounded while loop, or a `fori_loop`.
 fn counted(
     draft: &Draft<'_, '_>,
     starts: Vec<Value>,
@@ -132,7 +133,7 @@ fn counted(
     let body = |index: Value, states: Vec<Value>| {
         let rows: Vec<Value> = all.iter().map(|rows| rows.dynamic_index(0, index)).collect();
         let StepResults { next, ys } = step(draft, &states, &rows, fixed, updates);
-        // The ys are added to a carry, because the loop has no trace.
+        // The loop has no trace, so its ys are added to a carry.
         let mut next = next;
         let shape = sizes_of(next[0]);
         next[0] = next[0] * 0.5 + draft.fit(ys[0], &shape) * 0.5;
@@ -157,7 +158,7 @@ fn counted(
     }
 }
 
-/// Draws a recurrence. Its first state is read from its own trace, and the others are carries.
+/// Draws a recurrence whose first state is read from its trace. The other states are carries.
 fn recurrence(
     draft: &Draft<'_, '_>,
     starts: Vec<Value>,

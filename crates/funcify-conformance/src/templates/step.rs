@@ -1,23 +1,23 @@
-//! Draws the step of a loop. Each carry is read before, in and after the op that computes its next value, directly and
-//! through aliases: by the step, by a trace, and by the next values of other carries.
+//! Draws the step of a loop. Each carry is read before, in and after the op that computes its next value, directly
+//! and through aliases. The readers are other ops of the step, a trace, and the next values of other carries.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
 
 use super::draft::{Draft, shape_from, shape_of, sizes_of};
 
-/// A way to compute the next value of a carry.
+/// A kind of update, which computes the next value of a carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Update {
     /// Elementwise ops.
     Elementwise,
-    /// An update of a part of the carry, at a computed position.
+    /// An update of a part of the carry at a computed position.
     Position,
     /// The addition of an outer product of two vectors.
     Outer,
     /// A matrix product.
     Product,
-    /// A copy of another carry, a row, or a part of the carry itself.
+    /// A copy of another carry, of a row, or of a part of the carry itself.
     Move,
 }
 
@@ -27,7 +27,8 @@ pub(super) struct StepResults {
     pub(super) ys: Vec<Value>,
 }
 
-/// Draws a step, given the carries, a row for each, values that no step changes, and the weights of the updates.
+/// Draws a step, given the carries, a row for each carry, loop-invariant values, and the weights of the kinds of
+/// updates.
 pub(super) fn step(
     draft: &Draft<'_, '_>,
     states: &[Value],
@@ -36,7 +37,8 @@ pub(super) fn step(
     updates: &[(usize, Update)],
 ) -> StepResults {
     let pick = |pool: &[Value]| pool[draft.below(pool.len())];
-    // Ops that overwrite a carry count its uses. If a carry has an alias, all uses except one are uses of the alias.
+    // Whether an op may overwrite a carry depends on the carry's number of uses. The only direct use of an aliased
+    // carry is its alias.
     let names: Vec<Value> =
         states.iter().map(|state| if draft.one_in(2) { draft.alias(*state) } else { *state }).collect();
     let (mut pool, mut ys) = (names.clone(), Vec::new());
@@ -66,7 +68,7 @@ pub(super) fn step(
         let other = if draft.one_in(2) { pick(&pool) } else { pick(rows) };
         ys.push(draft.read_with(from, other));
     }
-    // The next value of a carry may be an alias of itself or of another carry's next value.
+    // The next value of a carry may be an alias.
     if draft.one_in(6) {
         let index = draft.below(next.len());
         next[index] = draft.alias(next[index]);
@@ -80,7 +82,7 @@ pub(super) fn step(
     StepResults { next, ys }
 }
 
-/// Computes the next value of a carry.
+/// Computes the next value of a carry by an update of kind `kind`.
 fn update(
     draft: &Draft<'_, '_>,
     index: usize,
@@ -148,7 +150,7 @@ fn elementwise(draft: &Draft<'_, '_>, state: Value, base: Value, other: Value, r
     }
 }
 
-/// Computes a position from a row. It is within an axis or slightly past its end.
+/// Computes an index from a row. The index may be out of range.
 fn position_index(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
     let sum = if row.rank() == 0 { row } else { row.sum(..) };
     match draft.below(3) {
@@ -160,7 +162,7 @@ fn position_index(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
 
 fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Value {
     let shape = sizes_of(base);
-    // The carry has rows, unless an earlier op has rejected the program.
+    // If an earlier op was rejected, the carry may have no rows.
     let Some(&size) = shape.first() else { return base };
     match draft.below(3) {
         0 => base.dynamic_update(0, other.slice(0, ..1), position_index(draft, row, size)),
@@ -173,7 +175,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
                 draft.pick(&[ScatterMode::Set, ScatterMode::Add, ScatterMode::Max, ScatterMode::Mul, ScatterMode::Min]);
             let places = stack(&[position_index(draft, row, size)], 0);
             let lanes: Vec<usize> = shape[1..].to_vec();
-            // All elements of a row use the same index.
+            // All elements of a row have the same index.
             let indices = places.reshape(shape_from(&vec![1; lanes.len() + 1]));
             let indices = indices.broadcast_to(shape_from(&[&[1], lanes.as_slice()].concat()));
             base.scatter(0, indices, other.slice(0, ..1) * 0.5, mode)
@@ -181,7 +183,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
     }
 }
 
-/// Returns a vector with `size` elements, taken from a row, a carry, or a computed value.
+/// Picks a vector with `size` elements among the carries, the rows and the computed values.
 fn outer_operand(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
     let fits = |value: &&Value| shape_of(**value).is_some_and(|shape| shape.iter().product::<usize>() == size);
     let all: Vec<&Value> = states.iter().chain(pool).chain(rows).filter(fits).collect();

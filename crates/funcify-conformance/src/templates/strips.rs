@@ -1,10 +1,11 @@
-//! Draws loops whose steps add products of vectors to a carry.
+//! Draws loops whose steps add outer products to a carry.
 //!
-//! Rules of the planner: if nothing else reads a carry, a step that adds the product of a column and a row to it delays
-//! the addition to the end of a strip of steps (`sink`, `close_strips`). The planner reads the two sides from rows that
-//! stay unchanged until then. Otherwise it copies them for the strip, each view once (`copy_for_strip`). Rows of full
-//! buffers change, and are copied. A strip has up to `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the
-//! last strip has the remaining steps. Sums in a narrower float type are rounded in each step.
+//! Rules of the planner: if a step only adds an outer product to a carry, and nothing else reads the carry, the
+//! additions are delayed to the end of a strip of steps (`sink`, `close_strips`). If the rows with the two vectors
+//! stay unchanged until then, the planner reads the vectors from these rows. Otherwise, it copies them for the strip,
+//! each view once (`copy_for_strip`). Rows of full buffers change, so they are always copied. A strip has at most
+//! `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the last strip has the remaining steps. Sums in a
+//! narrower float type are rounded in each step.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -49,7 +50,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         let mut next_sums = Vec::new();
         let half = sums.len() / 2;
         let mut add = |sum: Value, lefts: &[Value], rights: &[Value]| {
-            // The same side often occurs twice, but is copied for the strip only once.
+            // The same vector is often used twice, but must be copied for the strip only once.
             let (left, right) = match draft.below(4) {
                 0..=2 => (lefts[0], rights[1]),
                 _ => (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]),
@@ -75,7 +76,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         for sum in &sums[..sums.len() - half] {
             next_sums.push(add(*sum, &lefts, &rights));
         }
-        // The update is a single op, so that the next value may overwrite the carry.
+        // The update is a single op, so it may overwrite the carry.
         let name = if draft.one_in(2) { draft.alias(state) } else { state };
         let row = x.sum(..);
         let next = match draft.below(6) {
@@ -109,8 +110,8 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws small carries that are copied to rows of a trace. Other carries use parts of them.
 ///
-/// Rules of `narrow`: a copy to memory that moves needs no register of its own. A loaded or copied value is read from
-/// its register until the row or the register is overwritten (`write`, `read`).
+/// Rules of `body/registers/lower.rs`: a copy to an address that changes in each step needs no register of its own. A
+/// loaded or copied value is read from its register until the row or the register is overwritten (`write`, `read`).
 pub(super) fn copies(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&[1, 2, 3, 8]);
     let steps = draft.pick(&[4, 5, 3, 8, 40, 200]);

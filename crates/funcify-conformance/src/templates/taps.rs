@@ -1,9 +1,9 @@
 //! Draws buffers with taps.
 //!
-//! Rules of the planner: if rows are never read as a whole, the last ones move along from step to step (`AtHand`, at
-//! most `MAX_ROWS_AT_HAND`). A full buffer is written at the end of a step, and its rows are copied for a strip
-//! (`copy_for_strip`). A loop with one op that folds a row into the previous row becomes one instruction
-//! (`recurrence`), if its other operands are in a different region.
+//! Rules of the planner: if a buffer is never read as a whole, only its last rows are kept, at most
+//! `MAX_ROWS_AT_HAND`, and they move along from step to step (`AtHand`). Rows of a full buffer are written at the end
+//! of a step, and are copied for a strip (`copy_for_strip`). A loop with a single op that combines a row with the
+//! previous result becomes one instruction (`recurrence`), if the op's other operands are in another memory region.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::draft::{Draft, shape_of};
 
 const SHAPES: [&[usize]; 6] = [&[3], &[], &[2, 2], &[1], &[8], &[2, 3]];
 
-/// Draws recurrences with taps several steps back, and with full buffers.
+/// Draws recurrences with states that have two taps, and with full buffers.
 pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.steps().clamp(1, 70);
@@ -65,7 +65,7 @@ pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws loops with one op over the previous row, and loops that just miss that form.
+/// Draws loops with a single op on the previous row, and loops that almost have this form.
 pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.pick(&[4, 3, 5, 1, 2, 9, 34, 70, 300]);
@@ -86,7 +86,7 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
         _ => (h + x) * 0.5,
     };
     if draft.one_in(3) {
-        // Both operands are rows of the same buffer: the previous row, and another row of the same region.
+        // Both operands are rows of the same buffer, so they are in the same memory region.
         let mut recurrence = Recurrence::new();
         let xs = recurrence.sequence(xs, [0]);
         let taps = draft.below(4);
@@ -123,7 +123,8 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     }
 }
 
-/// Draws loops that return only their last rows. They are built as ops, in any direction, with taps at any rows.
+/// Draws loops that return only their last rows. They are built directly as `Scan` ops, in either direction and with
+/// arbitrary taps.
 pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.pick(&[4, 3, 6, 1, 2, 9, 70]);
@@ -174,7 +175,7 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
-        // Each loop of a program uses its own symbol, because a size is bound only once.
+        // A symbol can be bound only once, so each loop of a program needs its own.
         until: ends.then(|| funcify::Symbol::new(&format!("$ran{}", draft.requested_inputs().len()))),
         reverse: is_down,
         sequences: vec![Sequence { reads: vec![0, 1] }],

@@ -1,4 +1,4 @@
-//! A backend with fixed answers, whatever the program.
+//! A backend with predetermined results.
 #![allow(dead_code, reason = "tests of other crates use a part")]
 
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use funcify::dispatch::{CompileCounts, CompileOptions, Compiles, Executable, Exe
 use funcify::error::Place;
 use funcify::{DType, Error, Graph, HostTensor, Result};
 
-/// A function that returns the backend's answer to a call.
+/// A function that computes the result of a call, given the graph and the arguments.
 type Answer = dyn Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + Sync;
 
-/// A backend that calls a function for its answers.
+/// A backend that calls a function for its results instead of running the program.
 #[derive(Clone)]
 pub(super) struct Fake {
     answer: Arc<Answer>,
-    /// The ops with lowering rules; `None` means all of them.
+    /// The ops with lowering rules, or `None` if all ops have one.
     lowered: Option<Vec<&'static str>>,
     /// The dtypes that the backend does not support.
     without: Vec<DType>,
@@ -27,29 +27,29 @@ impl Fake {
         Fake { answer: Arc::new(answer), lowered: None, without: Vec::new() }
     }
 
-    /// Returns a backend that always returns these results.
+    /// Creates a backend that always returns these results.
     pub(super) fn results(results: Vec<HostTensor>) -> Self {
         Fake::new(move |_, _| Ok(results.clone()))
     }
 
-    /// Limits the lowering rules to these ops.
+    /// Restricts the lowering rules to these ops.
     pub(super) fn lowering(self, ops: &[&'static str]) -> Self {
         Fake { lowered: Some(ops.to_vec()), ..self }
     }
 
-    /// Removes the support for tensors of this dtype.
+    /// Removes support for tensors of this dtype.
     pub(super) fn without(mut self, dtype: DType) -> Self {
         self.without.push(dtype);
         self
     }
 
-    /// Returns a backend that always fails with an error of this kind.
+    /// Creates a backend that always fails with an error of this kind.
     pub(super) fn error(kind: &'static str) -> Self {
         Fake::new(move |_, _| Err(error(kind)))
     }
 }
 
-/// Returns an error of this kind.
+/// Creates an error of this kind.
 pub(super) fn error(kind: &str) -> Error {
     let (at, backend, reason, fix) = (Place::default().boxed(), "fake".to_string(), String::new(), String::new());
     match kind {

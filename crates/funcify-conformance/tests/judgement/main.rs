@@ -1,5 +1,5 @@
-//! Tests the judgement of the suite itself: the tolerances of results, and the failures that a declared gap excuses.
-//! Fake backends with fixed answers play the right, the nearly right, and the wrong backend.
+//! Tests how the suite judges results: its tolerances, and the failures that a declared gap excuses. Fake backends
+//! return right, slightly wrong, and wrong results.
 
 mod fake;
 mod partial;
@@ -18,7 +18,7 @@ use libtest_mimic::Arguments;
 
 use fake::{Fake, error};
 
-/// Returns a backend with declared gaps, given as TOML.
+/// Creates a subject from a fake backend and declared gaps in TOML.
 fn subject(fake: Fake, gaps: &str) -> Subject {
     Subject { name: "fake".into(), executor: Ok(Arc::new(fake)), expectations: Expectations::parse(gaps).unwrap() }
 }
@@ -27,7 +27,8 @@ fn status(case: &Case, fake: Fake, gaps: &str, mode: LoopStrategy) -> Status {
     run_case(case, &subject(fake, gaps), mode).status
 }
 
-/// Returns the results that a case expects, in the order and the types of the outputs.
+/// Returns the results that a case expects, with the order and the types of the graph's outputs. Returns `None` if
+/// the case expects an error.
 fn expected_results(case: &Case) -> Option<Vec<HostTensor>> {
     let Expected::Outputs(expected) = &case.expected else { return None };
     let results = case.graph.outputs().iter().map(|output| {
@@ -37,7 +38,7 @@ fn expected_results(case: &Case) -> Option<Vec<HostTensor>> {
     results.collect()
 }
 
-/// Returns a tensor in which one element is off by `by`.
+/// Adds `by` to the element at index `flat`.
 fn shift_element(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     let mut index = 0;
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |_| {
@@ -49,7 +50,8 @@ fn shift_element(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     })
 }
 
-/// Returns the manifest's absolute tolerance for an output: `y` is `out.y`, `tan_grad_x_2` is `hvp.x` or `hvp.x_2`.
+/// Returns the manifest's absolute tolerance for an output: `y` has key `out.y`, and `tan_grad_x_2` has `hvp.x_2` or
+/// `hvp.x`.
 fn atol(tolerance: &Tolerance, name: &str) -> f64 {
     const GROUPS: [(&str, &str); 5] =
         [("tan_tan_grad_", "grad3"), ("tan_grad_", "hvp"), ("grad_", "grad"), ("tan_", "jvp"), ("", "out")];
@@ -62,8 +64,8 @@ fn atol(tolerance: &Tolerance, name: &str) -> f64 {
     key(name).or_else(|| key(name.strip_suffix("_2")?)).unwrap_or(0.0)
 }
 
-/// In every golden result, the element with the largest tolerance is off by nine tenths of the manifest's tolerance,
-/// which passes, and by twelve tenths, which fails.
+/// In each golden result, shifts the largest element by 0.9 times the manifest's tolerance, which must pass, and by
+/// 1.2 times the tolerance, which must fail.
 #[test]
 fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     let manifest = Manifest::load().unwrap();
@@ -102,7 +104,7 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     assert!(compared > 1000, "{compared} results");
 }
 
-/// Compares an element of 1 + `off` units in the last place with the reference evaluator's 1.
+/// Returns the status of a result of 1 plus `off` ulps, where the reference evaluator returns 1.
 fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     let graph = Graph::build("same", |g| g.input("x", format!("{}[2]", dtype.name()).as_str())).unwrap();
     let ones = HostTensor::from_fn(dtype, &[2], |_| Scalar::Float(1.0));
@@ -117,7 +119,7 @@ fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     status(&case, Fake::results(vec![result]), "", LoopStrategy::Native)
 }
 
-/// The numbers are units in the last place of 1: results that cancel may be off twice as far.
+/// The table contains ulps of 1. With `scale` 1, the tolerance is twice as large.
 #[test]
 fn results_of_the_reference_evaluation_are_held_to_a_few_units_in_the_last_place() {
     for (dtype, passes, fails) in
@@ -143,7 +145,7 @@ fn integers_and_booleans_are_equal() {
     assert_eq!(given([n.cast(DType::I32).cast(DType::I64), p]), Status::Fail);
 }
 
-/// Returns the case `y = 2 x` in f32, which expects an error of the given kind instead, if there is one.
+/// Builds the case `y = 2 x` in f32. If `expected` is given, the case expects an error of that kind instead.
 fn case(expected: Option<&'static str>) -> Case {
     let graph = Graph::build("twice", |g| g.input("x", "f32[2]") * 2.0).unwrap();
     let case = Case::from_reference("twice", "edge", graph, vec![HostTensor::from([1f32, 3.0])]).unwrap();
@@ -154,8 +156,7 @@ fn case(expected: Option<&'static str>) -> Case {
 const GAP: &str =
     "[[expect]]\ncase = 'edge/twice'\nstatus = 'unsupported'\nerror = 'Unsupported'\nreason = 'no floats'";
 
-/// Returns backends with all kinds of answers to the case: right, wrong, another type, too few results, an error, a
-/// panic.
+/// Returns backends with every kind of outcome: right, wrong, another type, too few results, an error, a panic.
 fn answers() -> [(&'static str, Fake); 8] {
     [
         ("right", Fake::results(vec![HostTensor::from([2f32, 6.0])])),
@@ -235,7 +236,7 @@ fn a_declared_gap_that_matches_no_case_fails() {
     }
 }
 
-/// The tests of another crate's backend fail where its rows do, and for a gap that matches nothing.
+/// The tests of another crate's backend must fail for the rows that fail, and for declared gaps that match no case.
 #[test]
 fn the_tests_of_a_backend_fail_where_it_does() {
     let failed = |fake: Fake, gaps: &str| {

@@ -1,4 +1,4 @@
-//! The suite separates what a backend under construction is missing from what it gets wrong.
+//! Tests that the suite distinguishes missing ops from wrong results, for a backend under construction.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use libtest_mimic::Arguments;
 
 use super::fake::Fake;
 
-/// Returns the case `y = tanh(x) + x` in f32.
+/// Builds the case `y = tanh(x) + x` in f32.
 fn case(name: &str) -> Case {
     let graph = Graph::build("program", |g| {
         let x = g.input("x", "f32[2]");
@@ -18,7 +18,7 @@ fn case(name: &str) -> Case {
     Case::from_reference(name, "edge", graph.unwrap(), vec![HostTensor::from([0f32, 0.0])]).unwrap()
 }
 
-/// Returns a backend with the right results of the case.
+/// Creates a backend with the right results for the case.
 fn right_backend() -> Fake {
     Fake::results(vec![HostTensor::from([0f32, 0.0])])
 }
@@ -51,7 +51,7 @@ fn a_case_needs_the_ops_that_are_missing() {
     assert_eq!((row.status, row.needs), (Status::Needs, vec!["tensors of f32".to_string()]));
 }
 
-/// The backend claims to have the ops, or fails for another reason than a missing op.
+/// A case fails if the backend claims to have the ops, or fails for another reason than a missing op.
 #[test]
 fn a_backend_that_claims_an_op_and_fails_has_failed() {
     let all = ["add", "tanh"];
@@ -70,7 +70,7 @@ fn a_backend_that_claims_an_op_and_fails_has_failed() {
     assert_eq!(row(right_backend().lowering(&all)).status, Status::Pass);
 }
 
-/// A declared gap decides about a case, even if ops are missing.
+/// A declared gap takes precedence, even if ops are missing.
 #[test]
 fn a_declared_gap_is_judged_as_before() {
     let gap = "[[expect]]\ncase = 'edge/*'\nstatus = 'unsupported'\nerror = 'NoLoweringRule'\nreason = 'no tanh'";
@@ -80,7 +80,7 @@ fn a_declared_gap_is_judged_as_before() {
     assert_eq!(judged(right_backend().lowering(&["add"])), Status::Fail);
 }
 
-/// Returns the numbers of tests that passed, failed and were ignored.
+/// Runs two cases, each in two modes. Returns the numbers of tests that passed, failed and were ignored.
 fn tests(fake: Fake, expectations: &str) -> (u64, u64, u64) {
     let arguments = Arguments { quiet: true, ..Arguments::default() };
     let trials = trials_of(vec![case("one"), case("two")], &subject(fake, expectations));
@@ -88,19 +88,18 @@ fn tests(fake: Fake, expectations: &str) -> (u64, u64, u64) {
     (conclusion.num_passed, conclusion.num_failed, conclusion.num_ignored)
 }
 
-/// Two cases run in two modes.
 #[test]
 fn tests_that_need_more_are_ignored() {
     let partial = "partial = true";
-    // One test fails for each missing op, unless the backend is under construction.
+    // One additional test fails for each missing op, unless the backend is declared `partial`.
     assert_eq!(tests(rejecting_backend().lowering(&["add"]), ""), (0, 1, 4));
     assert_eq!(tests(rejecting_backend().lowering(&[]), ""), (0, 2, 4));
     assert_eq!(tests(rejecting_backend().lowering(&["add"]), partial), (0, 0, 4));
     assert_eq!(tests(right_backend().lowering(&["add", "tanh"]), ""), (4, 0, 0));
-    // Nothing is missing any more.
+    // If nothing is missing, one additional test fails because of `partial`.
     assert_eq!(tests(right_backend().lowering(&["add", "tanh"]), partial), (4, 1, 0));
     assert_eq!(tests(wrong_backend().lowering(&["add", "tanh"]), partial), (0, 5, 0));
-    // A case with a declared gap runs.
+    // A case with a declared gap runs instead of being ignored.
     let gap = "[[expect]]\ncase = 'edge/one'\nstatus = 'unsupported'\nerror = 'NoLoweringRule'\nreason = 'no tanh'";
     assert_eq!(tests(rejecting_backend().lowering(&["add"]), &format!("{partial}\n{gap}")), (2, 0, 2));
 }

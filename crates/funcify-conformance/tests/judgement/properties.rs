@@ -1,5 +1,5 @@
-//! Tests the properties of random programs: an op with an error of one kind and a given size is noticed if the error
-//! exceeds the tolerance of the property, and not if it is smaller.
+//! Tests the property checks of random programs: they must detect an op whose error exceeds the tolerance of a
+//! property, and must accept smaller errors.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use funcify_conformance::properties::{check, check_backend};
 
 use super::fake::Fake;
 
-/// The kind of error in the op.
+/// The part of the op that is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
     Forward,
@@ -28,7 +28,7 @@ enum Wrong {
 const WRONG: [Wrong; 6] =
     [Wrong::Forward, Wrong::Reverse, Wrong::BothModes, Wrong::Lanes, Wrong::GradientOfLanes, Wrong::Text];
 
-/// The square, off by `parts` of 10^12.
+/// A square op with an error of `parts * 1e-12` in the part that `wrong` selects.
 #[derive(Clone, Copy, Debug)]
 struct Square {
     wrong: Wrong,
@@ -89,7 +89,8 @@ impl CustomOp for Square {
     }
 }
 
-/// Builds a program with the op, inside or outside a loop, with the arguments of a seed.
+/// Builds a program that applies the op with error `off`, outside or inside a loop. The seed determines its
+/// arguments.
 fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     let op = Square { wrong, parts: (off * 1e12).round() as usize };
     let graph = Graph::build("squares", |g| {
@@ -100,13 +101,13 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
         }
     });
     let mut sizes = Sizes::new();
-    // With one element, the derivative is not small compared to its terms.
+    // With a single element, the derivative's terms cannot cancel.
     sizes.set(&Symbol::new("T"), 1);
     TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
-/// Returns the properties that fail for programs with an op that is off by `off`, and `none` if some programs have
-/// them all.
+/// Returns the properties that are violated by programs with an op of error `off`, and `none` if some programs
+/// violate none.
 fn failed_properties_of(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
         Ok(_) => "none",
@@ -129,7 +130,7 @@ fn forward_mode_and_reverse_mode_agree() {
     }
 }
 
-/// A derivative that is wrong in both modes is not mistaken for one at a kink.
+/// A derivative that is wrong in both modes must not be mistaken for a kink.
 #[test]
 fn derivatives_agree_with_differences() {
     assert_eq!(failed_properties(Wrong::BothModes, 5e-6), ["none"]);
@@ -141,7 +142,7 @@ fn derivatives_agree_with_differences() {
 fn lanes_agree_with_one_after_the_other() {
     assert_eq!(failed_properties(Wrong::Lanes, 5e-11), ["none"]);
     assert_eq!(failed_properties(Wrong::Lanes, 2e-10), ["lanes"]);
-    // The error shows for seeds that choose the gradient of lanes rather than lanes of the gradient.
+    // Only some seeds check the gradient of the batched program, which is the wrong one.
     assert!(failed_properties(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
     assert_eq!(failed_properties(Wrong::GradientOfLanes, 1e-11), ["none"]);
 }
@@ -152,7 +153,7 @@ fn what_a_text_leaves_out_is_found() {
     assert_eq!(failed_properties(Wrong::Text, 1e-10), ["text"]);
 }
 
-/// Returns a backend whose results are off by `off`.
+/// Creates a backend that adds `off` to all float results.
 fn backend(off: f64) -> Fake {
     Fake::new(move |graph, arguments| {
         let mut results = evaluate(graph, arguments)?;
@@ -175,7 +176,7 @@ fn backends_agree_with_the_reference_evaluation() {
     assert_eq!((tally.0["native"], tally.0["unrolled"]), (2, 2));
     assert_eq!(property(backend(4e-8)).unwrap_err(), "unrolled");
     assert_eq!(property(Fake::error("StepCount")).unwrap_err(), "unrolled");
-    // A loop may be impossible to unroll, and a device may not support a dtype; other errors are failures.
+    // These two errors are accepted: a loop may be impossible to unroll, and a device may not support a dtype.
     assert_eq!(property(Fake::error("StepCountNotStatic")).unwrap_err(), "native");
     assert_eq!(property(Fake::error("Unsupported")).unwrap().0["not held by the device"], 4);
 }

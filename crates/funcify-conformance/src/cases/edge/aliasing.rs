@@ -1,10 +1,10 @@
-//! Values with several uses: no write of a step may be visible where the value was read or copied (scan-c1).
+//! Values that are used more than once. A write must not change other uses or copies of a value (scan-c1).
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A new value is written to two carries: the next step sees two independent values.
+        // A step writes the same value to two carries, which the next step must see as two independent values.
         case("one_fresh_value_into_two_carries", |g| {
             let zero = g.input("zero", "f32[2]");
             let ((a, b), ys) = scan((zero, zero), g.input("xs", "f32[T,2]"), |(a, b), x| {
@@ -19,7 +19,7 @@ pub(super) fn cases() -> Cases {
             ("b", row([11f32, 110.])),
             ("ys", tensor([3, 2], [0f32, 0., 11., 110., 44., 440.])),
         ]),
-        // A new value is written to two states, a carry, a full buffer twice, and the ys twice.
+        // A step writes the same value to two states, to a carry, twice to a full buffer, and twice to the ys.
         case("one_fresh_value_into_every_kind", |g| {
             let zero = g.input("zero", "f32[]");
             let mut loop_ = Recurrence::new();
@@ -47,7 +47,7 @@ pub(super) fn cases() -> Cases {
             ("y", row([3f32, 13., 46.])),
             ("z", row([3f32, 13., 46.])),
         ]),
-        // Two states and a carry share an initial value, which is also a result: each changes independently.
+        // Two states and a carry have the same initial value, which is also a result. Each must change independently.
         case_on("one_initial_value_of_several_states", [("init: f32[2]", row([5f32, 7.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -66,7 +66,8 @@ pub(super) fn cases() -> Cases {
                 ("q", tensor([3, 2], [5f32, 7., 10., 14., 20., 28.])),
                 ("c", row([3f32, 5.])),
             ]),
-        // One tensor is two full buffers and a sequence: writes into one buffer are not visible in the others.
+        // The same tensor is used as two full buffers and as a sequence. Writes to a buffer must not be visible in
+        // the others.
         case_on("one_buffer_as_operand_twice", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
             .runs(|[rows]| {
                 let mut loop_ = Recurrence::new();
@@ -87,7 +88,7 @@ pub(super) fn cases() -> Cases {
                 ("q", row([2f32, 6., 12., 4.])),
                 ("ys", row([12f32, 23., 34.])),
             ]),
-        // A body returns a row of a sequence, a captured value and its carry unchanged.
+        // The ys of a body are a row of a sequence, a captured value, and the carry, all unchanged.
         {
             let xs = || tensor([3, 2], [1f32, 2., 3., 4., 5., 6.]);
             case("echoes_of_a_sequence_a_capture_and_a_carry", |g| {
@@ -105,7 +106,7 @@ pub(super) fn cases() -> Cases {
                 ("w", row([10f32, 100.])),
             ])
         },
-        // A captured value and a row of a sequence are the next states.
+        // A row of a sequence and a captured value become the next states, without an op in between.
         case("echo_of_a_capture_as_state", |g| {
             let (xs, w, zero) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"), g.input("zero", "f32[]"));
             let mut loop_ = Recurrence::new();
@@ -128,7 +129,7 @@ pub(super) fn cases() -> Cases {
             ("ys", row([0f32, 11., 12.])),
             ("w", scalar(10f32)),
         ]),
-        // A body returns a carry and a state unchanged, beside one that changes.
+        // A body returns a carry and a state unchanged, but changes another carry.
         case_on("body_that_returns_its_carry_unchanged", [("init: f32[2]", row([1f32, 2.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -147,7 +148,8 @@ pub(super) fn cases() -> Cases {
                 ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])),
                 ("moved", row([7f32, 14.])),
             ]),
-        // A step moves the first elements of a state by two positions: all are read before any is written.
+        // A step copies the first elements of a state to later positions of the same state, which overlap the source.
+        // All elements must be read before any is written.
         case("state_with_a_part_of_itself_moved", |g| {
             let [start, places] = [g.input("start", "f32[5]"), g.input("places", "i64[2]")];
             let (last, ys) = scan(start, places, |state, place| {
@@ -161,7 +163,7 @@ pub(super) fn cases() -> Cases {
             ("last", row([1f32, 1., 1., 1., 2.])),
             ("ys", tensor([2, 5], [2f32, 2., 4., 6., 10., 2., 2., 2., 2., 4.])),
         ]),
-        // A second loop multiplies by the same matrices as the first one, and starts from the first one's result.
+        // Two loops multiply by the same matrices, and the second one starts from the result of the first one.
         case("two_loops_over_the_same_matrices", |g| {
             let [start, matrices] = [g.input("start", "f32[2,2]"), g.input("matrices", "f32[3,2,2]")];
             let first = scan(start, matrices, |state, matrix| (state.matmul(matrix), ())).0;

@@ -1,4 +1,4 @@
-//! Associative scans: their lengths, directions and axes.
+//! Associative scans with different lengths, directions, axes and `combine` functions.
 
 use funcify::prelude::*;
 
@@ -7,8 +7,8 @@ use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // Downward, the accumulated matrix is on the left: f(f(z, y), x).
-        // z y = [[2, 0], [1, 1]]; z y x = [[2, 2], [1, 2]]
+        // In reverse, the accumulated matrix is the left operand: f(f(z, y), x). z y = [[2, 0], [1, 1]], and z y x =
+        // [[2, 2], [1, 2]].
         {
             let (x, y, z) = ([1f32, 1., 0., 1.], [1f32, 0., 1., 1.], [2f32, 0., 0., 1.]);
             case("associative_reverse_keeps_the_order", |g| {
@@ -21,7 +21,7 @@ pub(super) fn cases() -> Cases {
         last_axis(3, row([1i64, 3, 6]), row([6i64, 5, 3])),
         last_axis(5, row([1i64, 3, 6, 10, 15]), row([15i64, 14, 12, 9, 5])),
         last_axis(7, row([1i64, 3, 6, 10, 15, 21, 28]), row([28i64, 27, 25, 22, 18, 13, 7])),
-        // h[t] = a[t] * h[t-1] + b[t], by an associative scan and by a loop.
+        // Computes h[t] = a[t] * h[t-1] + b[t] by an associative scan and by a loop.
         {
             let h = row([1i64, 3, 7, 6, 31, -25]);
             case("associative_equals_the_recurrence", |g| {
@@ -32,15 +32,15 @@ pub(super) fn cases() -> Cases {
             .on([row([7i64, 2, 3, 1, 5, -1]), row([1i64, 1, -2, -1, 1, 6])])
             .gives([("h", h.clone()), ("looped", h)])
         },
-        // Parities of the flags so far.
+        // The parity of the flags up to each position.
         case_on("associative_exclusive_or", [("xs: bool[T]", row([true, false, true, true, false, false, true]))])
             .runs(|[xs]| outputs! { ys: associative_scan(xs, |a, b| a ^ b) })
             .gives([("ys", row([true, true, false, true, true, true, false]))]),
-        // A combination that captures a value.
+        // `combine` captures a value.
         case_on("associative_captured_modulus", [("xs: i64[T]", row([3i64, 4, 5, 6, 2])), ("m: i64[]", scalar(7i64))])
             .runs(|[xs, m]| outputs! { ys: associative_scan(xs, |a, b| (a * b) % m) })
             .gives([("ys", row([3i64, 5, 4, 3, 6]))]),
-        // One combination returns a captured value, whatever the elements are, and one returns its second element.
+        // One leaf of `combine` is a captured value, which depends on no operand. The other is its second operand.
         case("associative_result_without_lanes", |g| {
             let (xs, c) = (g.input("xs", "f32[T]"), g.input("c", "f32[]"));
             let (constants, same) = associative_scan((xs, xs), |(_, _), (_, b)| (c, b));
@@ -48,7 +48,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4.]), scalar(9f32)])
         .gives([("constants", row([1f32, 9., 9., 9.])), ("same", row([1f32, 2., 3., 4.]))]),
-        // The maximum of two numbers by a cond, and their sum by a scan with one step.
+        // One `combine` computes a maximum with a `cond`. The other computes sums with a scan.
         case("associative_loops_and_choices_inside", |g| {
             let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
             let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
@@ -60,37 +60,37 @@ pub(super) fn cases() -> Cases {
             ("largest", row([2i64, 2, 5, 5, 5])),
             ("sums", tensor([5, 2], [1i64, 10, 3, 30, 6, 60, 10, 100, 15, 150])),
         ]),
-        // The elements are rows, which the inner associative scan combines into cumulative maxima.
+        // The elements are rows, and `combine` contains an associative scan, which computes cumulative maxima.
         case("associative_nested", |g| {
             let xs = g.input("xs", "i64[T,3]");
-            // The maximum is associative, and so is its cumulative maximum for rows that are cumulative maxima.
+            // This `combine` is associative, because both the maximum and the cumulative maximum are.
             let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
             outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
         })
         .on([tensor([4, 3], [1i64, 1, 2, 0, 3, 3, 2, 2, 2, 1, 1, 7])])
         .gives([("ys", tensor([4, 3], [1i64, 1, 2, 1, 3, 3, 2, 3, 3, 2, 3, 7]))]),
-        // The inner scan is the same for all elements.
+        // `combine` contains an associative scan that does not depend on its operands.
         case("associative_invariant_nested", |g| {
             let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[S]"));
             outputs! { ys: associative_scan(xs, |a, b| a + b + associative_scan(w, |a, b| a * b).index(0, -1)) }
         })
         .on([row([1i64, 2, 3, 4, 5, 6]), row([2i64, 5, 1])])
         .gives([("ys", row([1i64, 13, 26, 40, 55, 71]))]),
-        // The elements and a captured value have lanes.
+        // Under `vmap`, both the elements and a captured value have lanes.
         case("associative_lanes_with_a_captured_lane", |g| {
             let (xs, c) = (g.input("xs", "i64[B,T]"), g.input("c", "i64[B]"));
             outputs! { ys: vmap((xs, c), |(xs, c)| associative_scan_with(options(true), xs, |a, b| a + b + c)) }
         })
         .on([tensor([2, 3], [1i64, 2, 3, 4, 5, 6]), row([10i64, 20])])
         .gives([("ys", tensor([2, 3], [26i64, 15, 3, 55, 31, 6]))]),
-        // One leaf has lanes from the start, another gets lanes through the combination, and a third has none.
+        // Under `vmap`, one leaf has lanes from the start, one gets them in `combine`, and one has none.
         {
             let sums = tensor([2, 3], [1i64, 3, 6, 1, 3, 6]);
             case("associative_one_leaf_with_lanes", |g| {
                 let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
                 let (ys, mixed, alone) = vmap(xs, |xs| {
                     associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
-                        // For x = 0, m is the sum.
+                        // The `select` always returns `x2`, so this leaf is a sum.
                         (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
                     })
                 });
@@ -103,7 +103,7 @@ pub(super) fn cases() -> Cases {
                 ("alone", sums),
             ])
         },
-        // The elements have the shape [0].
+        // The elements are tensors of shape [0].
         {
             let xs = empty::<f32, 2>([5, 0]);
             case_on("associative_elements_without_elements", [("xs: f32[T,0]", xs.clone())])
@@ -134,7 +134,7 @@ fn vector(numbers: Vec<i64>) -> HostTensor {
     HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
-/// Sums over any number of elements, including none and one: 1 + 2 + ... + t.
+/// Sums 1, 2, ..., `length` cumulatively. The length may be 0.
 fn sums(length: i64, reverse: bool) -> OneCase {
     let program =
         |g: &Builder| outputs! { ys: associative_scan_with(options(reverse), g.input("xs", "i64[T]"), |a, b| a + b) };
@@ -146,8 +146,9 @@ fn sums(length: i64, reverse: bool) -> OneCase {
         .gives([("ys", vector(ys))])
 }
 
-/// Concatenates strings of digits, as pairs of (length as a power of ten, number). Every order except the right one
-/// gives another result. Strings longer than 18 digits wrap, as they do in a sequential loop.
+/// Concatenates digits to numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
+/// Concatenation does not commute, so a wrong order is detected. Numbers of more than 18 digits wrap around, as in a
+/// sequential loop.
 fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);
@@ -165,7 +166,7 @@ fn strings(length: i64, reverse: bool) -> OneCase {
     .gives([("ys", ys)])
 }
 
-/// Scans the last axis of two equal rows, in both directions.
+/// Scans the last axis of a matrix with two equal rows, in both directions.
 fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> OneCase {
     let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
     case(format!("associative_last_axis_of_{length}"), |g| {

@@ -1,4 +1,4 @@
-//! Gradients of associative scans: dependencies between leaves, directions, lengths, and infinite cotangents.
+//! Gradients of associative scans: interdependent leaves, directions, lengths, and infinite cotangents.
 
 use funcify::prelude::*;
 
@@ -7,15 +7,15 @@ use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // Cumulative maxima: an infinite cotangent goes to the number that is the maximum at that position, and not
-        // to the others. The maximum at 3 is that of two equal numbers, which share it.
+        // Cumulative maxima. The infinite cotangent must reach only the element that is the maximum at its position.
+        // The two equal maxima at position 3 share its cotangent equally.
         case_on(
             "gradient_of_maxima_with_infinity",
             [("xs: f32[T]", row([1f32, 3., 2., 3., 5.])), ("ct: f32[T]", row([1f32, 2., 4., 8., f32::INFINITY]))],
         )
         .runs(|[xs, ct]| vjp(xs, |xs| associative_scan(xs, |a, b| a.maximum(b)), |_| ct).1)
         .gives([("out", row([1f32, 10., 0., 4., f32::INFINITY]))]),
-        // Sums that restart at a flag: no cotangent passes a flag backward.
+        // Sums that restart at each flag. No cotangent may flow backward past a flag.
         case("gradient_of_runs_with_infinity", |g| {
             let (flags, xs, ct) = (g.input("flags", "bool[T]"), g.input("xs", "f32[T]"), g.input("ct", "f32[T]"));
             let combine = |(f, x): (Value, Value), (g, y): (Value, Value)| (f | g, select(g, y, x + y));
@@ -27,9 +27,9 @@ pub(super) fn cases() -> Cases {
             row([1f32, 10., 100., 1000., f32::INFINITY]),
         ])
         .gives([("out", row([111f32, 110., 100., f32::INFINITY, f32::INFINITY]))]),
-        // The longest of the paths that begin at each step: the steps of the longest one have a slope of 1. The path
-        // from 4 at step 1 has the steps 1 and 2: 7. From step 0 it is 1 + 2 + 1 + 2, from step 2 it is 3 + 2, from
-        // step 3 it is 6.
+        // Computes the longest path, which may start at any position `i` with length `start[i]` and then adds all
+        // later steps. The longest path starts at position 1 and has length 4 + 1 + 2 = 7, so these three terms have
+        // gradient 1. Paths from positions 0, 2 and 3 have lengths 6, 5 and 6.
         case("gradient_of_a_longest_path", |g| {
             let (step, start) = (g.input("step", "f32[T]"), g.input("start", "f32[T]"));
             let combine = |(s, b): (Value, Value), (t, c): (Value, Value)| (s + t, (b + t).maximum(c));
@@ -37,21 +37,21 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])])
         .gives([("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))]),
-        // a b / (a + b) is undefined for the first element combined with itself, which never happens.
+        // a b / (a + b) is undefined if both operands are the first element, but `combine` is never applied to these.
         case_on(
             "gradient_with_an_undefined_first_combination",
             [("xs: f32[T]", row([0f32, 2.])), ("k: f32[]", scalar(3f32))],
         )
         .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0)))
         .gives([("out_0", row([4f32, 0.])), ("out_1", scalar(0f32))]),
-        // The gradient of y2 in (1 + k y) = (1 + k x0)(1 + k x1)(1 + k x2), with respect to the numbers and to k,
-        // where y2 is x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2
+        // Differentiates the last y with respect to the elements and to k. From (1 + k y) = (1 + k x0)(1 + k x1)(1 +
+        // k x2) follows y = x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2.
         case_on("gradient_by_a_captured_value", [("xs: f32[T]", row([2f32, 3., 5.])), ("k: f32[]", scalar(2f32))])
             .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1)))
             .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
-        // The derivative of a1 a2 b0 + a2 b1 + b2 with respect to all of a and b, along ones, and once more. With
-        // respect to a: (0, a2 b0, a1 b0 + b1); to b: (a1 a2, a2, 1). The derivative of their sum with respect to a:
-        // (0, b0 + a2, b0 + a1 + 1), to b: (a1 + a2, 1, 0).
+        // Differentiates y = a1 a2 b0 + a2 b1 + b2 twice: by a Hessian-vector product with ones, and by the gradient
+        // of the sum of all first derivatives. The first derivatives are (0, a2 b0, a1 b0 + b1) for a, and (a1 a2,
+        // a2, 1) for b. The gradient of their sum is (0, b0 + a2, b0 + a1 + 1) for a, and (a1 + a2, 1, 0) for b.
         {
             let (a, b) = (row([0f32, 7., 10.]), row([8f32, 1., 0.]));
             case("second_derivatives_of_a_recurrence", |g| {
@@ -67,7 +67,7 @@ pub(super) fn cases() -> Cases {
             .on([row([7f32, 5., 3.]), row([4f32, 3., 2.])])
             .gives([("out_0_0", a.clone()), ("out_0_1", b.clone()), ("out_1_0", a), ("out_1_1", b)])
         },
-        // The entries are products of all numbers but two; one number is zero.
+        // Each off-diagonal entry is the product of the two other elements, of which one may be zero.
         case_on("hessian_of_a_running_product", [("xs: f32[4]", row([2f32, 0., 3., 5.]))])
             .runs(|[xs]| hessian(xs, |xs| associative_scan(xs, |a, b| a * b).index(0, -1)))
             .gives([("out", tensor([4, 4], [0f32, 15., 0., 0., 15., 0., 10., 6., 0., 10., 0., 0., 0., 6., 0., 0.]))]),
@@ -97,8 +97,8 @@ fn vector(numbers: Vec<f32>) -> HostTensor {
     HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
-/// h[t] = a[t] h[t-1] + b[t], with cotangents c: the gradient of `b[s]` is the sum over t of c[t] times the rates
-/// after s up to t, and that of `a[s]` is the same times h[s-1].
+/// The gradient of h[t] = a[t] h[t-1] + b[t] with cotangents c. The gradient of `b[s]` is the sum over `t >= s` of
+/// c[t] times a[s+1] ... a[t]. The gradient of `a[s]` is the same times h[s-1].
 fn recurrence(length: usize, reverse: bool) -> OneCase {
     let [a, b, c] = [[2f32, -1., 3., 1.], [1., 2., -2., 3.], [1., -1., 2., 1.]]
         .map(|pattern| pattern.into_iter().cycle().take(length).collect::<Vec<f32>>());
@@ -112,7 +112,6 @@ fn recurrence(length: usize, reverse: bool) -> OneCase {
         of_a[at(step)] = if step == 0 { 0. } else { of_b[at(step)] * h(step - 1) };
     }
     let outputs = [("out_0", vector(of_a)), ("out_1", vector(of_b))];
-    // In the order in which the scan runs.
     case(name("a_recurrence", length, reverse), move |g| {
         let (a, b, c) = (g.input("a", "f32[T]"), g.input("b", "f32[T]"), g.input("c", "f32[T]"));
         grad((a, b), |leaves| (associative_scan_with(options(reverse), leaves, affine).1 * c).sum(0))
@@ -121,9 +120,9 @@ fn recurrence(length: usize, reverse: bool) -> OneCase {
     .gives(outputs)
 }
 
-/// Products of matrices whose entries are leaves. For entry (0, 1) of the last product, entry (i, j) of the
-/// derivative with respect to a matrix is entry (0, i) of the product before it times entry (j, 1) of the product
-/// after it.
+/// Multiplies matrices whose entries are separate leaves, and differentiates entry (0, 1) of the product. With
+/// respect to entry (i, j) of a matrix, the derivative is entry (0, i) of the product of the matrices before it,
+/// times entry (j, 1) of the product of the matrices after it.
 fn matrices(length: usize, reverse: bool) -> OneCase {
     let product = |[a, b, c, d]: [Value; 4], [e, f, g, h]: [Value; 4]| {
         [a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h]

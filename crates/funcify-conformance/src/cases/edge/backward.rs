@@ -1,5 +1,5 @@
-//! Backward loops with literal derivatives: repeated taps, downward loops that are truncated or end early, sizes that
-//! a step binds, bounds that are reached; and calls that are rejected on lanes.
+//! Gradients of unusual loops, compared with literals: repeated taps, reverse loops that are truncated or exit early,
+//! sizes that a step binds, and bounds that are reached. Some cases check that a call is rejected or reads nothing.
 
 use funcify::prelude::*;
 
@@ -7,17 +7,17 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // 2 x[t]^3 + 3 x[t+1]: the gradient is 6 x0^2, 6 x1^2 + 3, 3.
+        // 2 x[t]^3 + 3 x[t+1]: the gradient is (6 x0^2, 6 x1^2 + 3, 3).
         repeated_taps("first", "%x[t], %x[t], %x[t+1]", [6., 27., 3.]),
-        // 2 x[t]^2 x[t+1] + 3 x[t]: the gradient is 4 x0 x1 + 3, 2 x0^2 + 4 x1 x2 + 3, 2 x1^2.
+        // 2 x[t]^2 x[t+1] + 3 x[t]: the gradient is (4 x0 x1 + 3, 2 x0^2 + 4 x1 x2 + 3, 2 x1^2).
         repeated_taps("apart", "%x[t], %x[t+1], %x[t]", [11., 29., 8.]),
-        // 2 x[t]^3 + 3 x[t], over the first two rows.
+        // 2 x[t]^3 + 3 x[t] for the first two rows: the gradient is (6 x0^2 + 3, 6 x1^2 + 3, 0).
         repeated_taps("alone", "%x[t], %x[t], %x[t]", [9., 27., 0.]),
-        // The older steps wrote 3 * 6 and 3 * 6 * 0.5, which are constant.
+        // The two oldest steps are not differentiated, so their rows, 3 * 6 and 3 * 6 * 0.5, are constants.
         truncated_given_row(&[2., 4., 0.5, 6.], &[9. * 4., 9. * (1. + 2.), 0., 0.], 1.),
         truncated_given_row(&[2., 4.], &[3. * 4., 3. * (1. + 2.)], 1. + 4. + 8.),
-        // A downward loop `m[t] = m[t+1] x[t]` in a full buffer that ends after two of three steps; the loss is the
-        // sum of all rows. m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
+        // A reverse loop `m[t] = m[t+1] x[t]` over a full buffer, which exits after two of three steps. The loss is
+        // the sum of all rows, m = [m0, m3 x2 x1, m3 x2, m3], with m3 = 2, x2 = 3, x1 = 4.
         case_of(
             "gradient_of_a_full_buffer_that_ends_downward",
             differentiate_text(
@@ -43,7 +43,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])])
         .gives([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]),
-        // One of the lanes has a negative number of steps.
+        // One lane has a negative number of steps.
         case_of(
             "negative_count_of_a_lane",
             Graph::build("counted", |g| {
@@ -61,7 +61,7 @@ pub(super) fn cases() -> Cases {
         .on([row([2i64, -1]), scalar(1f32)])
         .dynamic(true)
         .fails("StepCount"),
-        // A loop with no steps, whose steps would read two rows of an empty sequence: nothing is read.
+        // The loop runs no steps, so it must not read the empty sequence, although a step would read two rows of it.
         case("no_rows_and_no_steps", |g| {
             let mut loop_ = Recurrence::new();
             let x = loop_.sequence(g.input("xs", "f32[T]"), [0, 1]);
@@ -87,7 +87,8 @@ fn differentiate_text(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Res
     Graph::parse(text)?.grad(wrt, GradOptions::new().policy(policy))
 }
 
-/// The sum of `2 a^2 b + 3 c`, where a step reads `a`, `b` and `c`, for rows 1, 2, 3 and two steps.
+/// The gradient of the sum of `2 a^2 b + 3 c` over two steps, where `a`, `b` and `c` are rows at these taps of the
+/// sequence 1, 2, 3.
 fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
     let text = format!(
         "fn @taps(%x: f32[3]) {{
@@ -113,8 +114,8 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
         .gives([("grad_x", row(expected))])
 }
 
-/// A downward loop `y[t] = y[t+1] x[t]` with one initial row, 3, of which only the last two steps are differentiated.
-/// The loss is the sum of all rows.
+/// A reverse loop `y[t] = y[t+1] x[t]` with one initial row, 3. Only the last two steps are differentiated. The loss
+/// is the sum of all rows, including the initial one.
 fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
     let steps = xs.len();
     let text = format!(
@@ -137,8 +138,8 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
         .gives([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))])
 }
 
-/// A step whose inner loop has a computed number of rows: `x^2` times the sum of the squares of the first `k`
-/// weights.
+/// Each step runs an inner loop whose trip count is computed: it adds `x^2` times the sum of the squares of the first
+/// `k` weights.
 fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
     let loss = Graph::build("sized", |g| {
         let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));
@@ -158,8 +159,8 @@ fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
         .gives([("grad_xs", row([4f32, 30.])), ("grad_w", row([26f32, 36., 0.]))])
 }
 
-/// At most two steps of squaring, below 100: in turn, the bound ends the loop, the condition ends it, or no step
-/// runs.
+/// Squares a number at most twice, while it is below 100. Depending on `x`, the bound ends the loop, the condition
+/// ends it, or no step runs.
 fn bound(x: f32, slope: f32) -> OneCase {
     let loss = Graph::build("bounded", |g| while_loop_bounded(2, g.input("x", "f32[]"), |x| x.lt(100.0), |x| x * x));
     let gradient = loss.and_then(|loss| loss.grad("x", GradOptions::new()));

@@ -1,5 +1,5 @@
-//! Sizes that the program computes (`bind_size`): slices and allocations of these sizes, in bodies and branches, on
-//! lanes, in derivatives; zero, too large, and negative sizes.
+//! Sizes that the program computes (`bind_size`): slices and tensors of these sizes in bodies, in branches, under
+//! `vmap`, and in derivatives. Some sizes are zero, negative, or too large.
 
 use funcify::{bind_size, full, grad, hvp, vmap};
 
@@ -7,7 +7,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A slice with as many rows as there are positive numbers, and the remaining rows.
+        // Slices at the number of positive elements, and returns the rows before and after that position.
         case("bound_size_of_a_slice", |g| {
             let xs = g.input("xs", "f32[T]");
             let n = bind_size(xs.gt(0.0).cast(DType::I64).sum(0));
@@ -15,7 +15,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([3f32, -1., 2., 4.])])
         .gives([("head", row([3f32, -1., 2.])), ("rest", row([4f32])), ("count", scalar(6i64))]),
-        // A tensor filled with one number, the integers below the size, and a repeated scalar.
+        // Creates three tensors of a computed size: a full one, an `iota`, and a broadcast.
         case_on("bound_size_of_an_allocation", [("x: f32[]", scalar(7f32)), ("n: i64[]", scalar(2i64))])
             .runs(|[x, n]| {
                 let n = bind_size(n + 1);
@@ -51,7 +51,7 @@ pub(super) fn cases() -> Cases {
                 while_loop(start, |(n, _)| n.gt(0), |(n, sum)| (n - 1, sum + head(xs, n).sum(0))).1
             })
             .gives_dynamic([("out", scalar(11f32))]),
-        // A loop over a computed number of rows.
+        // A computed number of rows determines the trip count of a loop.
         case_on("bound_size_of_steps", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: i64[]", scalar(2i64))])
             .runs(|[xs, n]| scan(xs.index(0, 0) * 0.0, head(xs, n), |sum, x| (sum + x, sum + x)).1)
             .gives_dynamic([("out", row([1f32, 3.]))]),
@@ -77,7 +77,7 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[xs, n]| vmap(xs, |xs| head(xs, n)))
         .gives([("out", tensor([2, 2], [1f32, 2., 2., 0.]))]),
-        // A tensor with a different size in each lane is reduced within the lane.
+        // Each lane reduces a tensor of its own size.
         case_on("bound_size_of_each_lane", [("x: f32[B]", row([1f32, 2., 3.])), ("n: i64[B]", row([3i64, 0, 2]))])
             .runs(|[x, n]| {
                 let sum = |x: Value, n: Value| {
@@ -88,7 +88,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { sums: vmap((x, n), |(x, n)| sum(x, n)), slopes }
             })
             .gives([("sums", row([3f32, 0., 9.])), ("slopes", row([6f32, 0., 6.]))]),
-        // If a part has a different size in each lane, the next part starts where it ends.
+        // A part of a concatenation has a different size in each lane, so the next part starts at a different
+        // position.
         case("bound_size_between_others_of_each_lane", |g| {
             let (xs, ys, ns) = (g.input("xs", "f32[2]"), g.input("ys", "f32[3]"), g.input("n", "i64[B]"));
             let joined = move |n: Value| {
@@ -101,7 +102,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2.]), row([4f32, 8., 16.]), row([0i64, 2, 3])])
         .gives([("out", row([129f32, 196., 239.]))]),
-        // The lanes that take the other branch would compute a negative size.
+        // Lanes that take the other branch must not fail, although their size would be negative.
         case("bound_size_in_a_branch_of_some_lanes", |g| {
             vmap(g.input("n", "i64[B]"), |n| {
                 cond(n.ge(0), || iota(bind_size(n), DType::F32).sum(0), || n.cast(DType::F32) * 0.0 - 1.0)
@@ -129,7 +130,7 @@ fn head(xs: Value, n: Value) -> Value {
     xs.slice(0, ..bind_size(n))
 }
 
-/// The branch that would bind a negative size is not taken.
+/// If `n` is negative, the branch that would bind a negative size does not run.
 fn in_a_branch(n: i64, expected: f32) -> OneCase {
     case(if n < 0 { "bound_size_of_another_branch" } else { "bound_size_of_a_branch" }, |g| {
         let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
@@ -139,7 +140,7 @@ fn in_a_branch(n: i64, expected: f32) -> OneCase {
     .gives([("out", scalar(expected))])
 }
 
-/// Returns the sum of `i * x^2` over the first rows.
+/// Returns the sum of `i * x^2` over the first `n` rows.
 fn weighted(xs: Value, n: Value) -> Value {
     let n = bind_size(n);
     (xs.slice(0, ..n.clone()).square() * iota(n, DType::F32)).sum(0)

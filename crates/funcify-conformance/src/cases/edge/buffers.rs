@@ -1,15 +1,15 @@
-//! Full buffers (mit-mot), alone and beside states and carries: reads happen before writes (scan-c1), and a step
-//! reads rows that earlier steps wrote (scan-c5).
+//! Full buffers (mit-mot), with and without other states and carries. Within a step, reads happen before writes
+//! (scan-c1). A step also reads the rows that earlier steps wrote (scan-c5).
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Reads 0, 1 and writes 1, x0 + 2 x1 over 0..7, 3 steps.
+        // Reads taps 0 and 1, and writes x0 + 2 x1 to tap 1. Three steps over the rows 0 to 7.
         weighted("reads_zero_one_writes_one", [0, 1], [1]),
-        // Reads -1, 0 and writes 0: the same result.
+        // The same loop with all taps shifted by -1 has the same result.
         weighted("reads_minus_one_zero_writes_zero", [-1, 0], [0]),
-        // Reads 0, 2, 1 and writes 2, 1, f = a + 2b + 3c in the order of the taps, outputs f and f + 10, 3 steps.
+        // Reads taps 0, 2 and 1 in this order, computes f = a + 2 b + 3 c, and writes f to tap 2 and f + 10 to tap 1.
         case("two_writes_in_tap_order", |g| {
             let rows =
                 sweep(Recurrence::new().steps(3), g.input("rows", "f32[8]"), [0, 2, 1], [2, 1], [], |[], [a, b, c]| {
@@ -20,7 +20,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
-        // A mit-mot and a mit-sot in one loop; the state reads the buffer's row before the step writes the next.
+        // A mit-mot and a mit-sot in the same loop. The state's update uses the buffer's row from before the step's
+        // write.
         case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
             .runs(|[rows, init]| {
                 let mut loop_ = Recurrence::new();
@@ -34,7 +35,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
             })
             .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
-        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read each other.
+        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys that depend on each other.
         //
         // | after step | p | q | f | g | s | c | d |
         // |---|---|---|---|---|---|---|---|
@@ -89,7 +90,7 @@ pub(super) fn cases() -> Cases {
             ("cd", row([1f32, 3., 10.])),
             ("old_f", row([1f32, 2., 3.])),
         ]),
-        // A buffer of matrices whose sizes are known only from the call: each step adds the row before.
+        // Each step of this loop adds the previous row, which is a matrix. The sizes are only known at run time.
         case("buffer_of_matrices_with_symbolic_sizes", |g| {
             let rows =
                 sweep(&mut Recurrence::new(), g.input("rows", "f32[T+1,B,2]"), [0, 1], [1], [], |[], [x0, x1]| {

@@ -1,4 +1,4 @@
-//! Other control flow: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
+//! Control flow other than scans: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
 
 use funcify::switch;
 
@@ -6,7 +6,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // A map over no rows, with result rows of size 2.
+        // A map over no rows. The row shape of its empty result comes from a captured value.
         case("map_over_nothing", |g| {
             let w = g.input("w", "f32[2]");
             outputs! { ys: map(g.input("xs", "f32[T]"), |x| x * w) }
@@ -29,14 +29,15 @@ pub(super) fn cases() -> Cases {
         cases.push(switch_by_other_integers(index)?);
     }
     cases.extend(all([
-        // A loop with an empty carry has no results and does not run, because no result depends on it.
+        // The condition always holds. But a loop with an empty carry has no results, so no output depends on it and
+        // it does not run.
         case_on("while_with_an_empty_carry", [("x: f32[]", scalar(1f32))])
             .runs(|[x]| {
                 while_loop((), |()| x.gt(0.0), |()| ());
                 outputs! { x }
             })
             .gives([("x", scalar(1f32))]),
-        // A condition that is false at the start: the result is the initial carry.
+        // The condition is false at the start, so the result is the initial carry.
         case("while_that_does_not_begin", |g| {
             let start = (g.input("x", "f32[2]"), g.input("n", "i64[]"));
             let (x, n) = while_loop(start, |(_, n)| n.lt(0), |(x, n)| (x * f64::NAN, n - 1));
@@ -44,7 +45,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2.]), scalar(3i64)])
         .gives_dynamic([("n", scalar(3i64)), ("x", row([1f32, 2.]))]),
-        // A nested loop whose number of steps depends on the outer index: 0 + 1 + 2 + 3 + 4 steps.
+        // The trip count of the inner loop is the outer index: 0 + 1 + 2 + 3 + 4 steps in total.
         case_on("while_counts_with_the_outer_index", [("zero: i64[]", scalar(0i64))])
             .runs(|[zero]| {
                 let outer = |(i, total)| {
@@ -56,14 +57,15 @@ pub(super) fn cases() -> Cases {
                 outputs! { total }
             })
             .gives_dynamic([("total", scalar(10i64))]),
-        // The condition reads a captured value, which is computed from an input.
+        // The condition captures a value that is computed from an input.
         case("while_with_a_captured_limit", |g| {
             let limit = g.input("limits", "f32[T]").max(0) + 1.0;
             outputs! { x: while_loop(g.input("x", "f32[]"), |x| x.lt(limit), |x| x * 2.0) }
         })
         .on([row([5f32, 9., 3.]), scalar(1f32)])
         .gives_dynamic([("x", scalar(16f32))]),
-        // A loop that would not end, inside a loop without steps: it does not run, although it depends on no step.
+        // The body of a loop without steps contains an endless loop. It must not run, although it is loop-invariant
+        // and could be hoisted.
         case("endless_while_in_a_loop_without_steps", |g| {
             let w = g.input("w", "f32[]");
             let (last, ()) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
@@ -78,7 +80,7 @@ pub(super) fn cases() -> Cases {
         cases.push(while_with_a_bound(bound, n)?);
     }
     cases.extend(all([
-        // The size of an input is the bound, so an unrolled program knows it.
+        // The bound is the size of an input, so the loop can be unrolled.
         case_on("while_bounded_by_a_size", [("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let start = (constant(0i64), xs.index(0, 0).zeros_like());
@@ -87,7 +89,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { i, sum }
             })
             .gives([("i", scalar(3i64)), ("sum", scalar(6f32))]),
-        // A bounded loop in each step of a scan, whose condition captures the row: it ends early in some steps.
+        // Each step of a scan runs a bounded while loop whose condition captures the row, so some exit before the
+        // bound.
         case("while_in_a_loop_with_a_bound", |g| {
             let start = g.input("start", "f32[]");
             let ((), ys) =
@@ -96,14 +99,14 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), row([3f32, 100., 0.])])
         .gives([("ys", row([4f32, 8., 1.]))]),
-        // A branch that ignores an operand. (Its gradient is not checked here.)
+        // One branch does not use an operand of the other. (This case does not check the gradient.)
         case("branch_that_ignores_an_operand", |g| {
             let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
             outputs! { y: cond(p, || x, || x * w), both: cond(!p, || x, || x * w) }
         })
         .on([scalar(true), row([1f32, 2.]), row([3f32, 4.])])
         .gives([("both", row([3f32, 8.])), ("y", row([1f32, 2.]))]),
-        // A cond whose branches have no results.
+        // The branches of this `cond` have no results.
         case_on("branch_without_results", [("p: bool[]", scalar(true)), ("x: f32[]", scalar(1f32))])
             .runs(|[p, x]| {
                 cond(p, || (), || ());
@@ -117,7 +120,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { y: cond(n.gt(0), sum, || fori_loop(0, 1, xs.index(0, 0), |_, x| x * 0.5)) }
             })
             .gives([("y", scalar(2f32))]),
-        // One cond that does not depend on the step, and one that does.
+        // The loop contains one loop-invariant `cond`, and one that depends on the step.
         case("invariant_choice_in_a_loop", |g| {
             let (p, w) = (g.input("p", "bool[]"), g.input("w", "f32[]"));
             let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
@@ -133,14 +136,14 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A sum over a range with constant bounds; over an empty range the result is the initial value.
+/// Adds the integers of a range with constant bounds to 7. For an empty range, the result is the initial value.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
         .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })
         .gives([("sum", scalar(sum))])
 }
 
-/// The same sum with bounds that are inputs.
+/// Adds the integers of a range whose bounds are inputs.
 fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case(format!("fori_over_inputs_{name}"), |g| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));
@@ -150,28 +153,28 @@ fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     .gives_dynamic([("sum", scalar(sum))])
 }
 
-/// A range with symbolic bounds: 1 to T.
+/// Loops over a range with a symbolic bound: from 1 to T.
 fn fori_over_a_size() -> OneCase {
     case_on("fori_over_a_size", [("xs: f32[T]", row([1f32, 10., 100.]))])
         .runs(|[xs]| outputs! { last: fori_loop(1, "T", xs.index(0, 0), |i, best| best * 2.0 + xs.take(0, i)) })
         .gives([("last", scalar(124f32))])
 }
 
-/// An index out of range is clamped to the branches.
+/// Selects a branch by an index that may be out of range, and is then clamped.
 fn switch_by_input(index: i64, y: f32) -> OneCase {
     case_on(format!("switch_by_input_{index}"), [("index: i64[]", scalar(index)), ("x: f32[]", scalar(1f32))])
         .runs(|[index, x]| outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
         .gives([("y", scalar(y))])
 }
 
-/// The same with a constant index, for which an unrolled program keeps one branch.
+/// Selects a branch by a constant index. An unrolled program contains only that branch.
 fn switch_by_constant(index: i64, y: f32) -> OneCase {
     case_on(format!("switch_by_constant_{index}"), [("x: f32[]", scalar(1f32))])
         .runs(|[x]| outputs! { y: switch(constant(index), [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
         .gives([("y", scalar(y))])
 }
 
-/// An index with another integer type.
+/// Selects a branch by an index of another integer type.
 fn switch_by_other_integers(index: HostTensor) -> OneCase {
     let ty = index.ty();
     case(format!("switch_by_{}", ty.dtype), |g| {
@@ -182,7 +185,7 @@ fn switch_by_other_integers(index: HostTensor) -> OneCase {
     .gives([("y", scalar(2f32))])
 }
 
-/// A bound ends a loop whose condition still holds.
+/// The bound may end the loop although the condition still holds.
 fn while_with_a_bound(bound: i64, n: i64) -> OneCase {
     case(format!("while_with_bound_{bound}"), |g| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }

@@ -1,10 +1,10 @@
-//! Zero steps, one step, unroll hints, and sequences longer than the loop (scan-c3).
+//! Loops with zero steps or one step, unroll hints, and sequences longer than the loop (scan-c3).
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // sit-sot, n = 0: the trace has no rows, and has the dtype of the initial value.
+        // A sit-sot with n = 0: the trace has no rows, but has the type of the initial value.
         case_on("sit_sot_without_steps", [("init: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -16,25 +16,25 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
             })
             .gives([("trace", empty::<f32, 2>([0, 3])), ("with_init", tensor([1, 3], [1f32, 2., 3.]))]),
-        // The same with integers.
+        // An integer sit-sot with n = 0.
         case_on("int_sit_sot_without_steps", [("init: i64[]", scalar(4i64))])
             .runs(|[init]| outputs! { trace: repeated(Recurrence::new().steps(0), init, |old| old + 1) })
             .gives([("trace", empty::<i64, 1>([0]))]),
-        // nit-sot, n = 0, rows of shape (3): the trace has the shape (0, 3).
+        // A nit-sot with n = 0 and rows of shape (3): the ys have shape (0, 3).
         case("nit_sot_without_steps", |g| {
             let ((), ys) = scan((), g.input("xs", "f32[0,3]"), |(), x| ((), x * 2.0));
             outputs! { ys }
         })
         .on([empty::<f32, 2>([0, 3])])
         .gives([("ys", empty::<f32, 2>([0, 3]))]),
-        // A carry without a trace, n = 0: the result is the initial value.
+        // A carry with n = 0: the result is the initial value.
         case("carry_without_steps", |g| {
             let (last, ()) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[0,2]"), |sum, x| (sum + x, ()));
             outputs! { last }
         })
         .on([row([5f32, -1.]), empty::<f32, 2>([0, 2])])
         .gives([("last", row([5f32, -1.]))]),
-        // The last row of a buffer with initial rows, n = 0: the result is the initial row.
+        // The last row of a buffer with initial rows, for n = 0: it is the last initial row.
         case_on("last_row_of_a_buffer_without_steps", [("init: f32[2]", row([8f32, 9.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -46,21 +46,21 @@ pub(super) fn cases() -> Cases {
                 outputs! { last: done.trace_with_init(&state).index(0, -1) }
             })
             .gives([("last", row([8f32, 9.]))]),
-        // n = 1, a constant at build time: the ranks are those of n > 1.
+        // n = 1 is known when the program is built. The results have the same ranks as for n > 1.
         case("one_step_known_at_build", |g| {
             let (last, ys) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[1,2]"), |sum, x| (sum + x, sum * x));
             outputs! { last, ys }
         })
         .on([row([1f32, 2.]), tensor([1, 2], [10f32, 20.])])
         .gives([("last", row([11f32, 22.])), ("ys", tensor([1, 2], [10f32, 40.]))]),
-        // n = 1, known only from the shape of an argument: the values are those of the case before.
+        // n = 1 is known only at run time. The results are the same as in the previous case.
         case("one_step_known_at_call", |g| {
             let (last, ys) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[T,2]"), |sum, x| (sum + x, sum * x));
             outputs! { last, ys }
         })
         .on([row([1f32, 2.]), tensor([1, 2], [10f32, 20.])])
         .gives([("last", row([11f32, 22.])), ("ys", tensor([1, 2], [10f32, 40.]))]),
-        // A sequence longer than n: the tail is unused. (Its gradient is not checked here.)
+        // The sequence is longer than n, so its last rows are not read. (This case does not check the gradient.)
         case("sequence_longer_than_the_loop", |g| {
             let trace =
                 running(Recurrence::new().steps(3), g.input("xs", "f32[T]"), g.input("init", "f32[]"), |x, old| {
@@ -70,18 +70,18 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., f32::NAN, f32::NAN]), scalar(0f32)])
         .gives([("trace", row([1f32, 3., 6.]))]),
-        // A body without ys: the result has no ys, not an empty tensor.
+        // A body without ys: the result has no leaf for ys, not even an empty tensor.
         case_on("body_without_ys", [("init: f32[]", scalar(2f32)), ("xs: f32[T]", row([3f32, 5.]))])
             .runs(|[init, xs]| scan(init, xs, |c, x| (c * x, ())))
             .gives([("out_0", scalar(30f32))]),
-        // A scan with an empty carry: only the ys are left.
+        // A scan with an empty carry returns only ys.
         case_on("empty_carry", [("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let ((), ys) = scan((), xs, |(), x| ((), x * x));
                 outputs! { ys }
             })
             .gives([("ys", row([1f32, 4., 9.]))]),
-        // A state that nothing reads after the loop is kept, because it feeds one that is read.
+        // Nothing uses the results of this state, but another state depends on it, so it must be kept.
         case("unread_state_that_feeds_another", |g| {
             let mut loop_ = Recurrence::new();
             let zero = g.input("zero", "f32[]");
@@ -95,7 +95,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32)])
         .gives([("sum", row([0f32, 1., 3., 6., 10.]))]),
-        // The sequence of a scan is another scan's trace.
+        // A scan runs over the trace of another scan.
         case_on("scan_of_a_trace", [("zero: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2., 3., 4.]))])
             .runs(|[zero, xs]| {
                 let (_, sums) = scan(zero, xs, |sum, x| (sum + x, sum + x));
@@ -111,7 +111,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A hint to unroll 7 steps by 3, or by more than 7, changes nothing.
+/// Hints to unroll seven steps by any factor do not change the result.
 fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -122,7 +122,7 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     unrolled(&format!("unroll_hint_{unroll}_over_seven_steps"), program)
 }
 
-/// The same with a length that only a call knows.
+/// Hints to unroll a loop whose trip count is known only at run time do not change the result.
 fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);

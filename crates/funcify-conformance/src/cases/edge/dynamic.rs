@@ -1,5 +1,5 @@
-//! Numbers of steps given by an operand: one that only the running program knows, and a static input, which an
-//! unrolled program knows too (scan-c6).
+//! Trip counts that are operands (scan-c6). An input is known only at run time. A static input is known when the
+//! program is compiled, so that the loop can be unrolled.
 
 use super::*;
 
@@ -9,7 +9,7 @@ pub(super) fn cases() -> Cases {
         cases.extend(all([without_steps(is_static), one_step(is_static), three_steps(is_static)])?);
     }
     cases.extend(all([
-        // A number of steps that the program computes: a + b.
+        // The program computes the trip count: a + b.
         case("steps_computed_from_inputs", |g| {
             let (a, b) = (g.input("a", "i64[]"), g.input("b", "i64[]"));
             let mut loop_ = Recurrence::new();
@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), scalar(3i64), scalar(1f32)])
         .gives_dynamic([("trace", row([2f32, 4., 8., 16.]))]),
-        // A number of steps with another integer type.
+        // The trip count is an i32.
         case("steps_by_static_input_int32", |g| {
             let mut loop_ = Recurrence::new();
             let state = loop_.sit_sot(g.input("init", "f32[]"));
@@ -34,7 +34,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), scalar(2i32)])
         .gives([("trace", row([1f32, 2.]))]),
-        // Ops use the size of such a loop's trace: its mean, and a second loop over it.
+        // Other ops use the size of a trace whose number of rows is known only at run time: a mean, and a second
+        // loop.
         case_on("steps_used_as_a_size", [("init: f32[]", scalar(0f32)), ("n: i64[]", scalar(4i64))])
             .runs(|[init, n]| {
                 let mut loop_ = Recurrence::new();
@@ -52,7 +53,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A loop with every kind of state over `n` rows of a sequence that may be longer.
+/// A loop with every kind of state that runs `n` steps over a sequence that may be longer.
 fn program(g: &Builder, is_static: bool) -> Outputs {
     let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
     let mut loop_ = Recurrence::new();
@@ -88,7 +89,7 @@ fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> OneCase
     steps.on(inputs).dynamic(!is_static).gives(outputs)
 }
 
-/// An operand gives n = 0.
+/// The trip count is 0.
 fn without_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", empty::<f32, 2>([0, 2])),
@@ -100,7 +101,7 @@ fn without_steps(is_static: bool) -> OneCase {
     counted(is_static, 0, outputs)
 }
 
-/// An operand gives n = 1: the ranks are those of n > 1, and the values those of the first step.
+/// The trip count is 1. The results have the same ranks as for larger trip counts.
 fn one_step(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([1, 2], [1f32, 10.])),
@@ -112,7 +113,7 @@ fn one_step(is_static: bool) -> OneCase {
     counted(is_static, 1, outputs)
 }
 
-/// An operand gives n = 3 for 4 rows: the last row of the sequence is unused.
+/// The trip count is 3, so the last of the sequence's four rows is not read.
 fn three_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),

@@ -1,13 +1,13 @@
-//! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats must
-//! prove that each of them is exact; a proof that is off by one, by an operand or by a sign yields a neighbouring
-//! integer.
+//! Integers close to the largest one that a float type represents exactly. A backend that computes integers in floats
+//! must prove that each integer is exact. A proof with an off-by-one error, a forgotten operand, or a wrong sign
+//! yields a neighbouring integer.
 
 use super::*;
 
-/// The largest `n` for which f32 represents all of `0..=n` and `n + 1`, but not `n + 2`.
+/// The number `n` for which f32 represents all integers of `0..=n + 1`, but not `n + 2`.
 const OF_F32: i64 = (1 << 24) - 1;
 
-/// The same limit for f64.
+/// The number `n` for which f64 represents all integers of `0..=n + 1`, but not `n + 2`.
 const OF_F64: i64 = (1 << 53) - 1;
 
 pub(super) fn cases() -> Cases {
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Cases {
         in_each_step("position", 3, odd, |n| (iota(4, DType::I64) * 5_592_405 + (n % 4 - 1)).slice(0, 3..)),
         in_each_step("given_above", odd, odd, |n| n + 0),
         in_each_step("given_below", -odd, -odd, |n| n + 0),
-        // An unsigned integer wraps below zero.
+        // An unsigned integer wraps around below zero.
         case_on("exact_integers_unsigned", [("n: u32[1]", row([0u32])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
             .runs(|[n, xs]| {
                 let step = |sum: Value, x: Value| (sum * 0.5 + x, (n - 1, (n - 1).gt(5)));
@@ -37,7 +37,8 @@ pub(super) fn cases() -> Cases {
                 ("larger", super::tensor([3, 1], [true; 3])),
                 ("last", scalar(1.875f32)),
             ]),
-        // A loop runs all steps that it could, and the number of steps is multiplied by a number.
+        // A loop with an early exit runs all its steps. The program then multiplies the trip count by a large
+        // constant.
         case_on("exact_integers_steps_that_ran", [("xs: f32[5]", row([1f32; 5]))])
             .runs(|[xs]| {
                 let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
@@ -56,7 +57,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A loop over floats computes an integer from a given one in each step.
+/// A loop over floats that also computes an integer in each step, from an integer input.
 fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
     case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
         .runs(|[n, xs]| {
@@ -66,7 +67,7 @@ fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -
         .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
 }
 
-/// A loop over floats of this type carries an integer beyond the range of exact ones.
+/// A loop over floats of type `dtype` that also carries an integer, which grows beyond the exact range of that type.
 fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));

@@ -1,24 +1,24 @@
-//! Calls that must be rejected: a typed error on every backend, before any result is returned (scan-c3, scan-c6).
+//! Calls that every backend must reject with a typed error, without returning results (scan-c3, scan-c6).
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // T - 3 steps with T = 1.
+        // The trip count is T - 3, with T = 1.
         case("negative_symbolic_count", |g| {
             let xs = g.input("xs", "f32[T]");
             outputs! { xs, trace: counting(g, xs.dim(0) - 3) }
         })
         .on([row([1f32]), scalar(0f32)])
         .fails("StepCount"),
-        // A sequence with one row and the taps -1 and 1, which need two more rows than there are steps.
+        // The taps -1 and 1 need two more rows than steps, but the sequence has only one row.
         case_on("fewer_rows_than_taps", [("xs: f32[T]", row([1f32]))])
             .runs(|[xs]| {
                 let ys = stencil(&mut Recurrence::new(), xs, [-1, 1], |[before, after]| before + after);
                 outputs! { ys }
             })
             .fails("StepCount"),
-        // A sequence with T = 3 rows in a loop with N = 5 steps.
+        // The loop runs N = 5 steps, but its sequence has T = 3 rows.
         case("sequence_shorter_than_a_symbolic_count", |g| {
             let like = g.input("like", "f32[N]");
             let mut loop_ = Recurrence::new();
@@ -28,7 +28,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
-        // A full buffer with 3 rows whose taps 0 and 1 need 6 in a loop with N = 5 steps.
+        // The taps 0 and 1 need N + 1 = 6 rows, but the buffer has 3.
         case("buffer_shorter_than_a_symbolic_count", |g| {
             let like = g.input("like", "f32[N]");
             let rows = sweep(
@@ -43,20 +43,20 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
-        // Row 3 of a trace with 2 steps.
+        // Row 3 of a trace with two rows.
         part_of_a_trace("row_of_a_shorter_trace", |ys| ys.index(0, 3)),
-        // Row -5 of a trace with 2 steps.
+        // Row -5 of a trace with two rows.
         part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5)),
-        // Rows 1 to 3 of a trace with 2 steps.
+        // Rows 1 to 3 of a trace with two rows.
         part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4)),
-        // A window of five elements over T = 3.
+        // The kernel has five elements, but the axis only T = 3.
         {
             let (x, kernel) = (tensor([1, 1, 3], [1f32, 2., 3.]), tensor([1, 1, 5], [1f32; 5]));
             case_on("window_over_a_shorter_axis", [("x: f32[1,1,T]", x), ("kernel: f32[1,1,5]", kernel)])
                 .runs(|[x, kernel]| outputs! { y: x.conv(kernel, funcify::ops::ConvOptions::<1>::default()).sum(..) })
                 .fails("Type")
         },
-        // Two sequences with T rows, called with 3 and 2.
+        // Two sequences are declared with T rows, but have 3 and 2 rows.
         case("sequences_of_different_lengths", |g| {
             let xs = (g.input("xs", "f32[T]"), g.input("zs", "f32[T]"));
             let ((), ys) = scan((), xs, |(), (x, z)| ((), x * z));
@@ -64,7 +64,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3.]), row([1f32, 2.])])
         .fails("Call"),
-        // A captured matrix and rows that share the symbol K, called with 2 and 3.
+        // A captured matrix and the rows of a sequence are declared with size K, but have sizes 2 and 3.
         case("body_sizes_that_disagree", |g| {
             let w = g.input("w", "f32[K,K]");
             let (last, ()) = scan(g.input("init", "f32[K]"), g.input("xs", "f32[T,K]"), |h, x| (h.matmul(w) + x, ()));
@@ -72,17 +72,17 @@ pub(super) fn cases() -> Cases {
         })
         .on([tensor([2, 2], [1f32, 0., 0., 1.]), row([0f32, 0.]), tensor([1, 3], [1f32, 2., 3.])])
         .fails("Call"),
-        // The size 2 * T is 5.
+        // No T satisfies 2 * T = 5.
         case_on("polynomial_without_a_solution", [("xs: f32[2*T]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| outputs! { y: xs * 2.0 })
             .fails("Call"),
-        // Two rows for three declared ones.
+        // The input is declared with three rows, but has two.
         case("fixed_size_that_differs", doubled).on([row([1f32, 2.]), row([1f32])]).fails("Call"),
-        // A matrix for a declared vector.
+        // The input is declared as a vector, but is a matrix.
         case("wrong_rank", doubled).on([row([1f32, 2., 3.]), tensor([1, 1], [1f32])]).fails("Call"),
-        // Integers for declared floats.
+        // The input is declared as floats, but holds integers.
         case("wrong_dtype", doubled).on([row([1f32, 2., 3.]), row([1i64])]).fails("Call"),
-        // One argument instead of two.
+        // The program has two inputs, but gets one argument.
         case("too_few_arguments", doubled).on([row([1f32, 2., 3.])]).fails("Call"),
     ])?;
     for is_static in [false, true] {
@@ -92,7 +92,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// An operand gives the number of steps: a negative one, and one that exceeds the rows of a sequence.
+/// The trip count is an operand, which is negative or exceeds the number of rows of the sequence.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
@@ -105,12 +105,12 @@ fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     case(format!("{name}_{given}"), program).on([scalar(n), row([1f32, 2., 3.])]).dynamic(!is_static).fails(kind)
 }
 
-/// Returns the trace of a state that adds 1 in each step, for a given number of steps.
+/// Returns the trace of a state that increases by 1 in each of `steps` steps.
 fn counting(g: &Builder, steps: funcify::Dim) -> Value {
     repeated(Recurrence::new().steps(steps), g.input("init", "f32[]"), |old| old + 1.0)
 }
 
-/// Takes part of the trace of a cumulative sum over T rows.
+/// Reads a part of the trace of a cumulative sum that does not exist.
 fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> OneCase {
     case_on(name, [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2.]))])
         .runs(|[init, xs]| {

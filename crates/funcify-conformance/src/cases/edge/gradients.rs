@@ -1,4 +1,4 @@
-//! Gradients of any order through every kind of loop and branch, in situations where libraries have been seen to
+//! Gradients of any order through all kinds of loops and branches, in situations in which libraries are known to
 //! differ.
 
 use funcify::prelude::*;
@@ -8,18 +8,19 @@ use crate::cases::carry_as_output;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Without steps, the gradient of the initial value is its own cotangent, and that of the weight is zero.
+        // Without steps, the gradient of the initial value is the cotangent of the result, and that of the weight is
+        // zero.
         case("gradient_without_steps", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"), g.input("w", "f32[]"));
             grad((init, xs, w), |(init, xs, w)| scan(init, xs, |c, x| (c * w + x, ())).0 * 3.0)
         })
         .on([scalar(2f32), row([0f32; 0]), scalar(5f32)])
         .gives([("out_0", scalar(3f32)), ("out_1", row([0f32; 0])), ("out_2", scalar(0f32))]),
-        // The gradient is zero for rows of a sequence that no step reads.
+        // Rows of a sequence that no step reads have gradient zero.
         case_on("gradient_of_an_unused_tail", [("xs: f32[5]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| grad(xs, |xs| stencil(Recurrence::new().steps(3), xs, [0, 1], |[a, b]| a * b).sum(0)))
             .gives([("out", row([2f32, 4., 6., 3., 0.]))]),
-        // The steps after the one that stops the loop do not contribute to the gradient.
+        // Rows after the early exit have gradient zero.
         case_on("gradient_until_the_third_step", [("xs: f32[T]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| {
                 grad(xs, |xs| {
@@ -27,7 +28,7 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives([("out", row([1f32, 1., 1., 0., 0.]))]),
-        // Differentiates the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
+        // The loss uses the last three steps of a loop with an early exit: x[t-2] * x[t] until x[t] exceeds 6.
         case("gradient_of_the_last_steps_until", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 let mut loop_ = Recurrence::new();
@@ -42,8 +43,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // A downward loop that ends early: its rows are the last ones. d(c * x) with c from above. Steps: 2 * 5 = 10,
-        // 10 * 3 = 30, sum 40. The gradient of init is 20, that of xs[4] is 2 + 6, that of xs[3] is 10.
+        // A reverse loop with an early exit, so its rows belong to the end of the sequence. The steps compute 2 * 5 =
+        // 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for
+        // xs[3].
         case("gradient_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -54,7 +56,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(2f32), row([9f32, 9., 9., 3., 5.])])
         .gives([("out_0", scalar(20f32)), ("out_1", row([0f32, 0., 0., 10., 8.]))]),
-        // x^16 by four squarings, with derivatives of order 1 to 4 at 0.95.
+        // x^16 by four squarings, with derivatives of orders 1 to 4 at 0.95.
         {
             fn power(x: Value) -> Value {
                 scan_with(ScanOptions::new().length(4), x, (), |c, ()| (c.square(), ())).0
@@ -74,8 +76,8 @@ pub(super) fn cases() -> Cases {
                 ("out_3", scalar(43680. * x.powi(12))),
             ])
         },
-        // One value is both a y and the next state: its cotangents add. With init 1 and xs 2, 3, 4: ys 2, 6, 24 and
-        // 24 again.
+        // The same value is a y and the next carry, so its two cotangents add. With init 1 and xs 2, 3, 4, the ys are
+        // 2, 6, 24, and the last carry is 24.
         case("gradient_of_a_y_that_is_the_state", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
             grad((init, xs), |(init, xs)| {
@@ -85,7 +87,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), row([2f32, 3., 4.])])
         .gives([("out_0", scalar(56f32)), ("out_1", row([28f32, 18., 12.]))]),
-        // A state that does not enter the loss feeds one that does.
+        // The loss does not use one of the states directly, but the other state depends on it.
         case_on("gradient_of_a_state_that_feeds_another", [("a: f32[]", scalar(1f32)), ("b: f32[]", scalar(0f32))])
             .runs(|[a, b]| {
                 grad((a, b), |(a, b)| {
@@ -94,22 +96,22 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives([("out_0", scalar(7f32)), ("out_1", scalar(1f32))]),
-        // On request, the gradient is zero without a path.
+        // With `Disconnected::Zeros`, an input without a path to the loss has gradient zero.
         case_on("gradient_of_zeros_on_request", [("x: f32[2]", row([1f32, 2.])), ("w: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[x, w]| {
                 let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
                 grad_with(zeros, (x, w), |(x, w)| (x * w.gt(0.0).any(0).cast(DType::F32)).sum(0))
             })
             .gives([("out_0", row([1f32, 1.])), ("out_1", row([0f32, 0., 0.]))]),
-        // An integer counter is multiplied by a float; the counter has no gradient.
+        // The body multiplies a float by an integer counter, which has no gradient.
         case_on("gradient_beside_an_integer_counter", [("x: f32[]", scalar(3f32))])
             .runs(|[x]| grad(x, |x| fori_loop(0, 4, x.zeros_like(), |i, sum| sum + i.cast(DType::F32) * x)))
             .gives([("out", scalar(6f32))]),
         truncated(1, [0., 0., 0., 0., 1.], 6.125),
         truncated(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         truncated(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
-        // A body contains a gradient, and the loop is differentiated. x <- d(x^3)/dx = 3 x^2, twice: 3 (3 x^2)^2 = 27
-        // x^4.
+        // The body contains a gradient, and the loop is differentiated. Two steps of x -> d(x^3)/dx = 3 x^2 compute 3
+        // (3 x^2)^2 = 27 x^4.
         case_on("gradient_in_a_body", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let twice = |x: Value| {
@@ -119,7 +121,7 @@ pub(super) fn cases() -> Cases {
                 value_and_grad(x, twice)
             })
             .gives([("out_0", scalar(432f32)), ("out_1", scalar(864f32))]),
-        // The second derivative of x^4 at 1, for a loop with two traces of which the loss uses one.
+        // The second derivative of x^4 at 1. The loop has two traces, and the loss uses only one.
         case_on("second_derivative_with_absent_cotangents", [("x: f32[]", scalar(1f32))])
             .runs(|[x]| {
                 let fourth = |x: Value| {
@@ -130,7 +132,7 @@ pub(super) fn cases() -> Cases {
                 grad(x, |x| grad(x, fourth))
             })
             .gives([("out", scalar(12f32))]),
-        // A loss of the last row has a one-hot cotangent: the derivatives of the product of all rows.
+        // The loss is the last row, the product of all elements, so only that row has a nonzero cotangent.
         {
             let expected = || row([12f32, 6., 4., 3.]);
             case("gradient_of_the_last_row", |g| {
@@ -143,7 +145,7 @@ pub(super) fn cases() -> Cases {
             .on([scalar(0.5f32), row([1f32, 2., 3., 4.])])
             .gives([("out_0", expected()), ("out_1", expected())])
         },
-        // The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, by Horner's rule.
+        // The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, evaluated by Horner's rule.
         case_on("second_derivative_by_horner", [("a: f32[4]", row([1f32, 2., -3., 4.])), ("x: f32[]", scalar(2f32))])
             .runs(|[a, x]| {
                 let value =
@@ -151,12 +153,12 @@ pub(super) fn cases() -> Cases {
                 grad(x, |x| grad(x, value))
             })
             .gives([("out", scalar(42f32))]),
-        // A branch that was not taken does not contribute to the gradient, even where its own gradient is undefined.
+        // A branch that does not run must not contribute, even if its gradient is undefined.
         case_on("gradient_of_an_untaken_branch", [("x: f32[]", scalar(0f32))])
             .runs(|[x]| grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0)))
             .gives([("out", scalar(0f32))]),
-        // Lanes choose different branches: w * sqrt(x) is not differentiable at x = 0, where the other branch is
-        // taken.
+        // Under `vmap`, the lane with x = 0 takes the second branch. The first branch, sqrt(w * x), is not
+        // differentiable there.
         case("gradient_of_an_untaken_branch_on_lanes", |g| {
             let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
             let guarded = |(xs, w): (Value, Value)| {
@@ -167,7 +169,7 @@ pub(super) fn cases() -> Cases {
         .on([row([4f32, 0., 1.]), scalar(2f32)])
         .with_atol(1e-6)
         .gives([("out_0", row([0.25f32, 2., 0.5])), ("out_1", scalar(0f32))]),
-        // A lane with a clamped index has the gradient of the branch that it runs.
+        // If the index of a lane is clamped, the gradient is that of the branch that runs.
         case("gradient_of_a_clamped_index_on_lanes", |g| {
             let (index, xs) = (g.input("index", "i32[B]"), g.input("xs", "f32[B]"));
             let chosen = move |xs| {
@@ -177,35 +179,35 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([-1i32, 0, 1, 7]), row([2f32, 3., 4., 5.])])
         .gives([("out", row([4f32, 6., 3., 3.]))]),
-        // A lane whose loop has ended does not contribute to the steps that other lanes still run: sqrt(x - 1) while
-        // x is above 1, from 5 and from 1. The values are 5 -> 2 -> 1 and 1, the gradients 1/4 * 1/2 and 1.
+        // A finished lane must not contribute to the steps that other lanes still run. Each lane computes sqrt(x - 1)
+        // while x exceeds 1. The values are 5 -> 2 -> 1 and 1, and the gradients are 1/4 * 1/2 and 1.
         case_on("gradient_of_ended_lanes", [("xs: f32[2]", row([5f32, 1.]))])
             .runs(|[xs]| grad(xs, |xs| vmap(xs, |x| while_loop(x, |x| x.gt(1.0), |x| (x - 1.0).sqrt())).sum(0)))
             .gives_dynamic([("out", row([0.125f32, 1.]))]),
-        // If the branch does not use an operand, the operand's gradient is zero.
+        // An operand that the selected branch does not use has gradient zero.
         case("gradient_of_a_branch_without_its_operand", |g| {
             let (k, x, y) = (g.input("k", "i64[]"), g.input("x", "f32[]"), g.input("y", "f32[]"));
             grad((x, y), |(x, y)| switch(k, [&|| x * y, &|| x.square(), &|| y]))
         })
         .on([scalar(1i64), scalar(3f32), scalar(5f32)])
         .gives([("out_0", scalar(6f32)), ("out_1", scalar(0f32))]),
-        // Reverse mode through a loop without a bound: doubling until 10, 3 steps from 2.
+        // Reverse mode through a while loop without a bound. From 2, doubling until 10 takes 3 steps.
         case_on("gradient_of_a_conditional_loop", [("x: f32[]", scalar(2f32)), ("w: f32[]", scalar(2f32))])
             .runs(|[x, w]| {
                 let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
                 (grad((x, w), loss), grad(w, |w| grad(w, |w| loss((x, w)))))
             })
             .gives_dynamic([("out_0_0", scalar(8f32)), ("out_0_1", scalar(24f32)), ("out_1", scalar(24f32))]),
-        // Matrix products do not commute, and their gradient keeps the order. For (A B C)[0][1] and each element:
-        // A[0,:] is (1, 2), (B C)[:,1] is (3, 1), (A B)[0,:] is (1, 3).
+        // Matrix products do not commute, so the gradient must keep their order. The gradient of (A B C)[0][1] is
+        // computed from A[0,:] = (1, 2), (B C)[:,1] = (3, 1), and (A B)[0,:] = (1, 3).
         case_on(
             "gradient_of_products_in_order",
             [("xs: f32[3,2,2]", tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 0., 1., 1., 2., 0., 1.]))],
         )
         .runs(|[xs]| grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1)))
         .gives([("out", tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]))]),
-        // The derivatives of a product with respect to an element are products of the other elements, in any order
-        // and whichever are zero.
+        // The derivatives of a product are products of the other elements. They must be correct even if elements are
+        // zero.
         case("gradient_of_a_product_with_zeros", |g| {
             let (one, two) = (g.input("one", "f32[3]"), g.input("two", "f32[3]"));
             let loss = |x: Value| x.prod(0);
@@ -218,7 +220,7 @@ pub(super) fn cases() -> Cases {
             ("out_2", tensor([3, 3], [0f32, 5., 0., 5., 0., 0., 0., 0., 0.])),
             ("out_3", row([1f32, 12., 0.])),
         ]),
-        // Equal maxima share the gradient equally.
+        // Equal maxima share the gradient equally. The derivative of `abs` at 0 is 0.
         case_on("gradient_of_equal_maxima", [("x: f32[4]", row([3f32, 0., -1., 3.]))])
             .runs(|[x]| {
                 (grad(x, |x| x.max(0)), grad(x, |x| x.maximum(x.reverse(0)).index(0, 0)), grad(x, |x| x.abs().sum(0)))
@@ -228,8 +230,8 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([0.5f32, 0., 0., 0.5])),
                 ("out_2", row([1f32, 0., -1., 1.])),
             ]),
-        // Repeated indices: contributions add; if two updates set an element, the last one has the gradient; out of
-        // range.
+        // Repeated and out-of-range indices. For `take`, the contributions of repeated indices add. For `scatter`,
+        // only the last update of an element has a gradient.
         case("gradient_of_repeated_indices", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let weights = || constant(HostTensor::from([1f32, 10., 100.]));
@@ -243,7 +245,7 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 0., 100.])),
             ("out_1_1", row([0f32, 10., 0.])),
         ]),
-        // A gradient for each lane, and the gradient of a sum over lanes. d(x0 w^2 + x1 w + x2) = 2 x0 w + x1.
+        // A gradient per lane, and the gradient of a sum over lanes. d(x0 w^2 + x1 w + x2)/dw = 2 x0 w + x1.
         {
             fn loss(w: Value, xs: Value) -> Value {
                 scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
@@ -258,7 +260,7 @@ pub(super) fn cases() -> Cases {
                 .on([scalar(10f32), tensor([2, 3], [1f32, 2., 3., 4., 5., 6.])])
                 .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
         },
-        // The Hessian of the sum of c[t], where c[t] = x[0] x[1] + c[t-1], twice: 3 x[0] x[1].
+        // The Hessian of the sum of c[t] = x[0] x[1] + c[t-1] over two steps, which is 3 x[0] x[1].
         case_on("hessian_of_a_loop", [("x: f32[2]", row([2f32, 7.]))])
             .runs(|[x]| {
                 hessian(x, |x| {
@@ -278,15 +280,15 @@ pub(super) fn cases() -> Cases {
                 (hvp(x, v, loss), jvp(x, v, loss).1)
             })
             .gives([("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))]),
-        // The number of steps is a value, which has no gradient; the loop has one. w^n.
+        // The trip count n is an operand, which has no gradient. The loop computes w^n, which has one.
         case_on("gradient_of_a_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
             .runs(|[n, w]| {
                 let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);
                 (grad(w, power), grad(w, |w| grad(w, power)))
             })
             .gives_dynamic([("out_0", scalar(80f32)), ("out_1", scalar(160f32))]),
-        // Rows that a step overwrites do not contribute to later results. The results are b, b c, b c d, b c d e for
-        // rows 0 to 3, and the unchanged last row: 2, 6, 24, 120, 9.
+        // Overwritten rows must not contribute to later results. The results are b, b c, b c d, b c d e for rows 0 to
+        // 3, and the unchanged last row: 2, 6, 24, 120, 9.
         {
             let (inputs, expected) =
                 ([row([2f32, 3., 4., 5., 9.])], row([1f32 + 3. + 12. + 60., 2. + 8. + 40., 6. + 30., 24., 1.]));
@@ -302,7 +304,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// c = c * w + x on 1 to 5, w = 0.5, differentiating the last `steps` steps only.
+/// Runs c = c * w + x over 1 to 5 with w = 0.5, and differentiates only the last `steps` steps.
 fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[5]"), g.input("w", "f32[]"));
@@ -310,7 +312,7 @@ fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> OneCase {
             let zero = constant(HostTensor::scalar(0f32));
             let step = |c: Value, x: Value| (c * w + x, ());
             let cut = 5 - steps.min(5) as i64;
-            // The weight does not contribute to the steps before the cut either.
+            // The steps before the cut use a copy of the weight that stops the gradient.
             let fixed = w.stop_gradient();
             let (before, ()) = scan(zero, xs.slice(0, ..cut), |c, x| (c * fixed + x, ()));
             scan(before.stop_gradient(), xs.slice(0, cut..), step).0

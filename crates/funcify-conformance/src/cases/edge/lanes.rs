@@ -1,4 +1,4 @@
-//! `vmap` over lanes that behave differently, and `map` in chunks.
+//! `vmap` with lanes that behave differently, and `map` in chunks.
 
 use funcify::prelude::*;
 use funcify::{MapOptions, map_with, vmap_with};
@@ -7,22 +7,22 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // Lanes choose a branch; the square root is not taken at 0 and below: the result is 0, not NaN.
+        // Each lane selects a branch. Where the square root is undefined, the result is 0 and not NaN.
         case_on("lanes_with_an_untaken_root", [("x: f32[B]", row([4f32, 0., -1.]))])
             .runs(|[x]| outputs! { y: vmap(x, |x| cond(x.gt(0.0), || x.sqrt(), || x.zeros_like())) })
             .gives([("y", row([2f32, 0., 0.]))]),
-        // The predicate differs between outer lanes, the operand between inner lanes.
+        // The predicate has the outer lanes, and the operand has the inner lanes.
         case_on("lanes_of_lanes_of_a_choice", [("p: bool[A]", row([true, false])), ("x: f32[B]", row([1f32, 2., 3.]))])
             .runs(|[p, x]| outputs! { y: vmap(p, |p| vmap(x, |x| cond(p, || x, || -x))) })
             .gives([("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))]),
-        // Each lane has an index, which is clamped.
+        // Each lane has its own index, which is clamped.
         case_on(
             "lanes_with_a_clamped_index",
             [("index: i32[B]", row([-5i32, 0, 1, 2, 9])), ("x: f32[]", scalar(2f32))],
         )
         .runs(|[index, x]| outputs! { y: vmap(index, |index| switch(index, [&|| x, &|| x * 10.0, &|| x * 20.0])) })
         .gives([("y", row([2f32, 2., 20., 40., 40.]))]),
-        // A result has lanes in one branch only, and all lanes share the index.
+        // All lanes share the index, and one result has lanes in only one of the branches.
         case("lanes_with_a_shared_index", |g| {
             let (index, x, z) = (g.input("index", "i64[]"), g.input("x", "f32[B]"), g.input("z", "f32[]"));
             let (y, shared) = vmap(x, |x| switch(index, [&|| (x, z), &|| (z, z + 1.0)]));
@@ -30,7 +30,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), row([1f32, 2.]), scalar(7f32)])
         .gives([("y", row([7f32, 7.])), ("shared", row([8f32, 8.]))]),
-        // The bounds differ between lanes; one range is empty.
+        // Each lane has its own bounds. One of the ranges is empty.
         case_on("lanes_that_count", [("lower: i64[B]", row([0i64, 3, 5])), ("upper: i64[B]", row([4i64, 5, 2]))])
             .runs(|[lower, upper]| {
                 let sum =
@@ -40,25 +40,25 @@ pub(super) fn cases() -> Cases {
             .gives_dynamic([("sum", row([106i64, 107, 100]))]),
         buffer_counted_by_lane(false),
         buffer_counted_by_lane(true),
-        // The condition counts; only the other carry has lanes, which it gets in a step.
+        // The condition is the same for all lanes. One carry starts without lanes, and gets them in the first step.
         case_on("lanes_of_a_shared_while", [("x: i64[B]", row([10i64, 20])), ("start: i64[]", scalar(0i64))])
             .runs(|[x, start]| {
                 let (n, sum) = vmap(x, |x| while_loop((start, start), |(n, _)| n.lt(3), |(n, sum)| (n + 1, sum + x)));
                 outputs! { n, sum }
             })
             .gives_dynamic([("n", row([3i64, 3])), ("sum", row([30i64, 60]))]),
-        // The loop squares numbers while they are small: in the lane that ends first, more steps would overflow to
-        // infinity. 0 -> 2 -> 2 exp(4)
+        // Only the lane with 0 runs steps: 0 -> 2 -> 2 exp(4). The other lanes must keep their values, although
+        // running the same steps would make 3e38 overflow.
         case_on("lanes_that_would_overflow", [("x: f32[B]", row([3e38f32, f32::INFINITY, 0., f32::NAN]))])
             .runs(|[x]| outputs! { y: vmap(x, |x| while_loop(x, |x| x.lt(100.0), |x| (x * x).exp() * 2.0)) })
             .gives_dynamic([("y", row([3e38f32, f32::INFINITY, 2.0 * 4f64.exp() as f32, f32::NAN]))]),
-        // The bound limits the steps of each lane.
+        // The bound limits the number of steps of each lane separately.
         case_on("lanes_with_a_bound", [("x: i64[B]", row([0i64, 4, 9])), ("limit: i64[]", scalar(6i64))])
             .runs(|[x, limit]| outputs! { n: vmap(x, |x| while_loop_bounded(3, x, |n| n.lt(limit), |n| n + 1)) })
             .gives([("n", row([3i64, 6, 9]))]),
         until_of_each_lane(false),
         until_of_each_lane(true),
-        // A lane that has ended stays ended, even if the step that it would run next would not end it.
+        // A finished lane stays finished, even if its condition would be false again in a later step.
         case("lanes_that_stay_ended", |g| {
             let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
             let sum = vmap(limit, |limit| {
@@ -69,7 +69,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1i64, 4, 99]), row([1i64, -5, 8, 4])])
         .gives([("sum", row([1i64, 4, 8]))]),
-        // If all lanes share one `until`, the rows that ran are kept.
+        // All lanes share the exit condition, so the ys have only the rows of the steps that ran.
         case_on("lanes_that_end_together", [("scale: i64[B]", row([1i64, 10])), ("xs: i64[T]", row([1i64, 2, 3, 4]))])
             .runs(|[scale, xs]| {
                 let (last, ys) = vmap(scale, |scale| {
@@ -78,7 +78,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { last, ys }
             })
             .gives([("last", row([6i64, 60])), ("ys", tensor([2, 3], [1i64, 3, 6, 10, 30, 60]))]),
-        // The condition and the step capture values that differ between lanes, and the carry starts without lanes.
+        // The condition and the body capture values with lanes, but the initial carry has no lanes.
         case("lanes_with_captured_lanes", |g| {
             let (limit, step, start) =
                 (g.input("limit", "i64[B]"), g.input("step", "i64[B]"), g.input("start", "i64[]"));
@@ -87,7 +87,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([5i64, 0, 7]), row([2i64, 1, 7]), scalar(0i64)])
         .gives_dynamic([("n", row([6i64, 0, 7]))]),
-        // No lanes, for every kind of loop.
+        // Zero lanes, for several kinds of loops.
         {
             let none = empty::<f32, 2>([0, 2]);
             case("no_lanes", |g| {
@@ -106,7 +106,7 @@ pub(super) fn cases() -> Cases {
                 ("looped", empty::<i64, 1>([0])),
             ])
         },
-        // The lanes are along the last axes, also in the result.
+        // The batch axis is the last axis of the input and of the output.
         case("lanes_along_the_last_axis", |g| {
             let (x, w) = (g.input("x", "f32[2,B]"), g.input("w", "f32[2,2]"));
             let options = VmapOptions::new().in_axes([Some(-1), None]).out_axis(-1);
@@ -114,7 +114,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]), tensor([2, 2], [1f32, 1., 0., 2.])])
         .gives([("y", tensor([2, 3], [5f32, 7., 9., 8., 10., 12.]))]),
-        // A result is the same for all lanes, and one is a captured value.
+        // Some results do not depend on the lane, and one of these is a captured value.
         case_on("lanes_that_change_nothing", [("x: f32[B]", row([5f32, 6.])), ("w: f32[2]", row([1f32, 3.]))])
             .runs(|[x, w]| {
                 let (twice, same, one) = vmap(x, |x| (w * 2.0, w, x.ones_like()));
@@ -133,14 +133,14 @@ pub(super) fn cases() -> Cases {
         cases.push(map_in_chunks(rows)?);
     }
     cases.extend(all([
-        // No rows, with a constant size.
+        // A map in chunks over an input without rows, whose size is a constant.
         case("map_nothing_in_chunks", |g| {
             let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
             outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
         })
         .on([empty::<f32, 1>([0]), row([1f32, 2.])])
         .gives([("ys", empty::<f32, 2>([0, 2]))]),
-        // A loop for each row, along another axis.
+        // A map in chunks along axis 1, with a scan for each column.
         {
             let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
             case("map_in_chunks_with_a_loop", |g| {
@@ -155,8 +155,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A full buffer of which each lane writes its own number of rows; the other rows stay. It runs downward, or upward
-/// from the other end.
+/// Each lane runs its own number of steps and writes that many rows of a full buffer. The other rows keep their
+/// values. The loop runs forward or in reverse.
 fn buffer_counted_by_lane(down: bool) -> OneCase {
     let (direction, read, write) = if down { (", order=down", 1, 0) } else { ("", 0, 1) };
     let text = format!(
@@ -181,8 +181,8 @@ fn buffer_counted_by_lane(down: bool) -> OneCase {
     case_of(name, graph).on(inputs).dynamic(true).gives([("rows", tensor([3, 4], rows))])
 }
 
-/// Cumulative sums up to a limit per lane: each lane ends with the step that reaches its own limit, upward or
-/// downward.
+/// Each lane computes a cumulative sum, and exits with the step that reaches the lane's limit. The loop runs forward
+/// or in reverse.
 fn until_of_each_lane(down: bool) -> OneCase {
     let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
     case_on(name, [("limit: i64[B]", row([1i64, 5, 99])), ("xs: i64[T]", row([1i64, 2, 3, 4]))])
@@ -206,7 +206,7 @@ fn until_of_each_lane(down: bool) -> OneCase {
         .gives([("sum", row(sums))])
 }
 
-/// Seven rows in chunks: the result is unchanged.
+/// Maps seven rows in chunks. The chunk size must not change the result.
 fn map_in_chunks_of_a_constant(chunk: usize) -> OneCase {
     let ys = tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64 * if i % 2 == 0 { 1 } else { 10 }));
     let sums = tensor([7], std::array::from_fn::<i64, 7, _>(|i| 4 * i as i64 + 1));
@@ -219,7 +219,7 @@ fn map_in_chunks_of_a_constant(chunk: usize) -> OneCase {
     .gives([("ys", ys), ("sums", sums)])
 }
 
-/// A symbolic number of rows in chunks of three.
+/// Maps a symbolic number of rows in chunks of three.
 fn map_in_chunks(rows: usize) -> OneCase {
     let ys = HostTensor::from_fn(DType::I64, &[rows, 2], |index| {
         funcify::Scalar::Int((index[0] as i64 + 1) * if index[1] == 0 { 1 } else { 10 })

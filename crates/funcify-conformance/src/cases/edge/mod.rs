@@ -1,8 +1,8 @@
-//! Category `edge`: step counts, taps, captures and errors for which tensor systems have been seen to differ or to be
+//! Category `edge`: step counts, taps, captures and errors for which tensor libraries are known to differ or to be
 //! wrong.
 //!
-//! The expected values are literals. They follow from the definition of a case, and the code under test never
-//! computes them.
+//! The expected values are literals. They follow from the definition of a case, and are never computed by the code
+//! under test.
 
 mod aliasing;
 mod associative;
@@ -80,13 +80,12 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Starts the case of a program, without arguments so far.
+/// Creates a case from a program, without arguments.
 fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> CaseDraft {
     case_of(name, Graph::build("edge", program))
 }
 
-/// Starts the case of a program with these inputs, each with its name, type and argument: `("xs: f32[T]", row([1f32,
-/// 2.]))`.
+/// Creates a case from inputs, each with its declaration and its argument: `("xs: f32[T]", row([1f32, 2.]))`.
 fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> CaseInputs<N> {
     CaseInputs { name: name.into(), inputs }
 }
@@ -98,7 +97,7 @@ struct CaseInputs<const N: usize> {
 }
 
 impl<const N: usize> CaseInputs<N> {
-    /// Computes the outputs from the inputs.
+    /// Adds the program, as a function of the inputs.
     fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> CaseDraft {
         let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("`name: type`"));
         let inputs = self.inputs.map(|(_, value)| value);
@@ -106,12 +105,12 @@ impl<const N: usize> CaseInputs<N> {
     }
 }
 
-/// Starts the case of a graph.
+/// Creates a case from a graph, without arguments.
 fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> CaseDraft {
     CaseDraft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
 }
 
-/// Starts the case of a program in text form.
+/// Creates a case from a program in text form, without arguments.
 fn text(name: impl Into<String>, program: &str) -> CaseDraft {
     case_of(name, Graph::parse(program))
 }
@@ -126,22 +125,22 @@ struct CaseDraft {
 }
 
 impl CaseDraft {
-    /// Calls the program with these arguments.
+    /// Sets the arguments.
     fn on(self, inputs: impl Into<Vec<HostTensor>>) -> CaseDraft {
         CaseDraft { inputs: inputs.into(), ..self }
     }
 
-    /// Sets the absolute tolerance, for results that are zero.
+    /// Sets the absolute tolerance, for results close to zero.
     fn with_atol(self, atol: f64) -> CaseDraft {
         CaseDraft { atol, ..self }
     }
 
-    /// Sets the flag of loops whose number of steps only the running program knows.
+    /// Sets whether the maximum trip count of a loop is known only at run time.
     fn dynamic(self, needs_dynamic_steps: bool) -> CaseDraft {
         CaseDraft { needs_dynamic_steps, ..self }
     }
 
-    /// Expects these outputs, by name. Floats may differ by a few units in the last place.
+    /// Expects these named outputs. The tolerance of floats is a few ulps.
     fn gives<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> OneCase {
         let atol = self.atol;
         let output = |(name, values): (S, HostTensor)| {
@@ -152,7 +151,7 @@ impl CaseDraft {
         self.expects(Expected::Outputs(outputs))
     }
 
-    /// Expects these outputs of a loop whose number of steps only the running program knows.
+    /// Expects these named outputs. The maximum trip count of a loop is known only at run time.
     fn gives_dynamic<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> OneCase {
         self.dynamic(true).gives(outputs)
     }
@@ -171,28 +170,28 @@ impl CaseDraft {
     }
 }
 
-/// Collects a table of cases; the error is the reason why one of them cannot be built.
+/// Collects cases, or returns the reason why one of them cannot be built.
 fn all<const N: usize>(cases: [OneCase; N]) -> Cases {
     cases.into_iter().collect()
 }
 
-/// Returns a vector.
+/// Creates a vector.
 fn row<E: Element, const N: usize>(elements: [E; N]) -> HostTensor {
     tensor([N], elements)
 }
 
-/// Returns a tensor without elements.
+/// Creates a tensor without elements.
 fn empty<E: Element, const R: usize>(shape: [usize; R]) -> HostTensor {
     tensor::<E, R, 0>(shape, [])
 }
 
-/// Returns a tensor of this shape. Panics if the number of elements does not match, which is a mistake in a case.
+/// Creates a tensor of this shape. Panics if the number of elements does not match, which is an error in a case.
 #[track_caller]
 fn tensor<E: Element, const R: usize, const N: usize>(shape: [usize; R], elements: [E; N]) -> HostTensor {
     HostTensor::from_vec(elements.to_vec(), shape).expect("the number of elements matches the shape")
 }
 
-/// Returns a scalar.
+/// Creates a scalar tensor.
 fn scalar<E: Element>(element: E) -> HostTensor {
     HostTensor::scalar(element)
 }

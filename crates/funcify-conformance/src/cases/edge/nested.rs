@@ -1,13 +1,12 @@
-//! Nested loops that capture values of both levels.
+//! Nested loops: captures from several levels, and inner trip counts that depend on the outer loop.
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // The inner body captures an input of the graph, the outer row and the outer carry; the outer body captures
-        // another input, and uses both results of the inner loop. Row 0: the inner sums start at 1 and are 1, 11, 31;
-        // the outer carry changes from 0 to 0 + 31 * 2. Row 1: they start at 5 and are 5, 15, 35; the outer carry
-        // changes from 62 to 62 + 35 * 2.
+        // The inner body captures the input `w` and the outer carry. The outer body captures `v`, and uses both
+        // results of the inner loop. For row 0, the inner sums are 1, 11, 31, and the outer carry changes from 0 to
+        // 31 * 2 = 62. For row 1, they are 5, 15, 35, and the outer carry changes from 62 to 62 + 35 * 2.
         case("captures_at_two_levels", |g| {
             let (xs, zs) = (g.input("xs", "f32[T]"), g.input("zs", "f32[S]"));
             let (w, v, zero) = (g.input("w", "f32[]"), g.input("v", "f32[]"), g.input("zero", "f32[]"));
@@ -19,8 +18,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 5.]), row([1f32, 2.]), scalar(10f32), scalar(2f32), scalar(0f32)])
         .gives([("last", scalar(132f32)), ("ys", tensor([2, 2], [1f32, 11., 67., 77.]))]),
-        // A recurrence with taps and a full buffer inside a scan, initialised with the row and the carry. Rows 1 1 1
-        // become 1 2 3, then 1 3 6. The states from 0 1 are 0+1+1 and 1+2+2, from 2 0 they are 2+0+1 and 0+3+3.
+        // Each step of a scan runs a loop with taps on a full buffer, which starts as the carry, and on a state,
+        // which starts as the row. The buffer changes from 1 1 1 to 1 2 3 and then to 1 3 6. The states are 0+1+1 and
+        // 1+2+2 in the first step, and 2+0+1 and 0+3+3 in the second.
         case("loop_of_taps_in_a_scan", |g| {
             let (rows, xs) = (g.input("rows", "f32[3]"), g.input("xs", "f32[T,2]"));
             let (last, ys) = scan(rows, xs, |rows, x| {
@@ -38,7 +38,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 1., 1.]), tensor([2, 2], [0f32, 1., 2., 0.])])
         .gives([("last", row([1f32, 3., 6.])), ("ys", tensor([2, 2], [2f32, 5., 3., 6.]))]),
-        // The outer row is the number of steps of an inner loop: 3 to the power of each row.
+        // The trip count of the inner loop is the outer row. The loop computes a power of 3.
         {
             let expected =
                 [("total", scalar(40f32)), ("powers", row([1f32, 3., 27., 9.])), ("counts", row([0f32, 1., 3., 2.]))];
@@ -60,8 +60,8 @@ pub(super) fn cases() -> Cases {
             .on([row([0i64, 1, 3, 2]), scalar(3f32)])
             .gives_dynamic(expected)
         },
-        // The number of steps of an inner loop is a carry, which is 2 at first and then 3. An unrolled program knows
-        // both, and the mean divides by the number of its own step.
+        // The trip count of the inner loop is a carry, first 2 and then 3. Unrolling makes both constant. Each mean
+        // must divide by the trip count of its own step.
         case("inner_length_from_a_swapped_carry", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
             let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {

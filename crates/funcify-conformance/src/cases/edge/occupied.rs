@@ -1,26 +1,27 @@
-//! Values that share memory, and the order of their reads: a state with an alias, a sum that its own step reads, a
-//! copy of a state that changes. A compiled loop may reuse memory only if the results stay the same.
+//! Loops in which reusing memory too early would change the results: aliases and copies of states, and sums that the
+//! same step reads.
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Linear attention without decay: each step adds an outer product to the state and reads the sum.
+        // Linear attention without decay: each step adds an outer product to the state, and then reads the new state.
         text("sum_of_outer_products_that_its_step_reads", include_str!("programs/linear_attention.fir"))
             .on([tensor([2, 2], [1f32, 2., 3., 4.]), tensor([2, 2], [1f32; 4]), tensor([2, 2], [0f32; 4])])
             .gives([("ys", tensor([2, 2], [3f32, 3., 10., 10.])), ("last", tensor([2, 2], [4f32, 4., 6., 6.]))]),
-        // Truncated backpropagation: the stopped state is read after the next one has been computed.
+        // Truncated backpropagation: a `stop_gradient` of the state is read after the next state has been computed.
         text("state_under_another_name", include_str!("programs/state_by_another_name.fir"))
             .on([row([1f32, 2., 3.]), scalar(10f32)])
             .gives([("ys", row([10f32, 22., 39.])), ("last", scalar(16f32))]),
-        // Hebbian weights: outer products of a state before and after the step that changes it.
+        // Hebbian weights: each step sums outer products with a state both before and after the state changes.
         {
             let zeros = || tensor([2, 2], [0f32; 4]);
             text("sums_of_products_before_and_after_a_step", include_str!("programs/strip_copies.fir"))
                 .on([tensor([2, 2], [1f32, 2., 3., 4.]), row([1f32, 1.]), zeros(), zeros()])
                 .gives([("p", tensor([2, 2], [-5f32, -6., -8., -10.])), ("q", tensor([2, 2], [-5f32, -8., -6., -10.]))])
         },
-        // A trace's row is a copy of a state, and another state reads part of that row after the first one changed.
+        // A row of the ys is a copy of a state. Another state reads a part of that copy after the first state has
+        // changed.
         {
             let sines = [5f32, 1f32.sin(), 2f32.sin(), 3f32.sin()];
             text("copy_of_a_state_that_changes", include_str!("programs/register_copies.fir"))
@@ -31,22 +32,23 @@ pub(super) fn cases() -> Cases {
                     ("last", row([4f32.sin()])),
                 ])
         },
-        // `not` of an integer that is 0 or 1 is bitwise.
+        // `not` of an integer is bitwise, even if the integer is the cast of a boolean.
         text("bits_that_a_mask_lacks", include_str!("programs/integer_not.fir"))
             .on([row([1f32, -2., 3.]), scalar(0f32)])
             .gives([("ys", row([-2f32, -1., -2.])), ("last", scalar(2f32)), ("j", scalar(-2i64))]),
-        // A sum over an axis is compared with 0, while each part of the axis has only a share of the sum.
+        // A sum over a divided axis is cast to a boolean. The cast must apply to the complete sum, not to the partial
+        // sums.
         {
             let filled = |shape: &[usize], number| HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(number));
             text("cast_of_a_sum_over_a_divided_axis", include_str!("programs/share_cast.fir"))
                 .on([filled(&[200, 4096], 1.0), filled(&[4096], 0.0)])
                 .gives([("ys", filled(&[200], 1.0))])
         },
-        // Each step sums the trace of a loop that ends early, after more or fewer steps than in the previous step.
+        // Each step sums the trace of an inner loop with an early exit. The number of rows changes from step to step.
         text("trace_of_a_loop_that_ends_early", include_str!("programs/trace_of_an_early_end.fir"))
             .on([tensor([3, 4], [1f32, 1., 1., 1., 3., 9., 9., 9., 0.5, 2., 9., 9.])])
             .gives([("sums", row([6f32, 3., 3.]))]),
-        // A state is two operands of the op that computes the next one.
+        // The same state is used as several operands of the op that computes its next value.
         case("state_as_several_operands", |g| {
             let [xs, c, d] = [g.input("xs", "f32[T]"), g.input("c", "f32[]"), g.input("d", "f32[]")];
             let ((c, d), ys) = scan((c, d), xs, |(c, d), x| ((c - c * x, select(x.gt(1.0), d, d)), c + d));

@@ -1,5 +1,5 @@
-//! Gradients along the paths through a loop: matrices in order, weights, traces, numbers of steps, random state; and
-//! through updates of one element, and functions whose derivatives are separate functions.
+//! Gradients along all paths through a loop (products of matrices, weights, traces, trip counts, random state),
+//! through scattered updates, and through functions such as log gamma, whose derivatives are other functions.
 
 use funcify::ops::ScatterMode;
 use funcify::prelude::*;
@@ -9,10 +9,10 @@ use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
-        // A recurrence of matrices that do not commute equals its hand-unrolled form, in value and in gradient. Only
-        // the row s = (1, 2) of S contributes: s A = (1, 4), s A B = (5, 1). The gradient of s is (A B C)[:,1] = (7,
-        // 2); that of A has the products of s and (B C)[:,1] = (3, 2); that of B those of s A and C[:,1] = (2, 1); in
-        // that of C, column 1 is s A B.
+        // A recurrence of matrices that do not commute has the same gradient as its unrolled form. The loss is entry
+        // (0, 1), so only the row s = (1, 2) of S matters: s A = (1, 4), and s A B = (5, 1). The gradient of s is (A
+        // B C)[:,1] = (7, 2). That of A is the outer product of s and (B C)[:,1] = (3, 2). That of B is the outer
+        // product of s A and C[:,1] = (2, 1). That of C is s A B, in column 1.
         {
             let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
             let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
@@ -36,7 +36,7 @@ pub(super) fn cases() -> Cases {
             })
             .gives(outputs)
         },
-        // The gradient of a captured weight is the sum over all steps, including those of inner loops.
+        // The gradient of a captured weight sums over all steps, including those of inner loops.
         case("gradient_of_a_weight_in_every_step", |g| {
             let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[4]"));
             let add = |w: Value| scan_with(ScanOptions::new().length(5), w.zeros_like(), (), |c, ()| (c + w, ())).0;
@@ -49,16 +49,15 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0.25f32), row([1f32, 2., 3., 4.])])
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(26f32)), ("out_2", scalar(30f32))]),
-        // A float that only determines the number of steps has a gradient of zero on request, beside a weight that
-        // has a gradient.
+        // A float that affects only the trip count has gradient zero with `Disconnected::Zeros`.
         case_on("gradient_of_a_count_of_a_float", [("x: f32[]", scalar(5.5f32)), ("w: f32[]", scalar(2f32))])
             .runs(|[x, w]| {
                 let power = |(x, w): (Value, Value)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w);
                 grad_with(GradOptions::new().disconnected(Disconnected::Zeros), (x, w), power)
             })
             .gives_dynamic([("out_0", scalar(0f32)), ("out_1", scalar(80f32))]),
-        // A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1. The ys are 2, 6, 24 and d is 3,
-        // 19, 457; the gradients of the ys are 24 * 6 * 1, 24 * 3, 19.
+        // A loop over the trace of another loop. The first loop computes the products 2, 6, 24. The second one
+        // computes d -> d * y + 1: 3, 19, 457. The gradients of the ys are 24 * 6 * 1, 24 * 3 and 19.
         case("gradient_of_a_trace_as_a_sequence", |g| {
             let (c, d, xs) = (g.input("c", "f32[]"), g.input("d", "f32[]"), g.input("xs", "f32[T]"));
             grad((c, d, xs), |(c, d, xs)| {
@@ -68,8 +67,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), scalar(1f32), row([2f32, 3., 4.])])
         .gives([("out_0", scalar(1176f32)), ("out_1", scalar(288f32)), ("out_2", row([588f32, 296., 114.]))]),
-        // A weight has the same gradient, whether steps capture it, carry it, or read it from a sequence: 3 w^2 + 2 w
-        // + 2, and 6 w + 2.
+        // A weight has the same derivatives no matter whether the steps capture it, carry it, or read it from a
+        // sequence: 3 w^2 + 2 w + 2, and 6 w + 2.
         case("gradient_of_a_weight_captured_or_passed", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
             let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
@@ -84,7 +83,8 @@ pub(super) fn cases() -> Cases {
             ("out_2", scalar(3.75f32)),
             ("out_3", scalar(5f32)),
         ]),
-        // The key that a loop carries does not contribute to the gradient; the scale and the shift of the draws do.
+        // The loop carries a random key, which has no gradient. The mean and the deviation of the random numbers have
+        // one.
         case("gradient_beside_random_state", |g| {
             let (key, mean, deviation) =
                 (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
@@ -97,14 +97,15 @@ pub(super) fn cases() -> Cases {
                 scan_with(ScanOptions::new().length(5), start, (), step).0.1
             };
             let (of_mean, of_deviation) = grad((mean, deviation), walk);
-            // The sum of the draws, with JAX's values.
+            // The gradient of the deviation is the sum of the random numbers.
             (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
         })
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
         .with_atol(1e-6)
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
-        // The gradient of a multiplied update is the product of the others, whichever are zero or out of range: 2 *
-        // 0.5, 3 * 4 * 0, 5.
+        // The gradient of an update that is multiplied into an element is the product of the other factors, times the
+        // weight. Factors may be zero, and updates out of range have no effect. The results are 2 * 0.5, 3 * 4 * 0
+        // and 5.
         case("gradient_of_scattered_products", |g| {
             let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
             let loss = |(x, u): (Value, Value)| {
@@ -119,7 +120,8 @@ pub(super) fn cases() -> Cases {
             ("out_0_1", row([0f32, 120., 0., 2.])),
             ("out_1", scalar(222.5f32)),
         ]),
-        // Second derivatives of the same: 10 * 3 * u0 * u1 with u1 = 0, along the other axis of a matrix.
+        // Second derivatives of scattered products along axis 1 of a matrix. The only nonzero ones are 10 * 3 for the
+        // two factors of the same element.
         {
             let mut expected = [0f32; 16];
             (expected[1], expected[4]) = (30.0, 30.0);
@@ -133,7 +135,7 @@ pub(super) fn cases() -> Cases {
             .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1f32, 2., 3., 4.])])
             .gives([("out_0", tensor([4, 4], expected)), ("out_1", row([60f32, 30., 0., 0.]))])
         },
-        // Equal maxima and equal minima share the gradient equally, whether they are elements or updates.
+        // Equal maxima and equal minima share the gradient equally, both among updates and with the original element.
         case("gradient_of_scattered_extrema", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[5]"), g.input("at", "i64[5]"));
             let of = |mode: ScatterMode| move |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, mode));
@@ -148,8 +150,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_1", row([0f32, 1., 0., 0., 0.])),
             ("out_2", scalar(100.5f32)),
         ]),
-        // If the result is NaN, the gradients of all candidates are NaN; updates that are out of range have no
-        // gradient, NaN or not.
+        // If a maximum is NaN, the gradients of all its candidates are NaN. Updates out of range have gradient zero,
+        // even if they are NaN.
         case("gradient_of_scattered_nan", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let greatest = |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, ScatterMode::Max));
@@ -164,7 +166,7 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([0f32, 4., 0.])),
             ("out_1_1", row([0f32, 2., 0.])),
         ]),
-        // The derivatives of log gamma are digamma and its derivatives, of any order: at 1 and at 1/2.
+        // The derivatives of log gamma are the polygamma functions, here at 1 and at 1/2.
         case_on("gradients_of_log_gamma", [("x: f32[2]", row([1f32, 0.5])), ("v: f32[2]", row([2f32, 0.]))])
             .runs(|[x, v]| {
                 let value = |x: Value| x.lgamma().sum(0);
@@ -181,7 +183,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Weights the elements, so that the loss distinguishes them.
+/// Weights the elements, so that a loss distinguishes them.
 fn weighted(values: Value) -> Value {
     (values * constant(HostTensor::from([1f32, 10., 100.]))).sum(0)
 }

@@ -1,4 +1,4 @@
-//! Bodies that permute their carries and states: all are read before any is replaced (scan-c1).
+//! Bodies that permute their carries or states: all must be read before any is overwritten (scan-c1).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::*;
 /// The number of carries.
 const COUNT: usize = 6;
 
-/// The number of steps: not a multiple of the order of most permutations.
+/// The number of steps, which is not a multiple of the order of most permutations.
 const STEPS: usize = 5;
 
 pub(super) fn cases() -> Cases {
@@ -23,7 +23,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Carry `i` of a step is carry `permutation[i]` of the previous step; the initial value of carry `i` is 10 i.
+/// Each step replaces carry `i` by carry `permutation[i]` of the previous step. The initial value of carry `i` is `10
+/// i`.
 fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);
@@ -36,7 +37,7 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     case(name, program).on(inputs).gives((0..COUNT).map(|index| (format!("last{index}"), scalar(last[index]))))
 }
 
-/// The same with states, whose traces show each step.
+/// Permutes states instead of carries. Their traces show each step.
 fn permuted_states(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -69,7 +70,7 @@ fn named(root: &str, values: [Value; COUNT]) -> BTreeMap<String, Value> {
     values.into_iter().enumerate().map(|(index, value)| (format!("{root}{index}"), value)).collect()
 }
 
-/// A small random number generator with a fixed seed (Knuth's MMIX constants).
+/// A small random number generator with a fixed seed, using Knuth's MMIX constants.
 struct Random(u64);
 
 impl Random {
@@ -78,7 +79,7 @@ impl Random {
         (self.0 >> 33) as usize % limit
     }
 
-    /// Returns a random permutation, by the Fisher-Yates shuffle.
+    /// Returns a random permutation, computed by a Fisher-Yates shuffle.
     fn permutation(&mut self) -> [usize; COUNT] {
         let mut permutation = std::array::from_fn(|index| index);
         for last in (1..COUNT).rev() {

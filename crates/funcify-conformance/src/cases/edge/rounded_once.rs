@@ -1,5 +1,5 @@
-//! Numbers next to a midpoint between two values of a 16-bit float type: code that rounds twice, or drops bits, takes
-//! them for the midpoint.
+//! Casts of numbers very close to the midpoint between two values of a 16-bit float type. Code that rounds twice, or
+//! drops bits, rounds them as if they were the midpoint.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn integers(name: &str, from: DType, to: DType, number: i64, expected: i64) -> O
     rounded(name, [from, to], [Scalar::Int(number); 2], [expected as f64; 2])
 }
 
-/// Rounds two numbers beside a loop, and in its steps.
+/// Casts two numbers, both outside a loop and in its steps.
 fn rounded(name: &str, [from, to]: [DType; 2], numbers: [Scalar; 2], expected: [f64; 2]) -> OneCase {
     let program = |g: &Builder| {
         let numbers = g.input("numbers", funcify::TensorType::new(from, [2]));
@@ -44,7 +44,7 @@ fn rounded(name: &str, [from, to]: [DType; 2], numbers: [Scalar; 2], expected: [
         HostTensor::from_fn(to, &shape, |at| Scalar::Float(expected[at[at.len() - 1]]))
     };
     let numbers = HostTensor::from_fn(from, &[2], |at| numbers[at[0]]);
-    // The dtype that a backend may not support comes last.
+    // The name ends with f64, so that a backend without f64 can declare a gap for the suffix.
     let name = match from {
         DType::F64 => format!("rounded_once_{name}_to_{to}_f64"),
         _ => format!("rounded_once_{name}_to_{to}"),

@@ -1,5 +1,5 @@
-//! Functions with their own derivative rules, and derivatives that are applied many times. Some rules do not compute
-//! the derivatives of their functions, which shows whether they are used.
+//! Functions with custom derivative rules, and derivatives that are applied several times. Some rules do not compute
+//! true derivatives, which shows whether they are used.
 
 use funcify::prelude::*;
 use funcify::{checkpoint, custom_jvp, custom_vjp, linearize};
@@ -8,7 +8,7 @@ use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
-        // Without differentiation, the program computes the function.
+        // Without differentiation, the rules have no effect.
         case_on("rule_of_a_program_without_derivatives", [("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[xs]| (clip(xs), scan(xs.sum(0), xs, |c, x| (softplus(c - 6.0) + x, c)).0))
             .gives([
@@ -20,7 +20,8 @@ pub(super) fn cases() -> Cases {
                     ),
                 ),
             ]),
-        // A stable derivative where the naive one is infinity / infinity; both modes, and the second order.
+        // The rule is stable where the naive derivative is infinity / infinity. Checks both modes and a second
+        // derivative.
         case_on("rule_of_a_stable_derivative", [("x: f32[3]", row([0f32, 3f32.ln(), 1000.]))])
             .runs(|[x]| {
                 let sum = |x: Value| softplus(x).sum(0);
@@ -31,14 +32,14 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([1f32, 1.5, 2.])),
                 ("out_2", row([0.25f32, 0.1875, 0.])),
             ]),
-        // A rule that is not linear works in reverse mode, for any order.
+        // A nonlinear rule works in reverse mode, for any order.
         case_on("rule_that_clips_gradients", [("x: f32[3]", row([0.25f32, 4., -9.]))])
             .runs(|[x]| {
                 let loss = |x: Value| clip(x).square().sum(0);
                 (grad(x, loss), hvp(x, x.ones_like(), loss), vmap(x, |x| grad(x, |x| clip(x) * 3.0)))
             })
             .gives([("out_0", row([0.5f32, 1., -1.])), ("out_1", row([2f32, 0., 0.])), ("out_2", row([1f32; 3]))]),
-        // Straight-through rounding: the derivative of rounding is one.
+        // Straight-through rounding: the rule's derivative is 1.
         case("rule_of_a_straight_through_rounding", |g| {
             let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
             let rounded = |x: Value| custom_jvp(x, Value::round, |_, _, tangent| tangent);
@@ -50,8 +51,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 10., 100.])),
             ("out_1_1", row([0f32, 2., -2.])),
         ]),
-        // Forward mode transposes a rule for reverse mode, including a reversal in it. The rule's matrix has 0 and 2
-        // in its first row, 3 and 0 in its second.
+        // Forward mode transposes a rule for reverse mode, including its `reverse` op. The rule multiplies by the
+        // matrix [[0, 2], [3, 0]].
         case_on("rule_transposed", [("x: f32[2]", row([5f32, 7.]))])
             .runs(|[x]| {
                 let turned = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.reverse(0) * tilt(ct.dtype()));
@@ -59,12 +60,13 @@ pub(super) fn cases() -> Cases {
                 (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
             })
             .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
-        // The steps are not differentiated. The derivative is 1 / 2y at y = 2; the second derivative passes through
-        // the steps that compute the residual.
+        // Newton's steps are not differentiated. The derivative is 1 / 2y at y = 2. The second derivative
+        // differentiates the steps of `forward`, which compute the residual.
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
-        // x^2 with the rule 10 x, and x^3 with the rule 10 x^3: the second derivatives are 10, and 100 x^3.
+        // x^2 with the derivative rule 10 x, and x^3 with the rule 10 x^3. The second derivatives are 10, and 100
+        // x^3.
         case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
@@ -86,8 +88,8 @@ pub(super) fn cases() -> Cases {
                 ]
                 .map(|(name, value)| (name, scalar(value))),
             ),
-        // In the body of a loop, in both modes: c = 2c with the derivative 3, three times, beside a sum. The value is
-        // ((2 * 1 + 1) * 2 + 2) * 2 + 3; the tangents triple: ((3 + 1) * 3 + 2) * 3 + 3.
+        // A rule in the body of a loop, in both modes. It doubles c, but its derivative is 3. The value is ((2 * 1 +
+        // 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
@@ -100,7 +102,7 @@ pub(super) fn cases() -> Cases {
                 ("out_0_1_1", row([9f32, 3., 1.])),
                 ("out_1", scalar(45f32)),
             ]),
-        // In a cond whose branch differs between lanes, and in a checkpointed region.
+        // A rule in a `cond` whose lanes take different branches, and in a checkpoint.
         case_on("rule_in_a_choice_and_a_checkpoint", [("xs: f32[B]", row([-1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
@@ -108,7 +110,8 @@ pub(super) fn cases() -> Cases {
                 (vmap(xs, |x| grad(x, chosen)), vmap(xs, |x| grad(x, |x| checkpoint(|| tripled(x) * x))))
             })
             .gives([("out_0", row([0f32, 8., 12.])), ("out_1", row([-4f32, 8., 12.]))]),
-        // A rule whose `backward` calls a function with a rule: the first derivative is 5 x^2, the second 5 * 7 x.
+        // The `backward` of a rule calls a function that has a rule: the first derivative is 5 x^2, the second 5 * 7
+        // x.
         case_on("rule_that_calls_another", [("x: f32[]", scalar(3f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_jvp(x, |x| x * x, |x, _, tangent| tangent * x * 7.0);
@@ -116,7 +119,7 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // The gradient of a weight that all lanes share is the sum over the lanes, with the rule's factors.
+        // All lanes share a weight, so its gradient is the sum over the lanes, with the factor of the rule.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {
@@ -130,10 +133,10 @@ pub(super) fn cases() -> Cases {
         .gives([
             ("out_0_0", tensor([2, 2], [20f32, 200., 20., 200.])),
             ("out_0_1", row([12f32, 18.])),
-            // The gradient of xs: 20 (1 + 3) + 200 (2 + 4); of w: 12 * 10 + 18 * 100.
+            // The tangent combines 20 (1 + 3) + 200 (2 + 4) from xs, and 12 * 10 + 18 * 100 from w.
             ("out_1", scalar(1280f32 + 1920.)),
         ]),
-        // The arguments, residuals and results include integers.
+        // The function and its rule have integer arguments, residuals and results.
         case_on("rule_with_integers", [("x: f32[4]", row([1f32, 2., 3., 4.])), ("at: i64[]", scalar(2i64))])
             .runs(|[x, at]| {
                 let pick = |(x, at): (Value, Value)| (x.dynamic_slice(0, at, 1).reshape([0usize; 0]), at + 1);
@@ -147,7 +150,7 @@ pub(super) fn cases() -> Cases {
                 (custom(x).1, grad(x, |x| custom(x).0 * 5.0))
             })
             .gives([("out_0", scalar(3i64)), ("out_1", row([0f32, 0., 10., 0.]))]),
-        // The Jacobian [[x1, x0], [1, 2 x1]] at (2, 3), applied three times to (1, 0).
+        // Applies the Jacobian [[x1, x0], [1, 2 x1]] at (2, 3) three times to (1, 0).
         case_on("linearized_in_a_loop", [("x: f32[2]", row([2f32, 3.])), ("v: f32[2]", row([1f32, 0.]))])
             .runs(|[x, v]| {
                 let f = |x: Value| {
@@ -158,7 +161,8 @@ pub(super) fn cases() -> Cases {
                 (y, fori_loop(0, 3, v, |_, v| derivative.apply(v)))
             })
             .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
-        // Through a loop whose number of steps is a value, along both unit vectors at once: x^3 and its sum; x + x^2.
+        // Linearizes a loop whose trip count is an operand, and applies the derivative to both unit vectors. The
+        // functions are the sum of x^3, and x + x^2.
         case_on("linearized_through_a_loop", [("x: f32[2]", row([2f32, 3.])), ("n: i64[]", scalar(3i64))])
             .runs(|[x, n]| {
                 let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);
@@ -180,12 +184,12 @@ fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }
 
-/// Returns x, with a rule that clamps the cotangent between -1 and 1.
+/// Returns x, with a rule that clamps the cotangent to between -1 and 1.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0))
 }
 
-/// Computes the square root by Newton's method, with the derivative of the equation instead of the steps.
+/// Computes the square root by Newton's method. The rule differentiates the equation y^2 = x instead of the steps.
 fn root(x: Value) -> Value {
     let steps = |a: Value| while_loop(a, |y| (y * y - a).abs().gt(1e-8), |y| (y + a / y) * 0.5);
     custom_vjp(x, steps, |a| (steps(a), steps(a)), |y, ct| ct / (y * 2.0))

@@ -1,8 +1,8 @@
-//! Higher derivatives through functions with their own rules in loops and branches: they equal those of the same
-//! functions applied one after the other outside, whatever residuals a loop saves.
+//! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal
+//! the derivatives of applying the same functions without a loop, for any checkpoint policy.
 //!
-//! The rules do not compute the derivatives of their functions, which shows that a second differentiation uses the
-//! nodes of `forward`, as in JAX, and not the rule.
+//! The rules do not compute true derivatives. This shows that the second differentiation differentiates the ops of
+//! `forward`, as in JAX, instead of applying the rule again.
 
 use funcify::prelude::*;
 
@@ -37,12 +37,12 @@ fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (x * x, ()), |(), ct| ct * 3.0)
 }
 
-/// Returns the square of x, with a rule that limits the cotangent to 10, which is not linear.
+/// Returns the square of x, with a nonlinear rule that limits the cotangent to at most 10.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (x * x, ()), |(), ct| ct.minimum(10.0))
 }
 
-/// Returns the cube of x, with ten times the cube as its derivative rule.
+/// Returns the cube of x, with a rule that uses ten times the cube as its derivative.
 fn cube(x: Value) -> Value {
     custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0)
 }
@@ -51,7 +51,8 @@ fn steps(count: usize, policy: &CheckpointPolicy) -> ScanOptions {
     ScanOptions::new().length(count).policy(policy.clone())
 }
 
-/// Returns every way to apply a function twice, each with a flag for numbers of steps that depend on values.
+/// Returns every way to apply a function twice, each with a name and a flag: `true` if a trip count is known only at
+/// run time.
 fn ways_to_apply_twice() -> Vec<(String, Twice, bool)> {
     let mut ways: Vec<(String, Twice, bool)> = Vec::new();
     let mut add = |name: &str, is_dynamic: bool, twice: Twice| ways.push((name.to_string(), twice, is_dynamic));
@@ -60,7 +61,7 @@ fn ways_to_apply_twice() -> Vec<(String, Twice, bool)> {
         let of_two = policy.clone();
         let scan = move |f: Function, x: Value| scan_with(steps(2, &of_two), x, (), |c, ()| (f(c), ())).0;
         add(&format!("scan_{name}"), false, Box::new(scan));
-        // Only two of six steps call the function, so that there are several segments.
+        // Six steps make several segments, but only two of the steps call the function.
         let longer = move |f: Function, x: Value| {
             let does = constant(funcify::HostTensor::from([false, true, false, false, true, false]));
             scan_with(steps(6, &policy), x, does, |c, does| (cond(does, || f(c), || c), ())).0
@@ -108,7 +109,8 @@ fn derivative_case<const N: usize>(
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
-/// The square of the result: its gradient is 2 y 3 3 = 18 x^4, whose further derivatives are ordinary ones.
+/// The loss is y^2 with y = x^4. By the rules, its gradient is 2 y * 3 * 3 = 18 x^4, whose further derivatives are
+/// the true ones.
 fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -120,7 +122,8 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
 }
 
-/// The gradient is 2 x^4, which is less than 10 at 1, and is limited to 10 at 2, where the second derivative is 0.
+/// The gradient is 2 x^4. At x = 1 it is below the limit of 10. At x = 2 it is limited to 10, so the second
+/// derivative is 0.
 fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -132,7 +135,7 @@ fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_that_clips_in_{way}"), is_dynamic, program, 1.0, [2., 10., 8., 8., 0., 0.])
 }
 
-/// By the rule, with n as the first result and m as the second: n' = 10 n and m' = 100 n m, and both are 1 at 1.
+/// Let n be the first result and m the second. By the rule, n' = 10 n and m' = 100 n m. Both n and m are 1 at x = 1.
 fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -142,12 +145,13 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
         let again = jvp(x, x.ones_like(), forward).1;
         vec![grad(x, f), forward(x), second(x), grad(x, |x| grad(x, f)), grad(x, forward), again, grad(x, second)]
     };
-    // m'' = 1000 n m + 10000 n n m; m''' = 110000 + 200000 + 1000000.
+    // m'' = 1000 n m + 10000 n n m, and m''' = 110000 + 200000 + 1000000.
     let expected = [100., 100., 11000., 11000., 11000., 11000., 1310000.];
     derivative_case(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
 }
 
-/// The square of sin(w f(c)) applied twice, with values from JAX.
+/// Two steps of c -> sin(w f(c)), where f is [`square`]. The loss is the square of the last c. The expected values come
+/// from JAX.
 fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("rule_beside_a_weight_{name}_f64"), [("x: f64[]", scalar(2f64)), ("w: f64[]", scalar(0.5))])
@@ -160,7 +164,8 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
         .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
 }
 
-/// The product of two elements, with a rule that triples one cotangent: 12 x^2 in total.
+/// The square of x * x, which an associative scan computes. The rule of the product triples both cotangents, so the
+/// gradient is 2 x^2 (3 + 3) = 12 x^2.
 fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -180,7 +185,7 @@ fn combined(reverse: bool) -> OneCase {
     derivative_case(name, false, program, 2.0, [48., 48., 48., 24.])
 }
 
-/// Each lane has its own number.
+/// Applies the function twice in a scan under `vmap`.
 fn lanes() -> OneCase {
     let expected = || row([72f32, 576., -72.]);
     case_on("rule_twice_in_scan_on_lanes", [("xs: f32[3]", row([1f32, 2., -1.]))])
@@ -192,11 +197,12 @@ fn lanes() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Forward mode of a rule with two tangents: those of both arguments contribute.
+/// Forward mode of a rule with two arguments, which both contribute to the tangent.
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
-    // The chain x w w: the derivative in x is 100 w w; in w it is 10 w 100 x + 100 x w.
+    // Two steps multiply x by w. The derivative with respect to x is 100 w w. With respect to w, it is 10 w 100 x +
+    // 100 x w.
     case_on("rule_for_tangents_of_two_arguments", [("x: f32[]", scalar(x)), ("w: f32[]", scalar(w))])
         .runs(|[x, w]| {
             let f = |[x, w]: [Value; 2]| {
@@ -223,10 +229,10 @@ fn of_two_arguments() -> OneCase {
         )
 }
 
-/// Only some rows have the rule; the others are ordinary squares.
+/// Some rows use the function with the rule, and the others an ordinary square.
 fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
-    // With the rule, the gradient is 6 x^2 and its derivative 12 x; without it, the gradient is 4 x^3.
+    // With the rule, the gradient is 6 x^2, and its derivative 12 x. Without it, they are 4 x^3 and 12 x^2.
     case_on("rule_of_some_rows", [("xs: f32[T]", row([2f32, -1.]))])
         .runs(|[xs]| {
             let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
@@ -235,7 +241,7 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// A state depends on x only after two steps, through one of two other states, which depends on x after one.
+/// The loss uses only the last state, which x reaches after several steps through a chain of other states.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -252,7 +258,7 @@ fn behind_other_states(is_dynamic: bool) -> OneCase {
         let second = |x: Value| grad(x, |x| grad(x, loss));
         vec![grad(x, loss), second(x), hvp(x, x.ones_like(), loss), grad(x, second)]
     };
-    // The value is x^4, and the gradient 2 y 3 = 6 x^2.
+    // The loss is y^2 with y = x^2. By the rule, its gradient is 2 y * 3 = 6 x^2.
     let name = if is_dynamic { "rule_behind_other_states_in_while" } else { "rule_behind_other_states_in_scan" };
     derivative_case(name, is_dynamic, program, 2.0, [24., 24., 24., 12.])
 }

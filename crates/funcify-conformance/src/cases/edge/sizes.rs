@@ -1,11 +1,11 @@
-//! Sizes that are negative, beyond 64 bits or beyond any memory: every backend returns a typed error before it
-//! allocates anything. Every valid size is accepted.
+//! Sizes that are negative, exceed 64 bits, or exceed all memory. Every backend must return a typed error before it
+//! allocates memory. Valid sizes must be accepted.
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // T - 3 elements with T = 2.
+        // A tensor of T - 3 elements, with T = 2.
         text(
             "negative_size",
             "fn @f(%x: f32[], %z: f32[T]) {
@@ -16,7 +16,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32), row([1f32, 2.])])
         .fails("Type"),
-        // -1 rows with -2 elements are not 2 elements.
+        // The shape (-1, -2) must be rejected, although its product is 2.
         text(
             "negative_sizes_whose_product_is_positive",
             "fn @f(%x: f32[], %z: f32[T]) {
@@ -27,7 +27,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32), row([1f32, 2.])])
         .fails("Type"),
-        // (2^63 - 1) * 3 + 1 as an integer.
+        // The size (2^63 - 1) * 3 + 1 overflows.
         text(
             "size_beyond_64_bits",
             "fn @f(%x: f32[T]) {
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3.])])
         .fails("Type"),
-        // A size of 3 that is T - (2^63 - 1): T does not fit.
+        // An argument of size 3 is declared as T - (2^63 - 1), so T overflows.
         text(
             "argument_below_the_size_that_it_binds",
             "fn @f(%x: f32[T-9223372036854775807]) {
@@ -57,7 +57,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32)])
         .fails("OverBudget"),
-        // 2^45 elements, determined by the size of an argument.
+        // The size of an argument determines a tensor of 2^45 elements.
         text(
             "iota_beyond_memory",
             "fn @f(%x: f32[T]) {
@@ -67,7 +67,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32])])
         .fails("OverBudget"),
-        // Padding inserts 2^61 elements between the five.
+        // Padding inserts 2^61 elements between the five elements.
         text(
             "padding_beyond_memory",
             "fn @f(%x: f32[5], %z: f32[]) {
@@ -79,7 +79,7 @@ pub(super) fn cases() -> Cases {
         .fails("OverBudget"),
         trace_beyond_memory(i64::MAX),
         trace_beyond_memory(1 << 40),
-        // A trace with 2^44 rows for each of 2 rows of an argument. Unrolled, the program would be too large.
+        // Each row of the trace has 2^44 * T elements, with T = 2. The unrolled program would also be too large.
         text(
             "trace_that_a_size_makes_too_long",
             "fn @f(%s: f32[], %x: f32[T], %n: i64[]) {
@@ -94,7 +94,7 @@ pub(super) fn cases() -> Cases {
         .on([scalar(1f32), row([1f32, 2.]), scalar(3i64)])
         .dynamic(true)
         .fails("OverBudget"),
-        // A tensor with 2^42 times as many elements as a loop had steps.
+        // A tensor whose size is 2^42 times the trip count of a loop.
         text(
             "tensor_after_a_loop_beyond_memory",
             "fn @f(%s: f32[], %n: i64[]) {
@@ -110,7 +110,7 @@ pub(super) fn cases() -> Cases {
         .on([scalar(1f32), scalar(3i64)])
         .dynamic(true)
         .fails("OverBudget"),
-        // A branch that does not run needs no memory.
+        // A branch that does not run needs no memory, so the call must succeed.
         text(
             "huge_branch_that_is_not_taken",
             "fn @f(%p: bool[], %x: f32[]) {
@@ -129,7 +129,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(false), scalar(2f32)])
         .gives([("y", scalar(2f32))]),
-        // A loop with T - 2 steps, where T = 2; a step would create a tensor with T - 5 elements, times 2^50.
+        // The loop runs T - 2 = 0 steps. A step would create a tensor of 2^50 * T - 5 elements.
         text(
             "huge_step_that_never_runs",
             "fn @f(%s: f32[], %x: f32[T]) {
@@ -144,7 +144,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(3f32), row([1f32, 2.])])
         .gives([("y", scalar(3f32)), ("x", row([1f32, 2.]))]),
-        // The argument of size `B+T` comes before the one of size `T`.
+        // The size `B+T` is declared before the size `T` that it depends on.
         text(
             "sum_before_its_terms",
             "fn @f(%x: f32[B+T], %y: f32[T]) {
@@ -155,7 +155,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3., 4., 5.]), row([6f32, 7.])])
         .gives([("n", scalar(32i64)), ("x", row([-1f32, -2., -3., -4., -5.])), ("y", row([6f32, 7.]))]),
-        // 64-bit numbers at the ends of the range cancel.
+        // Coefficients at the ends of the 64-bit range cancel.
         text(
             "largest_numbers",
             "fn @f(%x: f32[T]) {
@@ -170,7 +170,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A trace whose number of rows is data.
+/// A trace whose number of rows is known only at run time.
 fn trace_beyond_memory(steps: i64) -> OneCase {
     let program = "fn @f(%s: f32[], %n: i64[]) {
   %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {

@@ -1,8 +1,9 @@
-//! Gradients of loops whose lanes run different numbers of steps: solvers that end at a given accuracy, numbers of
-//! steps that are data, loops that end early, and nested ones.
+//! Gradients of loops whose lanes run different numbers of steps: iterative solvers, trip counts that are operands,
+//! loops with an early exit, and nested loops.
 //!
-//! The gradient on lanes, and the gradient of the lanes, must equal the gradient lane by lane. The expected values
-//! are those of the reference evaluator on single lanes; derivatives with a simple formula are literals.
+//! Both the batched gradient and the gradient of the batched program must equal the gradients of the lanes one at a
+//! time. Expected values come from the reference evaluator on single lanes, or are literals if there is a simple
+//! formula.
 
 use funcify::prelude::*;
 
@@ -11,7 +12,7 @@ use crate::lanes::{arguments, evaluate_lanes_one_by_one};
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // x to the powers of 16, 4 and 2.
+        // The lanes compute x^16, x^4 and x^2.
         {
             let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
             case_of(
@@ -37,7 +38,7 @@ pub(super) fn cases() -> Cases {
             .on([tensor([2, 2], [2f32, 1., 20., 1.])])
             .gives_dynamic([("hess_x_x", tensor([2, 2, 2], [3584f32, 0., 0., 56., 2., 0., 0., 2.]))])
         },
-        // An input that only the condition uses has a gradient of zero.
+        // An input that only the condition uses has gradient zero.
         {
             let one = Graph::build("power", |g| {
                 let (x, limit) = (g.input("x", "f32[]"), g.input("limit", "f32[]"));
@@ -53,7 +54,8 @@ pub(super) fn cases() -> Cases {
             .on([row([1.5f32, 20.0]), row([100f32, 30.0])])
             .gives_dynamic([("grad_x", row([7006.3022f32, 40.0])), ("grad_limit", row([0f32, 0.0]))])
         },
-        // Nested lanes of a gradient: the inner lanes share a loop, and the outer ones differ.
+        // A batched gradient of a program that contains a `vmap`. Inner lanes are in the same loop, and outer lanes
+        // have different weights.
         {
             let inner = |g: &Builder| {
                 let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
@@ -90,8 +92,8 @@ pub(super) fn cases() -> Cases {
 type ProgramFn = fn(&Builder) -> Value;
 type Lane = Vec<HostTensor>;
 
-/// Returns programs of one lane, the inputs being differentiated, and the inputs of the lanes. An integer is a number
-/// of steps.
+/// Returns programs for one lane, each with the inputs to differentiate with respect to, and the arguments of each
+/// lane. Integer arguments are trip counts.
 fn programs() -> Vec<(&'static str, ProgramFn, &'static [&'static str], Vec<Lane>)> {
     let floats = |lanes: &[f32]| lanes.iter().map(|x| vec![scalar(*x)]).collect::<Vec<Lane>>();
     let counted = |counts: &[i64]| {
@@ -138,7 +140,7 @@ fn graph(name: &str, program: ProgramFn) -> Result<Graph, String> {
     Graph::build("one", program).map_err(|error| format!("case `edge/{name}`: {error}"))
 }
 
-/// Builds the cases of the gradient on lanes, and of the gradient of the lanes.
+/// Builds two cases: the batched gradient, and the gradient of the batched program.
 fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cases {
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
     let one = graph(name, program)?;
@@ -147,7 +149,8 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
     let mapped = vec![true; lanes[0].len()];
     let expected = solve_each(name, &gradient, lanes)?;
     let inputs = arguments(lanes, &mapped);
-    // Loops that end early have a largest number of steps, and so does a bounded one, whose lanes count separately.
+    // The maximum trip count of loops with an early exit is static. For `bounded_while`, it is static only in the
+    // gradient of the batched program.
     let (ends_early, is_bounded) = (name.starts_with("until"), name == "bounded_while");
     let first = counted_at_run_time(!ends_early, &format!("gradient_on_lanes_of_{name}"), all, &inputs, &expected)?;
 
@@ -162,7 +165,7 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
     Ok(vec![first, counted_at_run_time(is_dynamic, &name, of_lanes, &inputs, &expected)?])
 }
 
-/// Returns the results of a graph on single lanes, stacked.
+/// Evaluates the lanes one at a time, and returns the stacked results as expected values.
 fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
     let expected =
         evaluate_lanes_one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
@@ -170,7 +173,7 @@ fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, Str
     Ok(Expected::Outputs(expected.into_iter().map(near).collect()))
 }
 
-/// Builds a case of loops; if they are dynamic, only the running program knows their largest number of steps.
+/// Builds a case. If `is_dynamic`, the maximum trip count of a loop is known only at run time.
 fn counted_at_run_time(
     is_dynamic: bool,
     name: &str,
@@ -181,18 +184,18 @@ fn counted_at_run_time(
     case_of(name, Ok(graph)).on(inputs).dynamic(is_dynamic).expects(expected.clone())
 }
 
-/// Builds a case of loops whose number of steps only the running program knows.
+/// Builds a case with a loop whose maximum trip count is known only at run time.
 fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(true).expects(expected)
 }
 
-/// Computes the square root by Newton's method.
+/// Computes a square root by Newton's method.
 fn newton(g: &Builder) -> Value {
     let a = g.input("a", "f32[]");
     while_loop(a, |x| (x * x - a).abs().gt(0.01), |x| 0.5 * (x + a / x)).sin()
 }
 
-/// Computes the sum of the solution of a symmetric system.
+/// Solves a symmetric linear system by conjugate gradients.
 fn conjugate_gradients(g: &Builder) -> Value {
     let (a, b) = (g.input("a", "f32[2,2]"), g.input("b", "f32[2]"));
     let init = (b.zeros_like(), b, b);
@@ -207,7 +210,7 @@ fn conjugate_gradients(g: &Builder) -> Value {
     (x * x).sum(0) + x.sum(0)
 }
 
-/// Computes the largest eigenvalue.
+/// Computes the largest eigenvalue by power iteration.
 fn power_iteration(g: &Builder) -> Value {
     let a = g.input("a", "f32[2,2]");
     let start = constant(HostTensor::from([1f32, 0.5]));
@@ -255,7 +258,7 @@ fn while_in_a_while(g: &Builder) -> Value {
     while_loop((x, x), |(total, _)| total.lt(20.0), |(total, y)| (total + inner(y) * x + 1.0, y * 1.2)).0
 }
 
-/// The bound ends the first lane, the condition the second; the third runs no step.
+/// The bound ends the loop in the first lane, and the condition ends it in the second. The third lane runs no steps.
 fn bounded_while(g: &Builder) -> Value {
     let x = g.input("x", "f32[]");
     while_loop_bounded(2, x, |x| x.lt(100.0), |x| x * x)
@@ -271,7 +274,7 @@ fn counted_loop(g: &Builder) -> Value {
     fori_loop(0, n, x, |_, y| (y * x).sin() + y)
 }
 
-/// A downward loop that reads two rows back, with two initial rows.
+/// A reverse loop with two initial rows, whose steps read the two previous rows.
 fn counted_down(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let rows = apply_text(
@@ -296,7 +299,7 @@ fn counted_down(g: &Builder) -> Value {
     rows[0]
 }
 
-/// Returns the results of a program in text form: a downward loop with initial rows has no other entry point.
+/// Applies a program in text form, because no function builds a reverse loop with initial rows.
 fn apply_text(text: &str, inputs: &[Value]) -> Vec<Value> {
     match Graph::parse(text) {
         Ok(graph) => graph.apply(inputs),
@@ -310,7 +313,7 @@ fn counted_in_a_loop(g: &Builder) -> Value {
     scan(x, counts, |y, count| (fori_loop(0, n + count, y, |_, z| (z * x).cos() + z), ())).0
 }
 
-/// Sums, maxima and products of vectors over the rows, and values that broadcast over them.
+/// Reduces the rows of a loop's results by a sum, a maximum and a dot product, and broadcasts values over the rows.
 fn rows_of_a_counted_loop(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let mut loop_ = Recurrence::new();
@@ -374,12 +377,12 @@ fn until_downward(g: &Builder) -> Value {
     sums[0] + sums[1] * sums[2]
 }
 
-/// `x^8` in one lane, `x^2` in the other, elementwise.
+/// Squares elementwise while the sum is below 100. In the tests, one lane computes `x^8` and the other `x^2`.
 fn powers() -> Result<Graph, funcify::Error> {
     Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
 }
 
-/// The residuals that loops save change no lane.
+/// The checkpoint policy must not change the batched gradient.
 fn with_policy(name: &str, policy: CheckpointPolicy) -> Cases {
     let name = format!("gradient_on_lanes_that_keep_{name}");
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");

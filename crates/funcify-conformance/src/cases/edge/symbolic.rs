@@ -1,10 +1,11 @@
-//! Graphs with symbolic sizes, each called with several sizes.
+//! Graphs with symbolic sizes, called with arguments of several sizes.
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A while loop with the bound N, applied at N = T+1 and at N = 2: the bound is the size of the argument.
+        // A program with a while loop bounded by N is applied with N = T+1 and with N = 2. The bound is the
+        // argument's size.
         {
             let one = Graph::build("one", |g| {
                 let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));
@@ -19,7 +20,7 @@ pub(super) fn cases() -> Cases {
             .on([row([0f32; 5]), row([0f32; 2]), scalar(3f32)])
             .gives([("long", scalar(96f32)), ("short", scalar(12f32))])
         },
-        // A number of steps that is a static input, also of the batched program: it can be unrolled.
+        // The trip count is a static input, and stays static in the batched program, which can therefore be unrolled.
         {
             let one = Graph::build("one", |g| {
                 let (n, x) = (g.static_input("n", DType::I64), g.input("x", "f32[]"));
@@ -60,7 +61,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A cumulative sum over T rows with B numbers.
+/// A cumulative sum over T rows of B elements.
 fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, last: HostTensor) -> OneCase {
     case_on(format!("symbolic_running_sum_{sizes}"), [("init: f32[B]", init), ("xs: f32[T,B]", xs)])
         .runs(|[init, xs]| {
@@ -70,7 +71,7 @@ fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, 
         .gives([("last", last), ("sums", sums)])
 }
 
-/// A sequence, a mit-sot from 1, 1, a mit-mot with T + 1 rows, and ys that add the row before and the row.
+/// A loop with a sequence, a mit-sot that starts with 1, 1, a mit-mot with T + 1 rows, and ys.
 fn every_kind(sizes: &str, xs: HostTensor, trace: HostTensor, rows: HostTensor, ys: HostTensor) -> OneCase {
     let steps = xs.shape()[0];
     case(format!("symbolic_kinds_{sizes}"), symbolic_kinds)

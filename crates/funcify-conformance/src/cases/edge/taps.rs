@@ -1,4 +1,4 @@
-//! Taps of sequences and states: gaps, order, surplus rows, and the direction of the loop (scan-c2, scan-c5).
+//! Taps of sequences and states: gaps, order, surplus rows, and directions (scan-c2, scan-c5).
 
 use super::*;
 use crate::cases::recurrences::state;
@@ -6,13 +6,13 @@ use crate::cases::scan_outputs;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A mit-sot with only the tap -3 reads three steps back.
+        // The state's only tap is -3.
         case("state_tap_three_alone", |g| {
             outputs! { trace: state(Recurrence::new().steps(5), g.input("init", "f32[3]"), [-3], |[old]| old * 10.0) }
         })
         .on([row([1f32, 2., 3.])])
         .gives([("trace", row([10f32, 20., 30., 100., 200.]))]),
-        // Taps in the order -1, -3: the body's arguments have the same order. x1 + 10 x3 from 1, 2, 3.
+        // The arguments of the body are in the order of the taps, -1 and -3. Computes x1 + 10 x3 from 1, 2, 3.
         case_on("unsorted_state_taps", [("init: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[init]| {
                 let trace =
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace }
             })
             .gives([("trace", row([13f32, 33., 63., 193.]))]),
-        // A sequence with the tap 2 reads x[2..].
+        // A sequence whose only tap is 2 reads x[2..].
         case_on("sequence_tap_two", [("xs: f32[T]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| {
                 let mut loop_ = Recurrence::new();
@@ -29,14 +29,14 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys: done.ys }
             })
             .gives([("ys", row([3f32, 4., 5.]))]),
-        // A sequence of length T with the taps 2, -1: T - 3 steps, with the taps in the given order.
+        // The taps 2 and -1 of a sequence with T rows allow T - 3 steps. The arguments are in the order of the taps.
         case_on("sequence_taps_two_and_minus_one", [("xs: f32[T]", row([1f32, 2., 3., 4., 5., 6.]))])
             .runs(|[xs]| {
                 let ys = stencil(&mut Recurrence::new(), xs, [2, -1], |[ahead, behind]| ahead * 10.0 + behind);
                 outputs! { ys }
             })
             .gives([("ys", row([41f32, 52., 63.]))]),
-        // A sequence 1 to 5 with the taps -2, -1: the first step reads 1 and 2, and its tap 0 would be 3.
+        // The sequence is 1 to 5, with taps -2 and -1. The first step reads 1 and 2, because its tap 0 would be 3.
         case("sequence_taps_without_zero", |g| {
             let mut loop_ = Recurrence::new();
             let xs = g.input("xs", "f32[T]");
@@ -51,7 +51,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("older", row([1f32, 2., 3.])), ("old", row([2f32, 3., 4.])), ("now", row([3f32, 4., 5.]))]),
-        // More initial rows than the taps need: the first ones are used. (Their gradient is not checked here.)
+        // More initial rows than the taps need: only the first ones are used. (This case does not check the
+        // gradient.)
         case_on("surplus_initial_rows", [("init: f32[4]", row([1f32, 2., f32::NAN, f32::NAN]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -63,28 +64,28 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
             })
             .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
-        // A cumulative sum of 1, 2, 3, 4 that runs backward, in the order of the steps.
+        // A cumulative sum of 1, 2, 3, 4 that runs backwards. The trace is in the order of the steps.
         case_on("backward_cumulative_sum", [("xs: f32[T]", row([1f32, 2., 3., 4.])), ("init: f32[]", scalar(0f32))])
             .runs(|[xs, init]| {
                 let trace = running(Recurrence::new().backwards(), xs, init, |x, old| old + x);
                 outputs! { trace }
             })
             .gives([("trace", row([4f32, 7., 9., 10.]))]),
-        // A sequence read backward through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 -
-        // s and 6 - s.
+        // A sequence with taps -1 and 2 that is read backwards. Its seven rows allow four steps, and step s reads
+        // rows 3 - s and 6 - s.
         case_on("backward_taps_of_unequal_reach", [("xs: f32[7]", row([1f32, 2., 3., 4., 5., 6., 7.]))])
             .runs(|[xs]| {
                 let ys = stencil(Recurrence::new().backwards(), xs, [-1, 2], |[behind, ahead]| behind * 10.0 + ahead);
                 outputs! { ys }
             })
             .gives([("ys", row([47f32, 36., 25., 14.]))]),
-        // A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
+        // A reverse scan of c * 2 + x over 1, 2, 3. Each y is at the index of its x.
         case_on("reverse_scan", [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 scan_outputs(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x)))
             })
             .gives([("carry", scalar(17f32)), ("ys", row([17f32, 8., 3.]))]),
-        // Both ways to run from the last row to the first end in the same state.
+        // `reverse` and `backwards` both run from the last row to the first, so they compute the same last carry.
         case("reverse_scan_and_backwards_agree_on_the_last_state", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             let (reverse, ()) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, ()));
@@ -98,7 +99,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), row([1f32, 2., 3.])])
         .gives([("reverse", scalar(17f32)), ("backwards", scalar(17f32))]),
-        // A body that returns its oldest tap while it writes a new row returns the value from before the step.
+        // The body returns its oldest tap and writes a new row. The y must be the value from before the write.
         case_on("echo_of_the_oldest_tap", [("init: f32[2]", row([1f32, 2.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -111,7 +112,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), ys: done.ys }
             })
             .gives([("trace", row([3f32, 5., 8., 13.])), ("ys", row([1f32, 2., 3., 5.]))]),
-        // The same in a buffer whose row is overwritten in the step that returns it.
+        // The body returns a buffer's row and overwrites it. The y must be the value from before the write.
         case_on("echo_of_a_row_that_is_overwritten", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
             .runs(|[rows]| {
                 let mut loop_ = Recurrence::new();

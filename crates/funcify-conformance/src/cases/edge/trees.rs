@@ -1,4 +1,4 @@
-//! Carries, rows and ys of every kind of tree.
+//! Carries, rows and ys that are trees of every kind.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A `Vec` as carry, as rows and as ys.
+        // The carry, the rows and the ys are `Vec`s.
         case("tree_vec", |g| {
             let init = vec![g.input("a", "f32[]"), g.input("b", "f32[]")];
             let xs = vec![g.input("xs", "f32[2]"), g.input("zs", "f32[2]")];
@@ -21,7 +21,7 @@ pub(super) fn cases() -> Cases {
             ("y1", row([2f32, 11.])),
             ("y2", row([5f32, 6.])),
         ]),
-        // An `Option` that is `Some`, and one that is `None`.
+        // One part of the carry is `Some`, and the other is `None`.
         case_on("tree_option", [("a: f32[]", scalar(2f32)), ("xs: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[a, xs]| {
                 let init: (Option<Value>, Option<Value>) = (Some(a), None);
@@ -32,7 +32,7 @@ pub(super) fn cases() -> Cases {
                 (last, ys)
             })
             .gives([("out_0_0", scalar(12f32)), ("out_1", row([2f32, 4., 12.]))]),
-        // A map from names; its leaves are in the order of the names.
+        // The carry and the ys are maps, whose leaves are in the order of the keys.
         case("tree_map", |g| {
             let (up, down) = (g.input("up", "f32[]"), g.input("down", "f32[]"));
             let init = BTreeMap::from([("up", up), ("down", down)]);
@@ -44,8 +44,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), scalar(10f32), row([1f32, 2.])])
         .gives([("up", scalar(3f32)), ("down", scalar(7f32)), ("product", row([9f32, 21.]))]),
-        // An array in a tuple with a unit and a box. a, b, c: 1, 2, 0; then 2, 11, 1; then 11, 22, 3; then 22, 41,
-        // 14.
+        // The carry is a tuple of an array, a unit and a box. (a, b, c) is (1, 2, 0), then (2, 11, 1), (11, 22, 3)
+        // and (22, 41, 14).
         case("tree_array", |g| {
             let init = ([g.input("a", "f32[]"), g.input("b", "f32[]")], (), Box::new(g.input("c", "f32[]")));
             let (([a, b], (), c), ()) = scan(init, g.input("xs", "f32[3]"), |([a, b], nothing, c), x| {
@@ -55,11 +55,11 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), scalar(2f32), scalar(0f32), row([10f32, 20., 30.])])
         .gives([("a", scalar(22f32)), ("b", scalar(41f32)), ("c", scalar(14f32))]),
-        // A derived struct as the carry of a scan.
+        // The carry of a scan is a struct that derives `Tree`.
         derived("tree_derived", |g| {
             scan(Cell::start(g), g.input("xs", "f32[T]"), |cell, x| (cell.next(x), ())).0.outputs()
         }),
-        // A derived struct as a carry of a recurrence.
+        // The carry of a recurrence is a struct that derives `Tree`.
         derived("tree_derived_carry_of_a_recurrence", |g| {
             let mut loop_ = Recurrence::new();
             let cell = loop_.carry(Cell::start(g));
@@ -73,7 +73,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// The state of a cell, with several parts.
+/// The state of a cell, with fields of several kinds.
 #[derive(Tree, Clone)]
 struct Cell {
     hidden: Value,
@@ -91,7 +91,7 @@ impl Cell {
         Cell { hidden, gates: Gates(gate, [left, right]), history: vec![hidden, hidden], bias: None }
     }
 
-    /// Rotates the gates, shifts the history, and increases the hidden number by the first gate times the row.
+    /// Adds the first gate times `x` to `hidden`, rotates the gates, and shifts the history.
     fn next(self, x: Value) -> Cell {
         let Gates(gate, [left, right]) = self.gates;
         Cell {
@@ -108,7 +108,7 @@ impl Cell {
     }
 }
 
-/// From hidden 0 and gates 1, 2, 3 over 1, 10, 100, 1000: hidden is 1, 21, 321, 1321.
+/// Starts with hidden 0 and gates 1, 2, 3, and runs over 1, 10, 100, 1000. Then `hidden` is 1, 21, 321, 1321.
 fn derived(name: &str, program: impl FnOnce(&Builder) -> crate::cases::Outputs) -> OneCase {
     case(name, program)
         .on([scalar(0f32), scalar(1f32), scalar(2f32), scalar(3f32), row([1f32, 10., 100., 1000.])])

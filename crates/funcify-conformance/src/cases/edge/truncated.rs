@@ -1,4 +1,5 @@
-//! Truncated backpropagation through time, over the last steps only (scan-c8), like PyTensor's `truncate_gradient`.
+//! Truncated backpropagation through time: only the last steps are differentiated (scan-c8), as with PyTensor's
+//! `truncate_gradient`.
 
 use funcify::prelude::*;
 
@@ -7,7 +8,7 @@ use crate::cases::recurrences::driven;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Differentiates the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
+        // Differentiates the last three steps of a loop with an early exit: x[t-2] * x[t] until x[t] exceeds 6.
         case("truncated_until", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 let mut loop_ = Recurrence::new();
@@ -22,7 +23,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // p/2 + a^2 over five steps, differentiating two: 2 a in the last step, and a in the one before.
+        // Five steps of p/2 + a^2, of which two are differentiated: 2 a for the last step, and a for the one before.
         case("truncated_to_two_of_five_steps", |g| {
             let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
             let options = ScanOptions::new().truncate(2);
@@ -34,8 +35,8 @@ pub(super) fn cases() -> Cases {
         weighted(1, [0., 0., 0., 0., 1.], 6.125),
         weighted(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         weighted(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
-        // The same as a recurrence whose whole trace enters the loss: older rows of the trace are constant. The
-        // states are 1, 2.5, 4.25, 6.125, 8.0625; the last two are w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
+        // The loss is the sum of the whole trace, but older rows are constants. The rows are 1, 2.5, 4.25, 6.125,
+        // 8.0625. The last two are w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
         case("truncated_state_with_a_trace", |g| {
             let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
             grad((p, a, w), |(p, a, w)| running(Recurrence::new().truncate(2), a, p, |x, before| before * w + x).sum(0))
@@ -46,7 +47,7 @@ pub(super) fn cases() -> Cases {
             ("out_1", row([0f32, 0., 0., 1.5, 1.])),
             ("out_2", scalar(4.25f32 + 6.125 + 2.125)),
         ]),
-        // A downward loop ends at the first rows: 5, 6.5, 6.25, 5.125 and then 3.5625.
+        // The last steps of a reverse loop read the first rows. The states are 5, 6.5, 6.25, 5.125 and 3.5625.
         case("truncated_downward", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[5]"), g.input("w", "f32[]"));
             let options = ScanOptions::new().reverse().truncate(2);
@@ -69,9 +70,9 @@ pub(super) fn cases() -> Cases {
         initial_rows("truncated_initial_rows_of_one_step", [1f32], [3., 5.], [1f32]),
         initial_rows("truncated_initial_rows_of_two_steps", [1f32, 2.], [0., 3.], [0f32, 1.]),
         initial_rows("truncated_initial_rows_of_three_steps", [1f32, 2., 3.], [0., 0.], [0f32, 0., 1.]),
-        // b[t+1] = b[t] * b[t+1], differentiating the last of three steps: rows that older steps wrote are constant,
-        // and a row that no step changed belongs to the operand. The rows are 2, 6, 24, 120, 9: the last step is 24 *
-        // 5.
+        // Three steps of b[t+1] = b[t] * b[t+1], of which the last one is differentiated: 24 * 5. Rows that older
+        // steps wrote are constants, but a row that no step wrote depends on the operand. The result is 2, 6, 24,
+        // 120, 9.
         case("truncated_full_buffer", |g| {
             grad(g.input("buffer", "f32[N]"), |buffer| {
                 sweep(Recurrence::new().steps(buffer.dim(0) - 2).truncate(1), buffer, [0, 1], [1], [], |[], [a, b]| {
@@ -82,7 +83,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([2f32, 3., 4., 5., 9.])])
         .gives([("out", row([1f32, 0., 0., 24., 1.]))]),
-        // x[t] * x[t+1] over four steps, differentiating two.
+        // Four steps of x[t] * x[t+1], of which two are differentiated.
         case("truncated_sequence_with_taps", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 stencil(Recurrence::new().truncate(2), xs, [0, 1], |[a, b]| a * b).sum(0)
@@ -90,7 +91,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("out", row([0f32, 0., 4., 8., 4.]))]),
-        // A downward loop that ends early: the last of two steps is 10 * 3.
+        // A reverse loop that exits after two steps, of which the last one, 10 * 3, is differentiated.
         case("truncated_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -101,7 +102,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(2f32), row([9f32, 9., 9., 3., 5.])])
         .gives([("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 10., 0.]))]),
-        // w^n, where n is a value of the program: the last two factors contribute.
+        // Computes w^n, where the trip count n is an operand. Only the last two factors are differentiated.
         case_on("truncated_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
             .runs(|[n, w]| {
                 grad(w, |w| {
@@ -115,8 +116,8 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives_dynamic([("out", scalar(32f32))]),
-        // A gradient for each lane, and the gradient of a sum over lanes. In w it is c1 + w c0, with c0 = w^2 + x0^2
-        // and c1 = w c0 + x1^2.
+        // A gradient per lane, and the gradient of a sum over lanes. The latter is c1 + w c0 for each lane, with c0 =
+        // w^2 + x0^2 and c1 = w c0 + x1^2.
         {
             fn loss(xs: Value, w: Value) -> Value {
                 scan_with(ScanOptions::new().truncate(2), w, xs, |c, x| (c * w + x.square(), ())).0
@@ -135,7 +136,7 @@ pub(super) fn cases() -> Cases {
                 ],
             )
         },
-        // Tangents pass through every step.
+        // Forward mode ignores the truncation.
         case_on("truncated_in_forward_mode", [("init: f32[]", scalar(8f32)), ("xs: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let options = ScanOptions::new().truncate(1);
@@ -143,9 +144,9 @@ pub(super) fn cases() -> Cases {
                 jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
             })
             .gives([("out", scalar(1.875f32))]),
-        // p * w + a over 1 to 4 from 0, w = 0.5, differentiating two steps: c2 + w c1, with c2 = w c1 + 3 and c1 =
-        // 2.5. The derivative of that in w is 2 c1, as c1 is constant; forward mode also differentiates c1 = w * 1 +
-        // 2.
+        // p * w + a over 1 to 4, from p = 0 and with w = 0.5, differentiating two steps. The derivative with respect
+        // to w is c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. Differentiating again in reverse mode yields 2 c1,
+        // because c1 is a constant. Forward mode also differentiates c1 = w * 1 + 2.
         {
             fn first(a: Value, w: Value) -> Value {
                 let options = ScanOptions::new().truncate(2);
@@ -168,7 +169,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// p * w + a over 1 to 5 from 0, w = 0.5.
+/// p * w + a over 1 to 5, from p = 0 and with w = 0.5, differentiating only the last `steps` steps.
 fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (a, w) = (g.input("a", "f32[5]"), g.input("w", "f32[]"));
@@ -180,7 +181,7 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     case(name, program).on([row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)]).gives(outputs)
 }
 
-/// Differentiates four steps of a loop whose number of steps only a call knows.
+/// Differentiates the last four steps of a loop whose trip count is known only at run time and may be smaller.
 fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> OneCase {
     case_on(name, [("init: f32[]", scalar(8f32)), ("xs: f32[T]", xs)])
         .runs(|[init, xs]| {
@@ -190,7 +191,8 @@ fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> O
         .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
 }
 
-/// y[t] = 3 y[t-2] + 5 y[t-1] + x[t], differentiating the last step: the initial rows that it reads have a gradient.
+/// y[t] = 3 y[t-2] + 5 y[t-1] + x[t], differentiating only the last step. Initial rows have a gradient if it reads
+/// them.
 fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_xs: [f32; N]) -> OneCase {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[2]"), g.input("xs", "f32[T]"));

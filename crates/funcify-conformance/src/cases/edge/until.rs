@@ -1,5 +1,4 @@
-//! Loops that end early (scan-c6): the rows that each buffer keeps, the number of steps, and ops that use the
-//! results.
+//! Loops with an early exit (scan-c6): the rows that each buffer keeps, the trip count, and ops that use the results.
 
 use super::*;
 
@@ -10,7 +9,7 @@ pub(super) fn cases() -> Cases {
         running("until_never", [1., 2., 1.], [1f32, 3., 4.].into(), 4.),
         stops_by_its_last_rows("until_with_five_rows", [1., 1., 1., 1., 2., 7.], Some(row([1f32, 2., 3., 4., 6.]))),
         stops_by_its_last_rows("until_with_three_rows_of_five", [1., 1., 9., 0., 0., 0.], None),
-        // A loop without steps: no step stops it.
+        // A loop with an exit condition and no steps.
         case("until_without_steps", |g| {
             let (last, (sums, _)) = sums(g, ScanOptions::new());
             outputs! { last, steps: size(sums.dim(0), DType::I64), sums }
@@ -19,7 +18,7 @@ pub(super) fn cases() -> Cases {
         .gives([("last", scalar(2f32)), ("steps", scalar(0i64)), ("sums", empty::<f32, 1>([0]))]),
         every_kind_of_buffer(false),
         every_kind_of_buffer(true),
-        // The position of the first negative number: only the number of steps is used.
+        // Finds the first negative element. Only the trip count of the loop is used.
         case_on("until_number_of_steps", [("xs: f32[T]", row([3f32, 4., -2., -1.]))])
             .runs(|[xs]| {
                 let mut loop_ = Recurrence::new();
@@ -31,7 +30,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { position: done.steps() - 1 }
             })
             .gives([("position", scalar(2i64))]),
-        // An inner loop that ends after a different number of steps in each step of the outer one.
+        // The inner loop exits after a different number of steps in each step of the outer loop.
         case("until_in_a_loop", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[T]"));
             let ((), (steps, total, ones)) = scan((), g.input("limits", "f32[S]"), |(), limit| {
@@ -46,7 +45,8 @@ pub(super) fn cases() -> Cases {
             ("total", row([4f32, 20., 1., 10.])),
             ("ones", row([2f32, 4., 1., 3.])),
         ]),
-        // In a branch, in a while loop. 1: 2 + 6 = 8 (the sums of 2, 6 and 12 are 20), then 40, then 80.
+        // A loop with an early exit in a branch, which is in a while loop. The value is 1, then 2 + 6 + 12 = 20, 40
+        // and 80.
         case("until_in_a_choice", |g| {
             let xs = g.input("xs", "f32[T]");
             let product = |start: Value| scan_until(start, xs, |p, x| (p * x, p * x, (p * x).gt(10.0))).1.sum(0);
@@ -55,7 +55,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([2f32, 3., 2.]), scalar(1f32)])
         .gives_dynamic([("y", scalar(80f32))]),
-        // A loop over the rows of another loop, whose number is known once that one has run.
+        // A loop runs over the trace of a loop with an early exit, so its trip count is known only after the first
+        // loop ran.
         case("until_feeds_a_loop", |g| {
             let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
             let (_, ys) = scan(g.input("zero", "f32[]"), trace, |sum, x| (sum + x, sum + x));
@@ -63,7 +64,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), row([9f32, 1., 3., 4.]), scalar(0f32)])
         .gives([("ys", row([7f32, 11.]))]),
-        // A sequence must have a row for each step that could run, even if fewer steps do.
+        // A sequence needs a row for each step that may run, even if the loop would exit earlier.
         case("until_sequence_shorter_than_the_count", |g| {
             let like = g.input("like", "f32[N]");
             let mut loop_ = Recurrence::new();
@@ -95,7 +96,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Computes cumulative sums of xs until one is above 5; returns the last sum, all sums and their squares.
+/// Computes cumulative sums until one exceeds 5. Returns the last sum, and all sums with their squares.
 fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
     scan_until_with(options, g.input("init", "f32[]"), g.input("xs", "f32[T]"), |sum, x| {
         let sum = sum + x;
@@ -103,7 +104,7 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
     })
 }
 
-/// The step that stops the loop runs and is part of every trace; all traces have the same length.
+/// The step that ends the loop still runs, and all traces include its row.
 fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
@@ -116,8 +117,8 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase
     case(name, program).on([scalar(0f32), row(xs)]).gives(outputs)
 }
 
-/// The last five rows of a trace: the type has five rows, so fewer are an error. The initial row is never one of
-/// them.
+/// Slices the last five rows of a trace. The call must fail if there are fewer, because the initial row does not
+/// count.
 fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -137,8 +138,8 @@ fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>
     }
 }
 
-/// Ys, one and two initial rows, a full buffer and a carry; three of five steps run. An upward loop runs steps 0, 1,
-/// 2, a downward one steps 4, 3, 2: the initial rows come after those that it wrote.
+/// Runs three of five steps with ys, states with one and with two initial rows, a full buffer, and a carry. A forward
+/// loop runs steps 0, 1, 2. A reverse loop runs steps 4, 3, 2, and its initial rows follow the rows that it writes.
 fn every_kind_of_buffer(down: bool) -> OneCase {
     let (order, before, two_before, written) =
         if down { (", order=down", "t+1", "t+2", "t") } else { ("", "t-1", "t-2", "t+1") };
@@ -171,7 +172,7 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
     let xs = if down { [50f32, 60., 5., 2., 1.] } else { [1f32, 2., 5., 60., 50.] };
     let inputs = vec![row(xs), row([-1f32]), row([10f32, 20.]), row([1f32; 6]), scalar(0f32)];
     let outputs = match down {
-        // b becomes 10, 20, 11, 22, 16; the carry adds 20, 11, 22.
+        // The rows of b are 10, 20, 11, 22, 16. The carry adds 20, 11 and 22.
         false => [
             ("ys", row([1f32, 4., 25.])),
             ("a", row([-1f32, 0., 2., 7.])),
@@ -179,7 +180,7 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
             ("m", row([1f32, 2., 3., 4., 1., 1.])),
             ("c", scalar(53f32)),
         ],
-        // Downward, b becomes 20, 10, 21, 12, 26; the carry adds 10, 21, 12.
+        // In the order of the steps, the rows of b are 20, 10, 21, 12, 26. The carry adds 10, 21 and 12.
         true => [
             ("ys", row([25f32, 4., 1.])),
             ("a", row([7f32, 2., 0., -1.])),
@@ -192,8 +193,8 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
     text(name, &program).on(inputs).gives(outputs)
 }
 
-/// The results are the last rows of a trace, and a call with fewer rows is an error. The cumulative sums stop when
-/// one is above 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
+/// Returns the last rows of a trace with its initial row. A call with fewer rows must fail. A forward loop exits when
+/// a sum exceeds 5, after 3 steps. A reverse loop exits when a sum exceeds 6, after 2 steps.
 fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let program = format!(
@@ -218,7 +219,7 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase 
     }
 }
 
-/// The largest number of steps is a value: the loop stops by itself after 3 steps. Matrices are stacked.
+/// The maximum trip count is an operand. Without it, the loop would exit after 3 steps.
 fn largest_count_at_run_time(is_static: bool, n: usize) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

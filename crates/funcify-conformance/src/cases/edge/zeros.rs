@@ -1,4 +1,5 @@
-//! Signs of zeros, which only a division shows; NaN and infinities; compositions of ops at their edges.
+//! Special values: signs of zeros, which only a division makes visible, NaN and infinities, and the limits of
+//! functions.
 
 use funcify::TensorType;
 
@@ -8,7 +9,7 @@ pub(super) fn cases() -> Cases {
     all([
         signs_of_zeros("f32", DType::F32),
         signs_of_zeros("f64", DType::F64),
-        // A loop classifies each number, next to a state that stays finite.
+        // A loop classifies each number, and carries a state that stays finite.
         case("predicates_in_a_loop", |g| {
             let xs = g.input("xs", "f32[5]");
             let step = |count: Value, x: Value| {
@@ -24,7 +25,7 @@ pub(super) fn cases() -> Cases {
             ("finite", row([false, false, false, true, true])),
             ("nan", row([true, false, false, false, false])),
         ]),
-        // In each step, the product of no elements is 1 and their sum 0.
+        // Each step reduces a tensor without elements: its product is 1, and its sum is 0.
         case_on("reductions_of_nothing_in_a_loop", [("xs: f32[3]", row([1f32, 2.0, 4.0]))])
             .runs(|[xs]| {
                 let step = |state: Value, x: Value| {
@@ -36,7 +37,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { last: last, products: products }
             })
             .gives([("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))]),
-        // NaN stays, and if the bounds cross, the upper bound wins.
+        // NaN stays NaN. If the lower bound exceeds the upper bound, the result is the upper bound.
         case("clamps_to_numbers_and_values", |g| {
             let (x, low) = (g.input("x", "f32[4]"), g.input("low", "f32[]"));
             outputs! { numbers: x.clamp(-1, 1.5), values: x.clamp(low, low + 1.0), crossed: x.clamp(2, 1) }
@@ -47,7 +48,7 @@ pub(super) fn cases() -> Cases {
             ("numbers", row([-1f32, 0.5, 1.5, f32::NAN])),
             ("values", row([0.75f32, 0.75, 1.75, f32::NAN])),
         ]),
-        // The functions do not overflow where the result is finite.
+        // The functions must not overflow if their result is finite.
         case("activations_at_their_edges", |g| {
             let (x, y) = (g.input("x", "f32[5]"), g.input("y", "f32[5]"));
             outputs! { gelu: x.gelu(), hypot: x.hypot(y), relu: x.relu(), silu: x.silu(), softplus: x.softplus() }
@@ -60,7 +61,7 @@ pub(super) fn cases() -> Cases {
             ("silu", row([0f32, 1e30, 0.731_058_6, f32::INFINITY, f32::NAN])),
             ("softplus", row([0f32, 1e30, 1.313_261_7, f32::INFINITY, f32::NAN])),
         ]),
-        // `>>` repeats the sign bit for signed integers, and shifts in zeros for unsigned ones.
+        // `>>` is an arithmetic shift for signed integers, and a logical shift for unsigned ones.
         case("right_shifts_by_operators", |g| {
             let (signed, unsigned, by) =
                 (g.input("signed", "i32[2]"), g.input("unsigned", "u8[2]"), g.input("by", "u8[]"));
@@ -71,7 +72,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Odd functions keep the sign of a zero, and rounding to zero keeps the sign of the operand.
+/// Odd functions keep the sign of a zero. Functions that round a number to zero keep the number's sign.
 fn signs_of_zeros(name: &str, dtype: DType) -> OneCase {
     let tensor = |elements: HostTensor| elements.cast(dtype);
     let signs = [f64::NEG_INFINITY, f64::INFINITY];

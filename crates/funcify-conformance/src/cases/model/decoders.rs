@@ -1,11 +1,11 @@
-//! Greedy decoders that stop early.
+//! Greedy decoders with an early exit.
 
 use funcify::{DType, ScanOptions, Value, constant, full, iota, scan_until_with, select, stack, while_loop};
 
 use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Decodes tokens up to the end token, as a scan that ends early.
+    // Decodes tokens up to and including the end token, with `scan_until`.
     &program(&["greedy_decode"], ["emb", "wh", "wo", "h0", "bos", "eos_bias"], |[emb, wh, wo, h0, bos, eos_bias]| {
         let start = (h0, bos, constant(0i64), eos_bias.zeros_like());
         let options = ScanOptions::new().length(12);
@@ -17,7 +17,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { tokens, score }
     }),
-    // Three sequences at once, until each has its end token.
+    // Decodes three sequences at once, until all of them have ended.
     &program(
         &["batch_greedy_decode"],
         ["emb", "wh", "wo", "h0", "bos", "eos_bias"],
@@ -41,7 +41,7 @@ pub(super) const PROGRAMS: Programs = &[
     ),
 ];
 
-/// Returns the logits of the next token, with `bias` added to the end token's (0), and the next state.
+/// Returns the logits of the next token and the next state. Adds `bias` to the logit of the end token, 0.
 fn logits([emb, wh, wo]: [Value; 3], h: Value, token: Value, bias: Value) -> (Value, Value) {
     let h = (emb.take(0, token) + h.matmul(wh)).tanh();
     let z = h.matmul(wo);

@@ -1,11 +1,11 @@
-//! Programs that compute gradients: optimisers, a Hamiltonian, a loss with gradients computed in its forward loop.
+//! Programs that compute gradients: optimizers, a Hamiltonian system, and a loss with gradients in its forward loop.
 
 use funcify::{ScanOptions, Value, grad, scan, scan_with, value_and_grad};
 
 use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Cross entropy by chunks, with gradients computed in the forward loop.
+    // Chunked cross entropy that also computes the gradients of each chunk in the forward loop.
     &program(&["chunked_cross_entropy_gradients"], ["x", "w", "b", "target"], |[x, w, b, target]| {
         let start = (w.zeros_like(), b.zeros_like(), b.index(0, 0).zeros_like());
         let chunks = (x.reshape([4, 2, 3]), target.reshape([4, 2]));
@@ -18,7 +18,6 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { loss: acc / 4.0, grad_w: gw / 4.0, grad_b: gb / 4.0, grad_x: gx.reshape([8, 3]) / 4.0 }
     }),
-    // Gradient descent as a loop.
     &program(
         &["unrolled_gradient_descent", "unrolled_gradient_descent_f64"],
         ["x", "y", "w0", "lr"],
@@ -31,7 +30,7 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { w, losses }
         },
     ),
-    // Adam as a loop that carries the powers of its decay rates.
+    // Adam. The loop carries the powers of the decay rates.
     &program(&["unrolled_adam"], ["w0", "target", "lr"], |[w0, target, lr]| {
         let (zero, one) = (w0.zeros_like(), lr.ones_like());
         let options = ScanOptions::new().length(5);
@@ -44,7 +43,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { w, ws }
     }),
-    // The leapfrog method for a potential that is differentiated in the loop.
+    // The leapfrog method. Each step differentiates the potential.
     &program(&["leapfrog"], ["q0", "p0", "a"], |[q0, p0, a]| {
         let potential = |q: Value| 0.5 * (q * a.matmul(q)).sum(0) + 0.1 * q.square().square().sum(0);
         let ((q, p), energy) = scan_with(ScanOptions::new().length(6), (q0, p0), (), |(q, p), ()| {

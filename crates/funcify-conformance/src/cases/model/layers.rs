@@ -1,4 +1,4 @@
-//! Layers and losses that a loop computes in parts.
+//! Layers and losses that a loop computes in chunks or row by row.
 
 use funcify::{HostTensor, Recurrence, constant, full, scan};
 
@@ -6,7 +6,7 @@ use crate::cases::recurrences::stencil;
 use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Cross entropy over chunks of rows.
+    // Cross entropy computed in chunks of rows.
     &program(
         &["chunked_cross_entropy", "chunked_cross_entropy_f64"],
         ["x", "w", "b", "target"],
@@ -20,7 +20,7 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { loss: acc / 4.0 }
         },
     ),
-    // A causal convolution of width 3 by sequence taps, without state.
+    // A causal convolution of width 3, as a loop without state over a sequence with taps.
     &program(&["causal_convolution"], ["x", "w", "b"], |[x, w, b]| {
         let (y, gated) = stencil(&mut Recurrence::new(), x, [-2, -1, 0], |[x2, x1, x0]| {
             let y = x2.matmul(w.index(0, 0)) + x1.matmul(w.index(0, 1)) + x0.matmul(w.index(0, 2)) + b;
@@ -28,7 +28,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y, g: gated }
     }),
-    // Attention over chunks of keys with a running maximum.
+    // Attention computed in chunks of keys, with a running maximum.
     &program(&["chunked_attention"], ["q", "k", "v"], |[q, k, v]| {
         let start = (full([4], q.dtype(), -1000.0), full([4], q.dtype(), 0.0), full([4, 3], q.dtype(), 0.0));
         let ((_, s, a), ()) = scan(start, (k.reshape([3, 2, 2]), v.reshape([3, 2, 3])), |(m, s, a), (k, v)| {

@@ -5,7 +5,7 @@ use funcify::{DType, HostTensor, ScanOptions, Value, constant, full, iota, scan,
 use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // The Runge-Kutta method of order 4 for the Lotka-Volterra equations.
+    // The fourth-order Runge-Kutta method for the Lotka-Volterra equations.
     &program(&["rk4_lotka_volterra", "rk4_lotka_volterra_f64"], ["y0", "theta"], |[y0, theta]| {
         let [growth, eaten, fed, death] = [0, 1, 2, 3].map(|at| theta.index(0, at));
         let rate = |y: Value| {
@@ -22,7 +22,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trajectory }
     }),
-    // The SIR model (susceptible, infected, recovered), by explicit steps.
+    // The SIR model (susceptible, infected, recovered), integrated explicitly.
     &program(&["sir_epidemic"], ["s0", "beta", "gamma"], |[s0, beta, gamma]| {
         let (last, infected) = scan_with(times(20), s0, (), |y, ()| {
             let [s, i, r] = [0, 1, 2].map(|at| y.index(0, at));
@@ -32,7 +32,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { final: last, infected }
     }),
-    // Entropic transport between uniform marginals, in log space.
+    // Optimal transport with entropic regularisation between uniform marginals, in log space.
     &program(&["sinkhorn"], ["cost"], |[cost]| {
         let log3 = 3f64.ln();
         let zero = full([3], cost.dtype(), 0.0);
@@ -44,7 +44,7 @@ pub(super) const PROGRAMS: Programs = &[
         let plan = ((f.unsqueeze(1) + g - cost) / 0.5).exp();
         outputs! { plan, value: (plan * cost).sum(..) }
     }),
-    // Conjugate gradients for a @ x = b.
+    // Solves `a @ x = b` by conjugate gradients.
     &program(&["conjugate_gradient"], ["a", "b"], |[a, b]| {
         let ((x, _, _), residuals) = scan_with(times(2), (b.zeros_like(), b, b), (), |(x, r, p), ()| {
             let ap = a.matmul(p);
@@ -66,7 +66,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { gains, p }
     }),
-    // The values of states under the best actions.
+    // Value iteration for a Markov decision process.
     &program(&["value_iteration"], ["rewards", "logits"], |[rewards, logits]| {
         let p = logits.softmax(-1);
         let (v, trace) = scan_with(times(6), full([3], rewards.dtype(), 0.0), (), |v, ()| {
@@ -74,7 +74,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { v, trace }
     }),
-    // Generalised advantage estimation: a reverse scan that resets at the ends of episodes.
+    // Generalized advantage estimation: a reverse scan that resets at the end of each episode.
     &program(&["advantage_estimation"], ["rewards", "values", "done"], |[rewards, values, done]| {
         let (now, next) = (values.slice(0, ..6), values.slice(0, 1..7));
         let zero = constant(HostTensor::scalar(0.0).cast(rewards.dtype()));

@@ -7,7 +7,7 @@ use funcify::{DType, Recurrence, ScanOptions, concat, iota, scan, scan_with};
 use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Linear Gaussian filter with scalar observations and its log-likelihood.
+    // A Kalman filter with scalar observations, and its log-likelihood.
     &program(
         &["kalman_filter", "kalman_filter_f64"],
         ["f", "h", "q", "r", "m0", "p0", "ys"],
@@ -33,7 +33,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { loglik: last.logsumexp(0), alphas }
     }),
-    // The most likely path: computes the best predecessors forward, then follows them backward.
+    // Computes the most likely path: a forward scan finds the best predecessors, and a reverse scan follows them.
     &program(&["viterbi"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (d, back) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |d, b| {
             let s = d.unsqueeze(1) + log_a;
@@ -44,7 +44,7 @@ pub(super) const PROGRAMS: Programs = &[
             scan_with(ScanOptions::new().reverse(), last, back, |state, best| carry_as_output(best.take(0, state)));
         outputs! { score: d.max(0), path: concat(&[path, last.unsqueeze(0)], 0) }
     }),
-    // GARCH(1, 1): variances and log-likelihood, from a sequence with taps -1 and 0.
+    // GARCH(1, 1): computes variances and a log-likelihood from a sequence with taps -1 and 0.
     &program(&["garch"], ["returns", "omega", "alpha", "beta", "v0"], |[returns, omega, alpha, beta, v0]| {
         let mut model = Recurrence::new();
         let x = model.sequence(returns, [-1, 0]);

@@ -5,17 +5,17 @@ use funcify::{ScanOptions, Value, concat, scan, scan_with};
 use crate::cases::{Programs, carry_as_output, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // An Elman network over a batch.
+    // An Elman network with a batch axis.
     &program(&["rnn", "rnn_f64"], ["x", "h0", "wx", "wh", "b"], |[x, h0, wx, wh, b]| {
         let (last, ys) = scan(h0, x, |h, x| carry_as_output((x.matmul(wx) + h.matmul(wh) + b).tanh()));
         outputs! { final: last, ys }
     }),
-    // A network with a sigmoid, on vectors.
+    // An Elman network with a sigmoid, without a batch axis.
     &program(&["rnn_sigmoid"], ["x", "h0", "w", "u"], |[x, h0, w, u]| {
         let (last, ys) = scan(h0, x, |h, x| carry_as_output((x.matmul(w) + h.matmul(u)).sigmoid()));
         outputs! { final: last, ys }
     }),
-    // Long short-term memory: two states, four gates from one product.
+    // An LSTM, which has two states and computes four gates from one product.
     &program(&["lstm"], ["x", "h0", "c0", "wx", "wh", "b"], |[x, h0, c0, wx, wh, b]| {
         let ((h, c), ys) = scan((h0, c0), x, |(h, c), x| {
             let z = x.matmul(wx) + h.matmul(wh) + b;
@@ -26,7 +26,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { h, c, ys }
     }),
-    // A gated recurrent unit over a batch.
+    // A GRU with a batch axis.
     &program(&["gru"], ["x", "h0", "w", "u", "b"], |[x, h0, w, u, b]| {
         let (last, ys) = scan(h0, x, |h, x| {
             let thirds = |z: Value| [0, 3, 6].map(|at| z.slice(1, at..at + 3));
@@ -40,7 +40,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { final: last, ys }
     }),
-    // A forward and a reverse scan, side by side.
+    // A forward and a reverse scan over the same sequence.
     &program(&["bidirectional_rnn"], ["x", "h0", "w", "u", "v"], |[x, h0, w, u, v]| {
         let run = |options: ScanOptions, start: Value, m: Value| {
             let (_, ys) = scan_with(options, start, x, |h, x| carry_as_output((x.matmul(w) + h.matmul(m)).tanh()));
@@ -50,7 +50,7 @@ pub(super) const PROGRAMS: Programs = &[
         let b = run(ScanOptions::new().reverse(), h0.index(0, 1), v);
         outputs! { ys: concat(&[f, b], 1) }
     }),
-    // Two layers in one loop.
+    // Two layers in the same loop.
     &program(&["stacked_rnn"], ["x", "h0", "w1", "u1", "w2", "u2"], |[x, h0, w1, u1, w2, u2]| {
         let ((a, b), ys) = scan((h0.index(0, 0), h0.index(0, 1)), x, |(a, b), x| {
             let a = (x.matmul(w1) + a.matmul(u1)).tanh();
@@ -59,7 +59,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { a, b, ys }
     }),
-    // A scan over the parameters of the layers.
+    // A scan over layers, whose rows are the parameters of each layer.
     &program(&["residual_layers"], ["x", "w", "b"], |[x, w, b]| {
         let (y, norms) = scan(x, (w, b), |h, (w, b)| {
             let h = h + (h.matmul(w) + b).tanh();
@@ -67,7 +67,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y, norms }
     }),
-    // A network that attends to a captured memory.
+    // Each step attends to a captured memory.
     &program(&["attention_decoder"], ["x", "h0", "memory", "wx", "wh", "wc"], |[x, h0, memory, wx, wh, wc]| {
         let (_, (ys, weights)) = scan(h0, x, |h, x| {
             let a = memory.matmul(h).softmax(-1);
@@ -76,7 +76,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, weights }
     }),
-    // Teacher forcing: the negative log-likelihood of the next token, with embeddings looked up by row.
+    // Teacher forcing: computes the negative log-likelihood of each next token, and looks up embeddings in each step.
     &program(&["language_model_loss"], ["emb", "wh", "wo", "h0", "tokens"], |[emb, wh, wo, h0, tokens]| {
         let (_, nll) = scan(h0, (tokens.slice(0, ..5), tokens.slice(0, 1..6)), |h, (token, next)| {
             let h = (emb.take(0, token) + h.matmul(wh)).tanh();

@@ -12,7 +12,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| carry_as_output(decay * x + v));
         outputs! { y: states.matmul(c) + d * u, last }
     }),
-    // A state space recurrence whose step size, input and output depend on the data.
+    // A state space layer whose step size, input and output matrices depend on the data.
     &program(
         &["selective_ssm_sequential", "selective_ssm_sequential_f64"],
         ["u", "dt", "a_log", "bs", "cs", "skip"],
@@ -27,14 +27,14 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { y: y + skip * u }
         },
     ),
-    // The same layer with its states computed by an associative scan.
+    // The layer `s5_sequential`, with states computed by an associative scan.
     &program(&["s5_associative", "s5_associative_f64"], ["u", "a", "b", "c", "d"], |[u, a, b, c, d]| {
         let drive = u.matmul(b);
         let decay = (-softplus(a)).exp().broadcast_to(drive.shape());
         let states = associative_scan((decay, drive), affine).1;
         outputs! { y: states.matmul(c) + d * u, last: states.index(0, -1) }
     }),
-    // A diagonal state space layer with complex states, as real and imaginary parts.
+    // A diagonal state space layer with complex states, stored as real and imaginary parts.
     &program(&["s5_complex"], ["u", "rate", "phase", "br", "bi", "cr", "ci"], |[u, rate, phase, br, bi, cr, ci]| {
         let (r, re, im) = ((-softplus(rate)).exp(), u.matmul(br), u.matmul(bi));
         let [decay_re, decay_im] = [r * phase.cos(), r * phase.sin()].map(|part| part.broadcast_to(re.shape()));
@@ -46,7 +46,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y: 2.0 * (re.matmul(cr) - im.matmul(ci)) }
     }),
-    // The same recurrence computed by an associative scan.
+    // The layer `selective_ssm_sequential`, with states computed by an associative scan.
     &program(
         &["selective_ssm_associative", "selective_ssm_associative_f64"],
         ["u", "dt", "a_log", "bs", "cs", "skip"],
@@ -58,7 +58,7 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { y: (states * cs.unsqueeze(1)).sum(2) + skip * u }
         },
     ),
-    // A recurrence whose gates do not depend on the state.
+    // A gated recurrent unit whose gates do not depend on the state.
     &program(&["min_gru"], ["x", "wz", "wh", "h0"], |[x, wz, wh, h0]| {
         let (z, candidate) = (x.matmul(wz).sigmoid(), x.matmul(wh).tanh());
         let (decay, drive) = (1.0 - z, z * candidate);
@@ -66,7 +66,7 @@ pub(super) const PROGRAMS: Programs = &[
         let drive = concat(&[first.unsqueeze(0), drive.slice(0, 1..)], 0);
         outputs! { ys: associative_scan((decay, drive), affine).1 }
     }),
-    // A matrix state with one gate per row.
+    // Linear attention with a matrix state and one gate per row of the state.
     &program(&["gated_linear_attention"], ["q", "k", "v", "g"], |[q, k, v, gate]| {
         let (state, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, gate), |s, (q, k, v, gate)| {
             let s = gate.sigmoid().unsqueeze(1) * s + outer(k, v);
@@ -74,7 +74,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { o, state }
     }),
-    // A matrix state, corrected towards the value of each key.
+    // The delta rule: each step moves the value that the matrix state stores for a key towards the new value.
     &program(&["delta_rule"], ["q", "k", "v", "beta"], |[q, k, v, beta]| {
         let (_, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, beta), |s, (q, k, v, b)| {
             let s = s + b.sigmoid() * outer(k, v - k.matmul(s));
@@ -82,7 +82,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { o }
     }),
-    // Numerically stable time mixing: a running maximum scales numerator and denominator.
+    // A weighted average of values. A running maximum keeps the exponentials in the numerator and denominator finite.
     &program(&["stable_weighted_average"], ["k", "v", "decay", "bonus"], |[k, v, decay, bonus]| {
         let zero = bonus.zeros_like();
         let (_, y) = scan((zero, zero, bonus.full_like(-100.0)), (k, v), |(a, b, m), (k, v)| {
@@ -97,12 +97,12 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// Computes log(1 + exp(x)) without overflow.
+/// Computes `log(1 + exp(x))` without overflow.
 fn softplus(x: Value) -> Value {
     x.maximum(0.0) + (-x.abs()).exp().log1p()
 }
 
-/// Computes a[i] * b[j] for every i and j.
+/// Computes the outer product of two vectors.
 fn outer(a: Value, b: Value) -> Value {
     a.unsqueeze(1) * b
 }

@@ -1,4 +1,4 @@
-//! Division, overflow, casts, NaN and signed zeros, reductions.
+//! Division, overflow, powers, casts, NaN, signed zeros, domains of functions, and reductions.
 
 use funcify::{DType, HostTensor, Value};
 
@@ -73,7 +73,7 @@ fn powers() -> Cases {
     ])
 }
 
-/// Floats cast to integers are truncated and saturate; integers wrap; NaN becomes 0, and `true`.
+/// Casts from float to integer truncate and saturate. Casts between integers wrap. NaN becomes 0 or `true`.
 fn casts() -> Cases {
     let out_of_range =
         |_| [HostTensor::from([1.9f32, -1.9, NAN as f32, f32::INFINITY, f32::NEG_INFINITY, 1e20, -1e20])];
@@ -159,7 +159,7 @@ fn zeros() -> Cases {
     ])
 }
 
-/// Results of functions at the ends of their domains.
+/// Functions at the ends of their domains.
 fn domains() -> Cases {
     let ends = |d| [floats(d, [-INF, -1., 0., INF, NAN])];
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
@@ -180,8 +180,8 @@ fn domains() -> Cases {
     ])
 }
 
-/// Subnormal results of functions where the power of the opposite operand is infinite, scaled by a power of 2 so that
-/// their size is normal. The values are those of mpmath with 60 digits.
+/// Functions with subnormal results, where exp(-x) overflows. The results are scaled by a power of 2 into the normal
+/// range. The expected values were computed by mpmath with 60 digits.
 fn subnormal() -> Cases {
     let double = |_| [HostTensor::from([-710.0750664438754, -712.0, -709.0])];
     let scaled = [50097073.143904634, 7308434.045697423, 146793821.87553743];
@@ -204,7 +204,7 @@ fn subnormal() -> Cases {
     ])
 }
 
-/// A reduction of no elements returns its neutral element; `argmax` returns the first of equal elements.
+/// A reduction of no elements returns its identity element. `argmax` returns the index of the first maximum.
 fn reductions() -> Cases {
     let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("the tensor has no elements"))];
     let two = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);

@@ -1,5 +1,5 @@
-//! The bits of floats: signs, neighbours, fractions and exponents. Answers that a tolerance would hide are expected
-//! as integers, or as multiples of the smallest number of the type.
+//! The bits of floats: signs, neighbours, fractions and exponents. Where a tolerance would hide an error, results are
+//! compared as integers, or as multiples of the smallest positive number of the type.
 
 use funcify::{DType, HostTensor, Scalar, Value, concat, grad};
 
@@ -13,13 +13,13 @@ const WORDS: [DType; 2] = [DType::I32, DType::U32];
 const WIDE: [DType; 2] = [DType::F32, DType::F64];
 const HALVES: [DType; 2] = [DType::F16, DType::BF16];
 
-/// Returns the integer type with the bits of a float type.
+/// Returns the integer type for comparing the bits of floats of type `dtype`.
 fn bits_of(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::I64 } else { DType::I32 }
 }
 
 fn bitcasts() -> Cases {
-    // NaN of both signs with payloads, infinities, subnormal numbers, zeros of both signs.
+    // NaNs of both signs with payloads, infinities, subnormals, zeros of both signs, and pi.
     let words = [0x7fc1_2345, 0xffc0_0001, 0x7f80_0000, 0xff80_0000, 1, 0x8040_0000, 0, 0x8000_0000, 0x4049_0fdb];
     let longs = words.map(|word: i64| word << 32 | if word == 0x7f80_0000 { 0 } else { 7 });
     let one = |x| [x];
@@ -90,7 +90,7 @@ fn signs() -> Cases {
     ])
 }
 
-/// Returns the exponents of the smallest number of a type and of its epsilon, and its largest number.
+/// Returns the exponent of a type's smallest positive number, the exponent of its epsilon, and its largest number.
 fn range(dtype: DType) -> (i32, i32, f64) {
     match dtype {
         DType::F16 => (-24, -10, 65504.0),
@@ -100,7 +100,7 @@ fn range(dtype: DType) -> (i32, i32, f64) {
     }
 }
 
-/// Computes 2 to the power of an exponent, also for a subnormal result, whose reciprocal is infinite.
+/// Computes 2 to the power of `exponent`. Splitting the power avoids overflow if the result is subnormal.
 fn power(exponent: i32) -> f64 {
     2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
 }
@@ -110,7 +110,7 @@ fn neighbours() -> Cases {
         let (_, _, largest) = range(d);
         [floats(d, [1., 1., 0., -0., 0., largest, -INF, NAN, 2.]), floats(d, [2., 0., 1., -1., -0., INF, 0., 1., NAN])]
     };
-    // The bits as an integer, plus or minus one.
+    // The neighbours of positive floats have bits that differ by 1.
     let exact = |d: DType| {
         let [x, _] = pair(d);
         let bits: Vec<i64> = match d {
@@ -122,7 +122,7 @@ fn neighbours() -> Cases {
         ints(bits_of(d), steps)
     };
     let first = |x: Value| x.slice(0, ..7).bitcast(bits_of(x.dtype()));
-    // The distance in units of the smallest number of the type, for operands close to it.
+    // Operands close to zero, where the distance to a neighbour is a small multiple of the smallest positive number.
     let near = |d: DType| {
         let (smallest, epsilon, _) = range(d);
         let (unit, normal) = (2f64.powi(smallest), 2f64.powi(smallest - epsilon));
@@ -143,7 +143,7 @@ fn neighbours() -> Cases {
             "nextafter_at_the_ends",
             &FLOATS,
             largest,
-            // The neighbour of 1 is within the tolerance of floats, but its distance is not.
+            // The neighbour of 1 is within the tolerance, so its distance from 1 is compared instead.
             |[x, y]| concat(&[x.nextafter(y), (x.nextafter(y) - x).slice(0, 2..3)], 0),
             |d| {
                 let (_, epsilon, largest) = range(d);
@@ -183,7 +183,7 @@ fn parts() -> Cases {
 fn scales() -> Cases {
     let by = |exponents: [i64; 7]| move |d| [floats(d, [1., -3., 0., -0., INF, NAN, 1.5]), ints(DType::I32, exponents)];
     let plain = by([3, -1, 5, -5, 1, -1, i32::MAX.into()]);
-    // Scales down to the smallest numbers, where a single rounding rounds to even.
+    // The results are close to the smallest positive number, and must be rounded only once, to even.
     let down = |d: DType| {
         let (smallest, epsilon, _) = range(d);
         let exponents = [0, 0, -1, -1, -1, -2, -epsilon - 1].map(|more| i64::from(smallest + more));
@@ -203,8 +203,8 @@ fn scales() -> Cases {
     ])
 }
 
-/// JAX's derivatives: 2^-exponent for the fraction, 2^exponent for `ldexp`, that of |x| with the new sign for
-/// `copysign`, and 0 in the sign operand.
+/// Derivatives as in JAX: 2^-exponent for the fraction, and 2^exponent for `ldexp`. For `copysign`, the derivative is
+/// that of |x| with the new sign, and 0 with respect to the sign operand.
 fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];
@@ -240,7 +240,7 @@ fn slopes() -> Cases {
     ])
 }
 
-/// Products of integer matrices wrap, and so do their sums.
+/// Matrix products of integers wrap, both in their products and in their sums.
 fn products() -> Cases {
     let largest = |d| [ints(d, [highest(d), highest(d), 2]), ints(d, [highest(d), 2, highest(d)])];
     let answer = |d| {

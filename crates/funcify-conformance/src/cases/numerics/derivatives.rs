@@ -1,5 +1,5 @@
-//! Derivatives where the true ones do not exist and where formulas get them wrong, in both modes: the tables of
-//! [`singular`](crate::singular) on every float type.
+//! Derivatives at points where no true derivative exists, or where formulas often fail. Checks the tables of
+//! [`singular`](crate::singular) on every float type, in both modes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use funcify::{DType, Graph, HostTensor, Scalar};
 use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase, reference_tolerance};
 use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
 
-/// The functions whose derivatives are separate kernels with their own cases; some backends do not have them.
+/// Functions whose derivatives have their own kernels and cases. Some backends lack these kernels.
 const KERNELS: [&str; 3] = ["lgamma", "polygamma", "erf_inv"];
 
 /// A list of points, with the derivative at each.
@@ -29,9 +29,9 @@ pub(super) fn cases() -> Cases {
             for (order, derivatives) in (1..).zip(line.derivatives).take(2) {
                 for (second, value) in derivatives.iter().enumerate() {
                     let by = [vec![0; order - second], vec![1; second]].concat();
-                    // After an infinite derivative, higher ones are infinite or NaN depending on the mode.
+                    // If the first derivative is infinite, higher ones are infinite or NaN, depending on the mode.
                     let is_one = order == 1 || value.is_finite();
-                    // Not every device supports such small and large numbers.
+                    // Not every device supports very small and very large numbers.
                     let is_wide = |point: &&&[f64]| {
                         point.iter().any(|x| *x != 0.0 && x.is_finite() && !(1e-3..1e3).contains(&x.abs()))
                     };
@@ -45,7 +45,7 @@ pub(super) fn cases() -> Cases {
     lines.into_iter().map(|((name, by, dtype), points)| case(name, &by, dtype, &points)).collect()
 }
 
-/// Builds the case of a derivative at these points, in forward mode and in reverse mode.
+/// Builds a case that computes a derivative at these points in both modes.
 fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     let letters: String = by.iter().map(|operand| if *operand == 0 { 'x' } else { 'y' }).collect();
     let of = function(name).ok_or_else(|| format!("`{name}` is not in the table of functions"))?;
@@ -67,7 +67,7 @@ fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     });
     let graph = graph.map_err(|error| format!("case `{name}`: {error}"))?;
     let values = HostTensor::from_fn(dtype, &[points.len()], |at| Scalar::Float(points[at[0]].1));
-    // A derivative consists of several ops on values of one magnitude.
+    // A derivative consists of several ops, so the tolerance is that of several roundings.
     let (rtol, atol) = reference_tolerance(dtype, 1e-3);
     let outputs = graph.outputs().iter().map(|output| ExpectedOutput {
         name: output.name.clone(),

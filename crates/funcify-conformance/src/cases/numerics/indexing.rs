@@ -1,4 +1,4 @@
-//! Indices out of range: reads are clamped, writes of single elements are skipped, whole parts are shifted to fit.
+//! Indices out of range: reads clamp the index, writes of single elements are skipped, and slices are shifted to fit.
 
 use funcify::DType;
 use funcify::ops::ScatterMode;
@@ -6,7 +6,7 @@ use funcify::ops::ScatterMode;
 use super::{Cases, INTEGERS, all, answer_cases, ints};
 
 pub(super) fn cases() -> Cases {
-    // In unsigned types, negative indices wrap to large ones.
+    // In unsigned types, a negative index wraps to a large one.
     let far = |d: DType| if d == DType::I32 || d == DType::I64 { [10, -3] } else { [10, 200] };
     let edge = move |d: DType| if far(d)[1] < 0 { 0 } else { 3 };
     let x = || ints(DType::I64, [10, 11, 12, 13]);

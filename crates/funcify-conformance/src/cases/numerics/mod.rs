@@ -1,10 +1,10 @@
-//! Category `numerics`: questions that tensor libraries answer differently, and the one answer that every backend
-//! must return.
+//! Category `numerics`: questions that tensor libraries answer differently. Every backend must return the same
+//! answer.
 //!
-//! The documentation of `funcify::ops` has the table. The cases here check each of its lines on every dtype that it
-//! applies to, with literal answers that the code under test does not compute.
+//! The documentation of `funcify::ops` has a table of the answers. The cases here check each line of the table on
+//! every dtype to which it applies. The expected answers are literals, and are never computed by the code under test.
 //!
-//! Float answers are also compared by their reciprocals, which distinguish -0 from 0.
+//! The reciprocals of float answers are compared too, because they distinguish -0 from 0.
 
 mod arithmetic;
 mod bits;
@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// Collects the cases of several lines.
+/// Collects the cases for several lines of the table.
 fn all<const N: usize>(lines: [Cases; N]) -> Cases {
     Ok(lines.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
 }
@@ -39,8 +39,8 @@ const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Builds the cases of a line of the table, one for each dtype: `program`, applied to the operands, must return the
-/// answer.
+/// Builds the cases for a line of the table, one for each dtype. Applied to the operands, `program` must return
+/// `answer`.
 fn answer_cases<const N: usize>(
     name: &str,
     dtypes: &[DType],
@@ -80,22 +80,22 @@ fn answer_cases<const N: usize>(
     dtypes.iter().map(case).collect()
 }
 
-/// Returns a vector of floats of a dtype.
+/// Creates a vector of floats of type `dtype`.
 fn floats<const N: usize>(dtype: DType, numbers: [f64; N]) -> HostTensor {
     HostTensor::from(numbers).cast(dtype)
 }
 
-/// Returns a vector of integers of a dtype.
+/// Creates a vector of integers of type `dtype`.
 fn ints<const N: usize>(dtype: DType, numbers: [i64; N]) -> HostTensor {
     HostTensor::from_fn(dtype, &[N], |index| Scalar::Int(numbers[index[0]]))
 }
 
-/// Returns a vector of booleans.
+/// Creates a vector of booleans.
 fn bools<const N: usize>(values: [bool; N]) -> HostTensor {
     HostTensor::from(values)
 }
 
-/// Returns the smallest number of an integer dtype.
+/// Returns the smallest integer of a type.
 fn lowest(dtype: DType) -> i64 {
     match dtype {
         DType::I32 => i32::MIN.into(),
@@ -104,7 +104,7 @@ fn lowest(dtype: DType) -> i64 {
     }
 }
 
-/// Returns the largest number of an integer dtype.
+/// Returns the largest integer of a type.
 fn highest(dtype: DType) -> i64 {
     match dtype {
         DType::U8 => u8::MAX.into(),

@@ -1,4 +1,4 @@
-//! Rounding, shifts, sorting, cumulative reductions, NaN in each, and zeros of both signs.
+//! Rounding, shifts, sorting, cumulative reductions and maxima, also for NaN and for zeros of both signs.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, HostTensor, Scalar, Value, scan, stack};
@@ -43,7 +43,7 @@ fn rounding() -> Cases {
     ])
 }
 
-/// Shifting by at least as many bits as the type has, or by a negative number, leaves nothing but the sign.
+/// Shifts by the bit width or more, or by a negative number, return 0, or -1 for a right shift of a negative integer.
 fn shifts() -> Cases {
     let left = |d| [ints(d, [1, 3, 1, 1]), ints(d, [3, 1, 64, 200])];
     let right = |d| [ints(d, [8, highest(d), 9]), ints(d, [3, 64, 0])];
@@ -62,7 +62,7 @@ fn shifts() -> Cases {
     ])
 }
 
-/// NaN sorts last, -0 and 0 are equal, and equal elements keep their order, also in a descending sort.
+/// NaN sorts last in ascending order. -0 and 0 are equal. Sorting is stable, also in descending order.
 fn sorting() -> Cases {
     let mixed = |d| [floats(d, [2., NAN, -INF, 0., -0., INF])];
     let equal = |d| [ints(d, [3, 1, 3, 1])];
@@ -100,12 +100,12 @@ fn running() -> Cases {
     ])
 }
 
-/// -0 is less than 0 in maximum and minimum; in comparisons and positions they are equal.
+/// Maximum and minimum treat -0 as less than 0. For comparisons and `argmax`, they are equal.
 fn extremes_of_zeros() -> Cases {
-    // Reductions on Burn's `wgpu` device, which has no f64, do not order zeros.
+    // Only f64 is tested, because reductions on Burn's `wgpu` device, which has no f64, do not order zeros.
     const HOST: [DType; 1] = [DType::F64];
     let pair = |d| [floats(d, [-0., 0., -0., 0.]), floats(d, [0., -0., -0., 0.])];
-    // Longer than the registers of a processor, with the opposite zero next to the end.
+    // Longer than a SIMD register. All zeros have the same sign, except for one near the end.
     let lone = |d, zero: f64| [HostTensor::from_fn(d, &[37], |i| Scalar::Float(if i[0] == 35 { -zero } else { zero }))];
     let turns = |d| [floats(d, [-0., 0., -0.])];
     let scattered = |d| [floats(d, [-0., 0., -0.]), HostTensor::from([0i64, 1, 1, 2]), floats(d, [0., -0., -0., -0.])];

@@ -1,4 +1,4 @@
-//! Compositions of ops that users call by name, on difficult rows: with infinities, NaN and large numbers.
+//! Functions that are composed of several ops, on difficult inputs: infinities, NaN, and large numbers.
 
 use funcify::{einsum, eye, grad, tri_mask};
 
@@ -10,7 +10,7 @@ pub(super) fn cases() -> Cases {
     Ok([softmax()?, floats()?, integers()?, parts()?, numbers()?, transposes()?].concat())
 }
 
-/// Builds cases that apply a program to inputs of each of these dtypes.
+/// Builds a case for each of these dtypes, which applies a program to the inputs.
 fn on_inputs<const N: usize>(
     name: &str,
     dtypes: &[DType],
@@ -69,7 +69,7 @@ fn floats() -> Cases {
     })
 }
 
-/// Products of integers wrap.
+/// Products of integer tensors, which may wrap.
 fn integers() -> Cases {
     let inputs =
         |dtype| [cycle_values(dtype, &[2, 3, 4], 0), cycle_values(dtype, &[3, 5, 2], 2), cycle_values(dtype, &[4], 6)];
@@ -85,7 +85,7 @@ fn integers() -> Cases {
     })
 }
 
-/// Floats are split, combined and scaled; further cases differentiate these ops.
+/// Splits floats into fraction and exponent, recombines and scales them, and differentiates these ops.
 fn parts() -> Cases {
     let inputs = |dtype| {
         let exponents = indices(DType::I32, &[3, 1], &[0, 9, -7]);
@@ -140,7 +140,7 @@ fn numbers() -> Cases {
     })
 }
 
-/// Transposed convolutions, as in gradients.
+/// Transposed convolutions, which gradients of convolutions use.
 fn transposes() -> Cases {
     let plain = ConvOptions::<2>::default();
     let options = [

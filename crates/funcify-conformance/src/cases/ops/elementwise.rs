@@ -1,4 +1,4 @@
-//! Elementwise ops: unary and binary ops, comparisons, `select`, casts.
+//! Elementwise ops: unary and binary ops, bit ops, comparisons, predicates, `select`, casts.
 
 use funcify::error::{Place, Site};
 use funcify::ops::{Binary, Bitcast, Bits, Cast, Compare, NextAfter, OpRules, Polygamma, Predicate, Select, Unary};
@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// The functions of floats that need no extra operands, because they have no difficult points.
+/// Functions of floats that need no additional operands near integers, because they have no special points there.
 const PLAIN: [Unary; 11] = {
     use Unary::*;
     [Exp, Expm1, Log, Log1p, Tanh, Sigmoid, Sin, Cos, Sqrt, Rsqrt, Recip]
@@ -42,7 +42,7 @@ fn unary() -> Cases {
     Ok(cases)
 }
 
-/// Builds the cases of the ops of a table, on each dtype that their type rules accept for this number of operands.
+/// Builds the cases of all ops in a table, for each dtype that their type rules accept.
 fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<OpUse>) -> Cases {
     let mut cases = Vec::new();
     for op in table.iter().copied() {
@@ -51,7 +51,7 @@ fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DTyp
     Ok(cases)
 }
 
-/// Returns the dtypes that a type rule accepts for this number of operands.
+/// Returns the dtypes that the type rule of an op accepts for this number of operands.
 fn domain(op: impl OpRules, operands: usize) -> Vec<DType> {
     let takes = |dtype: &DType| {
         let operands = vec![TensorType::scalar(*dtype); operands];
@@ -60,7 +60,7 @@ fn domain(op: impl OpRules, operands: usize) -> Vec<DType> {
     DType::ALL.into_iter().filter(takes).collect()
 }
 
-/// The derivatives of digamma up to order three.
+/// The derivatives of digamma of orders 1 to 3.
 fn polygamma() -> Cases {
     on_dtypes("polygamma", &FLOATS, 0.0, |dtype| {
         let of_order = |order| {
@@ -71,7 +71,7 @@ fn polygamma() -> Cases {
     })
 }
 
-/// Applies an op to every value, and to every shape.
+/// Applies an op to every special value, and to tensors of every shape.
 fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, [cycle_values(dtype, &[values(dtype).len()], 0)])];
     for shape in SHAPES {
@@ -81,7 +81,7 @@ fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpU
     uses
 }
 
-/// Shifts of every value by every amount, and bit counts.
+/// Bit ops, including shifts of every value by every amount.
 fn bits() -> Cases {
     let mut cases = Vec::new();
     for op in Bits::ALL.iter().copied() {
@@ -92,12 +92,13 @@ fn bits() -> Cases {
     Ok(cases)
 }
 
-/// The distance of neighbours is within the tolerance of floats, so the category `numerics` checks their bits.
+/// Neighbouring floats. Their distance is within the tolerance, so the category `numerics` also checks the exact
+/// bits.
 fn neighbours() -> Cases {
     on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
 }
 
-/// Applies an op to every pair of values, and to every shape.
+/// Applies an op to every pair of special values, and to tensors of every shape.
 fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, pairs(dtype))];
     for shape in SHAPES {
@@ -115,8 +116,8 @@ fn select() -> Cases {
     })
 }
 
-/// Builds a case for each pair of dtypes: numbers that the target cannot represent, and numbers halfway between two
-/// that it can.
+/// Builds a case for each pair of dtypes. Operands include numbers that the target cannot represent, and midpoints
+/// between two numbers that it can.
 fn casts() -> Cases {
     let exact = [2049, 4097, 16_777_217, 65_505, (1 << 24) + 1, (1 << 53) + 1].map(Scalar::Int);
     let far = [300.7, -1.5, 1e10, -1e10, 1e20, -1e20, 65_519.0, 65_520.0, 1e-8].map(Scalar::Float);
@@ -136,7 +137,8 @@ fn casts() -> Cases {
     Ok(cases)
 }
 
-/// Builds a case for each pair of dtypes with equal bit widths: numbers, and bit patterns of every kind of float.
+/// Builds a case for each pair of dtypes with the same bit width. Operands include bit patterns of every kind of
+/// float.
 fn bitcasts() -> Cases {
     const PATTERNS: [i64; 9] =
         [0, 1, -1, 0x7f80_0000, 0x7fc0_1234, 0x0040_0000, 0x3fc0_0000_0000_0000, 0x7ff8_0000_0000_0567, 0xffff];

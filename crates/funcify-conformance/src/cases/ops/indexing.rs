@@ -1,15 +1,15 @@
-//! Ops whose positions are data: dynamic slices and updates, `take`, `gather`, `scatter`. Indices have every integer
-//! type, and also lie before the first position and after the last.
+//! Ops with computed indices: dynamic slices and updates, `take`, `gather`, `scatter`. Cover every integer type, and
+//! indices out of range on both sides.
 
 use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Take};
 
 use super::values::{INTEGERS, NUMBERS, cycle_values, index, indices, small};
 use super::*;
 
-/// Indices of an axis of three elements; -1 and the largest wrap in the narrow types.
+/// Indices for an axis of size 3. In narrow integer types, -1 and the largest integers wrap.
 const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];
 
-/// The axis, the operand's shape and the number of indices along the axis, for `gather` and `scatter`.
+/// For `gather` and `scatter`: an axis, the operand's shape, and the number of indices along the axis.
 const ALONG: [(usize, &[usize], usize); 12] = [
     (0, &[3], 8),
     (0, &[3], 5),
@@ -29,7 +29,7 @@ pub(super) fn cases() -> Cases {
     Ok([dynamic_slices()?, dynamic_updates()?, takes()?, gathers()?, scatters()?].concat())
 }
 
-/// Returns axes, with the operand's shape and the size of the part.
+/// Returns axes, each with an operand's shape and the size of a slice along the axis.
 fn parts() -> Vec<(usize, &'static [usize], usize)> {
     let mut rows = vec![(0, &[0][..], 0), (0, &[5], 2), (0, &[3, 2], 3), (1, &[2, 3], 2)];
     for size in [0, 1, 3, 4] {
@@ -38,7 +38,7 @@ fn parts() -> Vec<(usize, &'static [usize], usize)> {
     rows
 }
 
-/// Returns every type of a start, combined with every number.
+/// Returns all combinations of a start index and its integer type.
 fn starts() -> impl Iterator<Item = (DType, i64)> {
     let numbers = [0, 1, 2, 9, -1, i64::MIN, i64::MAX];
     INTEGERS.into_iter().flat_map(move |dtype| numbers.map(|number| (dtype, number)))

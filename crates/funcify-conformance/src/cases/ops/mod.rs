@@ -1,9 +1,8 @@
-//! Category `op`: every op on every element type of its domain, against the reference evaluator.
+//! Category `op`: every op on every element type of its domain, compared with the reference evaluator.
 //!
-//! A case covers one op on one dtype, `op/tanh_f32`. It applies the op to many operands, each time twice: to the
-//! operands as they are uploaded, and to views of larger tensors whose axes are in reverse order. The results are the
-//! outputs `uploaded_0`, `view_0`, `uploaded_1`, and so on. A cast has a case for each pair of dtypes,
-//! `op/cast_f32_i64`.
+//! A case, such as `op/tanh_f32`, covers one op on one dtype. It applies the op to many operands, twice each: to
+//! uploaded tensors, and to views of larger tensors with reversed axes. The outputs are named `uploaded_0`, `view_0`,
+//! `uploaded_1` and so on. Casts have a case for each pair of dtypes, such as `op/cast_f32_i64`.
 
 mod compositions;
 mod elementwise;
@@ -35,7 +34,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// One application of an op.
+/// An op, and the operands to apply it to.
 #[derive(Clone)]
 pub(crate) struct OpUse {
     pub(crate) op: Op,
@@ -48,13 +47,13 @@ impl OpUse {
     }
 }
 
-/// Builds the case of an op, named after the op and the dtype. `scale` is the magnitude of intermediate results that
-/// cancel ([`Case::from_reference_scaled`]).
+/// Builds the case of an op, with the name of the op and the dtype. `scale` is the magnitude of intermediate results
+/// that cancel ([`Case::from_reference_scaled`]).
 fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[OpUse]) -> OneCase {
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
-/// Builds a case of applications of ops, in a category.
+/// Builds a case that applies several ops, with a name and a category.
 pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {
@@ -86,7 +85,7 @@ pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) ->
     Case::from_reference_scaled(name, category, graph, inputs, scale)
 }
 
-/// Returns a tensor of which the operand can be a view: its axes are reversed, and each has one more element.
+/// Returns a tensor that contains the operand as a view: its axes are reversed, and each has one more element.
 fn reversed_backing(operand: &HostTensor) -> HostTensor {
     let shape: Vec<usize> = operand.shape().iter().rev().map(|size| size + 1).collect();
     HostTensor::from_fn(operand.dtype(), &shape, |index| {
@@ -96,7 +95,7 @@ fn reversed_backing(operand: &HostTensor) -> HostTensor {
     })
 }
 
-/// Returns the view of a stored tensor that is the operand of this shape.
+/// Returns the view of shape `shape` into the tensor `stored`, which [`reversed_backing`] created.
 fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> Value {
     let mut view = builder.input(name, stored.ty());
     for (axis, size) in shape.iter().rev().enumerate() {

@@ -1,4 +1,4 @@
-//! Random bits: one key and several, counters with a carry between words, shapes of every rank.
+//! Random bits: single keys and batches of keys, counters that carry into the second word, and shapes of every rank.
 
 use funcify::ops::{Threefry, Words};
 
@@ -12,7 +12,8 @@ pub(super) fn cases() -> Cases {
 
 fn uses(words: Words) -> Vec<OpUse> {
     let op = |shape: &[usize]| Threefry { shape: Shape::from(shape), words };
-    // A result has the axes of the keys and of the shape, and one more for both words: at most six.
+    // The result has the axes of the keys and of the shape, and possibly one for the two words. At most six are
+    // supported.
     let shapes = SHAPES.into_iter().filter(|shape| shape.len() < 5);
     let key = || cycle_values(DType::U32, &[2], 6);
     let mut uses: Vec<OpUse> =

@@ -1,14 +1,14 @@
-//! Ops that combine elements: reductions, positions of the largest element, matrix products.
+//! Ops that combine elements: reductions, `argmax`, matrix products.
 
 use funcify::ops::{ArgMax, MatMul};
 
 use super::values::{FLOATS, NUMBERS, SHAPES, cycle, cycle_values, small};
 use super::*;
 
-/// The magnitude of the sums in these cases that cancel.
+/// The magnitude of terms that cancel in the sums of these cases.
 pub(super) const SUMS: f64 = 0.1;
 
-/// Elements whose intermediate results f16 cannot represent: their product is 0.008, their sum is zero.
+/// Elements with intermediate results that overflow f16. The first product is 0.008, and the second sum is zero.
 const TOO_LARGE: [[f64; 4]; 2] = [[1e4, 80.0, 1e-4, 1e-4], [6e4, 6e4, -6e4, -6e4]];
 
 pub(super) fn cases() -> Cases {
@@ -33,7 +33,7 @@ fn reductions() -> Cases {
     Ok(cases)
 }
 
-/// Reduces every subset of the axes of every shape, and axes longer than a u8 can count.
+/// Reduces tensors of every shape over every subset of the axes, and axes longer than 255.
 fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<OpUse> {
     let mut uses = Vec::new();
     for shape in SHAPES {
@@ -59,7 +59,7 @@ fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<OpUse> {
     uses
 }
 
-/// The largest element is at every position, and the first among equal elements or NaN wins.
+/// Tests maxima at every position. Among equal maxima or NaNs, the first one counts.
 fn argmax() -> Cases {
     on_dtypes("argmax", &NUMBERS, 0.0, |dtype| {
         let mut uses = Vec::new();
@@ -106,7 +106,7 @@ fn matmul() -> Cases {
         };
         let mut uses: Vec<OpUse> = shapes.map(|(batch, sizes)| OpUse::new(MatMul, operands(batch, sizes))).into();
         if dtype.is_int() {
-            // Products and sums that wrap.
+            // Products and sums that wrap around.
             uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[3, 21], 0), cycle_values(dtype, &[21, 4], 5)]));
             uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[2, 5, 70], 1), cycle_values(dtype, &[2, 70, 3], 2)]));
         }
@@ -114,7 +114,7 @@ fn matmul() -> Cases {
     })
 }
 
-/// Products, sums and reversals of views that repeat elements, as broadcasts may do.
+/// Products, sums and reversals of views with repeated elements, which broadcasts may create.
 fn repeated_views() -> Cases {
     let mut cases = Vec::new();
     for dtype in FLOATS {

@@ -1,4 +1,4 @@
-//! Ops that process an axis in order or slide over it: cumulative reductions, sorting, convolution.
+//! Ops that process the elements of an axis in order or by a sliding window: cumulative reductions, `sort`, `conv`.
 
 use funcify::Dim;
 use funcify::ops::{Cumulative, Sort};
@@ -43,7 +43,8 @@ fn cumulatives() -> Cases {
     Ok(cases)
 }
 
-/// Axes longer than a loop of 2^16 iterations covers, with one element or four per iteration. All results are exact.
+/// Axes that are too long for 2^16 loop iterations, whether an iteration handles one element or four. All results are
+/// exact.
 fn long_axes() -> Cases {
     on_dtypes("long_axes", &[DType::I32, DType::F32], 0.0, |dtype| {
         let of = |len: usize, number: fn(usize) -> i64| {
@@ -65,12 +66,12 @@ fn long_axes() -> Cases {
     })
 }
 
-/// Returns every axis of every shape.
+/// Returns every axis of every shape in [`SHAPES`].
 fn axes() -> impl Iterator<Item = (&'static [usize], usize)> {
     SHAPES.into_iter().flat_map(|shape| (0..shape.len()).map(move |axis| (shape, axis)))
 }
 
-/// Equal elements, NaN, or zeros of both signs are at every position.
+/// Sorts rows with equal elements, NaNs, and zeros of both signs at various positions.
 fn sorts() -> Cases {
     on_dtypes("sort", &DType::ALL, 0.0, |dtype| {
         let mut uses = Vec::new();
@@ -92,7 +93,7 @@ fn sorts() -> Cases {
     })
 }
 
-/// The shapes of the operand and the kernel, and the window.
+/// The shape of the operand, the shape of the kernel, and the options of the convolution.
 type Window<const D: usize> = (&'static [usize], &'static [usize], ConvOptions<D>);
 
 fn one_axis() -> Vec<Window<1>> {
@@ -146,7 +147,7 @@ fn convolutions() -> Cases {
             |op: Conv, x: &[usize], kernel: &[usize]| OpUse::new(op, [small(dtype, x, 0), small(dtype, kernel, 3)]);
         let mut uses: Vec<OpUse> = one_axis().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)).collect();
         uses.extend(two_axes().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)));
-        // Inserted zeros are operands: infinity times zero is NaN.
+        // Padding inserts zeros as operands, and infinity times zero is NaN.
         let infinite = cycle(dtype, &[1, 1, 2], &[f64::INFINITY, 1.0].map(Scalar::Float), 0);
         let padded = ConvOptions { padding: [(1, 0)], ..ConvOptions::default() };
         uses.push(OpUse::new(Conv::from(padded), [small(dtype, &[1, 1, 3], 0), infinite]));
@@ -154,7 +155,7 @@ fn convolutions() -> Cases {
     })
 }
 
-/// The same programs with sizes bound by a call, including zero.
+/// Applies such ops to operands with symbolic sizes, which may be zero.
 fn symbolic() -> Cases {
     let mut cases = Vec::new();
     for (batch, length) in [(2, 5), (1, 1), (0, 4), (3, 0)] {

@@ -1,15 +1,16 @@
-//! The operands for the cases of ops.
+//! Operands for the cases of single ops.
 
 use funcify::{DType, HostTensor, Scalar};
 
-/// The integer types, which are also the types of indices.
+/// The integer types. Indices may have any of them.
 pub(super) const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
 /// The float types.
 pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 /// Integers and floats.
 pub(super) const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
-/// Floats between -1 and 1, and near integers and halves, where inverse functions and poles are difficult.
+/// Floats between -1 and 1, and floats near integers and half-integers. Inverse functions and poles are difficult
+/// there.
 const NEAR_REALS: [f64; 20] = [
     0.0,
     -0.0,
@@ -38,10 +39,10 @@ pub(super) fn near_integers(dtype: DType) -> HostTensor {
     cycle(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
 }
 
-/// The amounts of shifts, in addition to those in [`pairs`].
+/// The amounts to shift by, in addition to those in [`pairs`].
 const AMOUNTS: [i64; 9] = [0, 1, 4, 7, 8, 31, 32, 63, 64];
 
-/// Combines each of [`values`] with each amount of a shift; returns two vectors.
+/// Returns all pairs of a value in [`values`] and a shift amount, as two vectors.
 pub(super) fn shift_pairs(dtype: DType) -> [HostTensor; 2] {
     let values = values(dtype);
     let count = values.len() * AMOUNTS.len();
@@ -56,7 +57,7 @@ pub(super) fn shift_pairs(dtype: DType) -> [HostTensor; 2] {
 pub(super) const SHAPES: [&[usize]; 11] =
     [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4], &[2, 1, 3, 2], &[5, 6]];
 
-/// Integers that cover every special case of an op, before they wrap to an integer type.
+/// Integers for every special case of an op. They wrap if a type is too narrow.
 const INTS: [i64; 21] = [
     0,
     1,
@@ -81,7 +82,7 @@ const INTS: [i64; 21] = [
     1 << 24,
 ];
 
-/// Floats that cover every special case; the exponentials of the largest are infinite in f16, but they are not.
+/// Floats for every special case of an op. All of them fit f16, although the exponentials of the largest ones do not.
 const REALS: [f64; 23] = [
     0.0,
     -0.0,
@@ -108,13 +109,13 @@ const REALS: [f64; 23] = [
     1e4,
 ];
 
-/// Numbers whose products and sums stay within every float type.
+/// Numbers whose products and sums do not overflow in any float type.
 const SMALL_REALS: [f64; 7] = [0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 3.0];
 
-/// Numbers whose products and sums stay within the wider integer types.
+/// Numbers whose products and sums do not overflow in wide integer types.
 const SMALL_INTS: [i64; 9] = [1, -2, 3, 2, 0, -1, 4, 5, -4];
 
-/// Returns the values for an elementwise op on this type.
+/// Returns special values for an elementwise op on this type.
 pub(super) fn values(dtype: DType) -> Vec<Scalar> {
     match dtype {
         DType::Bool => [true, false].map(Scalar::Bool).to_vec(),
@@ -123,18 +124,18 @@ pub(super) fn values(dtype: DType) -> Vec<Scalar> {
     }
 }
 
-/// Returns a tensor that repeats `values`, starting at index `first`.
+/// Creates a tensor that cycles through `values`, starting at index `first`.
 pub(super) fn cycle(dtype: DType, shape: &[usize], values: &[Scalar], first: usize) -> HostTensor {
     let mut next = values.iter().cycle().skip(first);
     HostTensor::from_fn(dtype, shape, |_| next.next().copied().unwrap_or(Scalar::Int(0)))
 }
 
-/// Returns a tensor that repeats [`values`], starting at index `first`.
+/// Creates a tensor that cycles through [`values`], starting at index `first`.
 pub(super) fn cycle_values(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
     cycle(dtype, shape, &values(dtype), first)
 }
 
-/// Returns a tensor that repeats small numbers without NaN and infinity, starting at index `first`.
+/// Creates a tensor that cycles through small finite numbers, starting at index `first`.
 pub(super) fn small(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
     match dtype {
         DType::Bool => cycle_values(dtype, shape, first),
@@ -153,13 +154,13 @@ pub(super) fn pairs(dtype: DType) -> [HostTensor; 2] {
     [side(|index, count| index / count), side(|index, count| index % count)]
 }
 
-/// Returns a tensor of indices that repeats `numbers`, which wrap to the type.
+/// Creates a tensor of indices that cycles through `numbers`, which wrap if the type is too narrow.
 pub(super) fn indices(dtype: DType, shape: &[usize], numbers: &[i64]) -> HostTensor {
     let scalars: Vec<Scalar> = numbers.iter().map(|number| Scalar::Int(*number)).collect();
     cycle(dtype, shape, &scalars, 0)
 }
 
-/// Returns a scalar index.
+/// Creates a scalar index.
 pub(super) fn index(dtype: DType, number: i64) -> HostTensor {
     indices(dtype, &[], &[number])
 }

@@ -1,4 +1,4 @@
-//! Scans over the lanes of `vmap`.
+//! Scans under `vmap`.
 
 use funcify::{VmapOptions, scan, vmap, vmap_with};
 
@@ -10,7 +10,7 @@ pub(super) const PROGRAMS: Programs = &[
             vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| carry_as_output((c.matmul(w) + x).tanh())));
         outputs! { carry, ys }
     }),
-    // The initial carry has no lanes, but the next ones do.
+    // The initial carry has no lanes, but the carry gets lanes in the first step.
     &program(&["vmap_scan_unbatched_init"], ["init", "xs", "w"], |[init, xs, w]| {
         let options = VmapOptions::new().in_axes([None, Some(1), Some(0)]);
         let (carry, ys) = vmap_with(options, (init, xs, w), |(init, xs, w)| {
@@ -21,7 +21,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { carry, ys }
     }),
-    // Nested lanes.
+    // A scan under two nested `vmap`s.
     &program(&["vmap_of_vmap_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, ys) = vmap(xs, |xs| {
             let options = VmapOptions::new().in_axes([Some(0), Some(1), Some(0)]);

@@ -1,4 +1,4 @@
-//! Carries: trees, integers and booleans, matrices, and captured values beside them.
+//! Carries: trees, integers, booleans and matrices, with and without captured values.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["captured_matrix", "captured_matrix_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         scan_outputs(scan(init, xs, |c, x| carry_as_output((c.matmul(w) + x).tanh())))
     }),
-    // A map of carries, a pair of sequences, a triple of outputs.
+    // The carry is a map, the sequences are a pair, and the ys are a triple.
     &program(&["pytree_state"], ["a0", "b0", "n0", "u", "v"], |[a0, b0, n0, u, v]| {
         let start = BTreeMap::from([("a", a0), ("b", b0), ("n", n0)]);
         let (c, (y1, y2, y3)) = scan(start, (u, v), |c, (u, v)| {
@@ -25,7 +25,7 @@ pub(super) const PROGRAMS: Programs = &[
         let ((a, b), ys) = scan_with(ScanOptions::new().length(5), (a0, b0), (), |(a, b), ()| ((b, 0.5 * a * b), a));
         outputs! { a, b, ys }
     }),
-    // Counts the positive rows so far.
+    // The carry counts the positive rows.
     &program(&["int_carry"], ["count0", "xs"], |[count0, xs]| {
         let (count, (counts, ys)) = scan(count0, xs, |n, x| {
             let n = n + x.gt(0).cast(DType::I64);
@@ -33,7 +33,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { count, counts, ys }
     }),
-    // Tracks if a row has been negative so far.
+    // The carry records whether any row was negative.
     &program(&["bool_carry"], ["seen0", "xs"], |[seen0, xs]| {
         let (seen, (flags, ys)) = scan(seen0, xs, |s, x| {
             let s = s | x.lt(0);
@@ -41,7 +41,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { seen, flags, ys }
     }),
-    // A decaying maximum, its position, and a flag for its existence.
+    // The carry consists of a decaying maximum, its position, and a flag for whether a maximum was found.
     &program(&["mixed_carry"], ["best0", "xs"], |[best0, xs]| {
         let start = (best0, constant(-1i64), constant(false));
         let ((best, at, any), trace) = scan(start, (iota(7, DType::I64), xs), |(best, at, any), (t, x)| {
@@ -61,17 +61,17 @@ pub(super) const PROGRAMS: Programs = &[
             (c, c.sum(0))
         }))
     }),
-    // `w` is used before, in and after the loop.
+    // `w` is used before, inside and after the loop.
     &program(&["capture_inside_and_outside"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, ()) = scan(init * w, xs, |c, x| ((w * c).sin() + x, ()));
         outputs! { result: carry * w + w.square() }
     }),
-    // The carry is an index into a table of floats.
+    // The carry is an index into a table.
     &program(&["pointer_chase"], ["memory", "start", "xs"], |[memory, start, xs]| {
         let (pointer, ys) = scan(start, xs, |p, x| ((2 * p + x) % 5, memory.take(0, p).square()));
         outputs! { pointer, ys }
     }),
-    // Neurons that fire above a threshold and reset to zero.
+    // Neurons fire above a threshold, and then reset to zero.
     &program(&["leaky_integrate_and_fire"], ["v0", "xs", "leak"], |[v0, xs, leak]| {
         let (v, (potentials, spikes)) = scan(v0, xs, |v, x| {
             let u = leak * v + x;
@@ -80,7 +80,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { v, potentials, spikes }
     }),
-    // Dimensions of size one are kept.
+    // Dimensions of size 1 must be kept.
     &program(&["singleton_dimensions"], ["init", "xs", "w"], |[init, xs, w]| {
         scan_outputs(scan(init, xs, |c, x| {
             let c = (c.matmul(w) + x).sin();

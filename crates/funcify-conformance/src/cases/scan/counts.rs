@@ -1,4 +1,4 @@
-//! Numbers of steps: given without sequences, zero, one, many; and the step index.
+//! Trip counts: zero, one, many, and without sequences. Some steps use the step index.
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with};
 

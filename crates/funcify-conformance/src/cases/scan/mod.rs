@@ -1,4 +1,4 @@
-//! Category `scan`: a carry, sequences, stacked outputs.
+//! Category `scan`: scans with carries, sequences and ys.
 
 mod batched;
 mod carries;

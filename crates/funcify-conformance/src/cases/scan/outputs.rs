@@ -1,4 +1,4 @@
-//! Stacked outputs: aliases, constants, other dtypes and ranks, and parts of a trace.
+//! The ys of scans: aliases, constants, other dtypes and ranks, and parts of a trace.
 
 use funcify::{DType, scan, stack};
 
@@ -8,7 +8,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["ys_independent_of_carry"], ["init", "xs", "w"], |[init, xs, w]| {
         scan_outputs(scan(init, xs, |c, x| (0.5 * c + x.sum(..), w * x.square())))
     }),
-    // The next carry is returned twice, the last one once.
+    // The ys contain the next carry twice, and the previous carry once.
     &program(&["ys_alias_carry"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, (first, second, old)) = scan(init, xs, |c, x| {
             let new = (w * c + x).tanh();
@@ -23,7 +23,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c + x, stack(&[two, two - 3.0], 0))
         }))
     }),
-    // An output of the loop that the program does not return.
+    // The program does not return all ys.
     &program(&["unused_result"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, (ys, _)) = scan(init, xs, |c, x| {
             let ghost = x.matmul(w);
@@ -44,14 +44,14 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, ys) = scan(init, xs, |c, x| carry_as_output((c + x).tanh()));
         outputs! { total: ys.square().sum(..), mean: ys.mean(0) }
     }),
-    // The carry is a scalar, the ys are matrices.
+    // The carry is a scalar, but the ys are matrices.
     &program(&["outer_ys"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan(init, xs, |c, x| {
             let c = c + x.sum(..);
             (c, c * x.unsqueeze(1) * x.unsqueeze(0))
         }))
     }),
-    // Integer outputs of a float loop.
+    // The carry is a float, but some ys are integers.
     &program(&["int_ys"], ["init", "xs"], |[init, xs]| {
         let (carry, (winner, positive, best)) = scan(init, xs, |c, x| {
             let c = 0.5 * c + x;

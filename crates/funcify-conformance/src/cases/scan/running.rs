@@ -22,17 +22,17 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_cumsum"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| carry_as_output(c + x)))
     }),
-    // The output of a step is the sum before the step.
+    // The y of a step is the sum before that step.
     &program(&["exclusive_cumsum"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| (c + x, c));
         outputs! { ys }
     }),
-    // A polynomial, from the highest coefficient down.
+    // Evaluates a polynomial, starting with the highest coefficient.
     &program(&["horner", "horner_f64"], ["x", "coefficients"], |[x, coefficients]| {
         let (p, ()) = scan_with(ScanOptions::new().reverse(), x.zeros_like(), coefficients, |p, a| (p * x + a, ()));
         outputs! { p }
     }),
-    // Mean and variance in one pass.
+    // Computes mean and variance in a single pass.
     &program(&["welford"], ["xs"], |[xs]| {
         let zero = xs.index(0, 0).zeros_like();
         let ((mean, m2), means) = scan((zero, zero), (iota(7, DType::I64), xs), |(mean, m2), (t, x)| {
@@ -42,7 +42,8 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { mean, variance: m2 / 7.0, means }
     }),
-    // A softmax-weighted sum in one pass: the maximum, the normalizer and the sum are carried.
+    // Computes a softmax-weighted sum in a single pass. The carry consists of the maximum, the normalizer and the
+    // sum.
     &program(&["online_softmax", "online_softmax_f64"], ["scores", "values"], |[scores, values]| {
         let score = scores.index(0, 0);
         let start = (score, score.ones_like(), values.index(0, 0));
@@ -56,7 +57,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan(init, xs, |c, x| carry_as_output(x + 1.0 / c)))
     }),
-    // The product of many small matrices, in log space.
+    // Multiplies many small matrices in log space.
     &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
         let (last, ()) = scan(start, logits, |c, x| {

@@ -1,4 +1,4 @@
-//! Sequences read row by row: axes, direction, views, integers and booleans, computed sequences.
+//! Sequences: axes, direction, views, integers and booleans, and computed sequences.
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, select};
 
@@ -23,18 +23,18 @@ pub(super) const PROGRAMS: Programs = &[
             carry_as_output(c.matmul(x).tanh())
         }))
     }),
-    // Looks up rows of a table by an integer sequence.
+    // Looks up rows of a table at the integers of a sequence.
     &program(&["embedding_sum"], ["table", "ids", "init"], |[table, ids, init]| {
         scan_outputs(scan(init, ids, |c, i| carry_as_output(0.5 * c + table.take(0, i))))
     }),
-    // A forward scan feeds a reverse one.
+    // A reverse scan runs over the ys of a forward scan.
     &program(&["chained_scans"], ["init", "xs"], |[init, xs]| {
         let (carry, forward) = scan(init, xs, |c, x| carry_as_output((c + x).tanh()));
         let (last, backward) =
             scan_with(ScanOptions::new().reverse(), carry, (forward, xs), |c, (f, x)| carry_as_output(0.5 * c + f * x));
         outputs! { final: last, forward, backward }
     }),
-    // A batch of sequences with different lengths, with time on axis 1.
+    // A batch of sequences with different lengths. Time is axis 1.
     &program(&["masked_lengths", "masked_lengths_f64"], ["h0", "xs", "lengths", "w"], |[h0, xs, lengths, w]| {
         let (last, ys) = scan(h0, (iota(5, DType::I64), xs.move_axis(1, 0)), |h, (t, x)| {
             let alive = t.lt(lengths).unsqueeze(1);
@@ -43,7 +43,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { final: last, ys: ys.move_axis(0, 1) }
     }),
-    // Scalar rows broadcast against a vector.
+    // The rows are scalars, which broadcast against a vector.
     &program(&["broadcast_scalar_rows"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan(init, xs, |c, x| carry_as_output(c * x + x.square())))
     }),

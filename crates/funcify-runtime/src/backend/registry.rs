@@ -163,7 +163,7 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
     registered::<B>(Scan::NAME)?.strategy()
 }
 
-/// Registers how a backend runs an op.
+/// Registers a backend's lowering rule for an op: a kernel or a loop strategy.
 ///
 /// ```text
 /// funcify!(Candle, Tanh, |_call, [x]| x.tanh());           // a kernel of one operand
@@ -172,9 +172,9 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
 /// ```
 ///
-/// `call` is a [`KernelCall`] with the op's own type; the formula returns a `Result` of a tensor, an array or a list
-/// of tensors, with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
-/// moves it, so that a kernel may reuse its memory.
+/// `call` is a [`KernelCall`] for the op's own type. The formula returns a `Result` with a tensor, an array of tensors
+/// or a list of tensors. Its error may be of any type that converts into a boxed error. Operands are passed by value,
+/// and the last use of a tensor moves it, so a kernel may reuse its memory.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Parts shared by the fake backends of the tests that use the reference backend's tensors, in addition to
-//! `tensors_of!`.
+//! Parts shared by the test backends that use the tensors of the reference backend, in addition to `tensors_of!`.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use funcify::error::BackendError;
 /// A tensor of the reference backend.
 type OnHost = Arc<HostTensor>;
 
-/// A compiled program that rejects all operands.
+/// A compiled program that refuses all operands.
 pub(crate) struct RejectingProgram;
 
 impl Compiled<OnHost> for RejectingProgram {

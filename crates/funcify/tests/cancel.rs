@@ -208,7 +208,7 @@ fn derivatives_lanes_and_rewrites_stop() {
     graph.grad("x", GradOptions::new()).unwrap();
 }
 
-/// A backend that compiles loops. Compiling cancels the current handle, if any, and the compiled code refuses all
+/// A backend that compiles loops. Compiling cancels the current handle, if any, and the compiled code rejects all
 /// operands.
 #[derive(Clone, Default)]
 struct Planning(Arc<Mutex<(usize, Option<Cancellation>)>>);

@@ -38,7 +38,7 @@ pub struct WholeRequest<'a> {
     pub is_program: bool,
     /// The maximum number of bytes that the compiled code may allocate in addition to arguments and results.
     pub memory_budget: u64,
-    /// `true` if the compiled code may [refuse](Outcome::Refused) its operands at run time, because the caller can then
+    /// `true` if the compiled code may [reject](Outcome::Refused) its operands at run time, because the caller can then
     /// run the graph in another way.
     pub may_refuse: bool,
 }

@@ -127,7 +127,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.registers_of_all_results(results, used.into_iter())))
     }
 
-    /// Compiles a loop to code that may refuse its operands at run time, or returns the reason why the backend
+    /// Compiles a loop to code that may reject its operands at run time, or returns the reason why the backend
     /// declines.
     pub(crate) fn compile_refusable(&self, graph: &Graph, node: &Node) -> Result<RefusableLoop<B::Tensor>, Declined> {
         let used = used_results(&uses(graph), node);
@@ -140,8 +140,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns the reason why a program is not compiled as a whole. If it has integers, the reason may be that some
-    /// exceed the range in which floats are exact. To get past that, asks again for code that may refuse its operands,
-    /// and returns the reason for the second refusal, if any.
+    /// exceed the range in which floats are exact. To get past that, asks again for code that may reject its operands,
+    /// and returns the reason for the second rejection, if any.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;

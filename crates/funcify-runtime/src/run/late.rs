@@ -1,5 +1,5 @@
 //! Compiles loops at run time. This is done for loops whose number of steps or rows depends on data, once these sizes
-//! are known. It is also done for loops on integers: compiled code represents integers as floats, and refuses operands
+//! are known. It is also done for loops on integers: compiled code represents integers as floats, and rejects operands
 //! that floats cannot represent.
 //!
 //! A loop with early exit is compiled for its maximum number of steps. The compiled code returns the actual number of
@@ -49,7 +49,7 @@ impl<B: Backend> Clone for CachedPlan<B> {
 }
 
 impl<B: Backend> LateLoop<B> {
-    /// Compiles the loop for these sizes, to code that may refuse its operands.
+    /// Compiles the loop for these sizes, to code that may reject its operands.
     pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
         let (graph, memory_budget) = (&self.graph, self.memory_budget);
         request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
@@ -90,7 +90,7 @@ impl<B: Backend> LateLoop<B> {
     }
 
     /// Runs the compiled loop for at most `steps` steps, and returns its results with the number of steps that ran.
-    /// Returns `None` if there is no plan or the compiled code refuses the operands. `operands` excludes the number of
+    /// Returns `None` if there is no plan or the compiled code rejects the operands. `operands` excludes the number of
     /// steps.
     pub(crate) fn run_planned(
         &self,

@@ -14,12 +14,12 @@ pub(crate) struct WhileNode<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The loop compiled as a whole, if possible. It is tried first, and may refuse its operands.
+    /// The loop compiled as a whole, if possible. It is tried first, and may reject its operands.
     pub(crate) compiled: Option<RefusableLoop<B::Tensor>>,
 }
 
 impl<B: Backend> WhileNode<B> {
-    /// Runs the compiled loop. If there is none or it refuses its operands, runs the steps one by one.
+    /// Runs the compiled loop. If there is none or it rejects its operands, runs the steps one by one.
     pub(crate) fn run_while(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         if let Some(compiled) = &self.compiled
             && let Some(results) = compiled.run_unless_refused(run, &self.at, &operands)?

@@ -3,7 +3,7 @@
 use super::*;
 use crate::backend::Outcome;
 
-/// A compiled loop that may refuse its operands at run time.
+/// A compiled loop that may reject its operands at run time.
 pub(crate) struct RefusableLoop<T> {
     pub(crate) compiled: Arc<dyn Compiled<T>>,
     /// For each result of the loop, `true` if the code returns it.
@@ -12,7 +12,7 @@ pub(crate) struct RefusableLoop<T> {
 
 impl<T: Clone + 'static> RefusableLoop<T> {
     /// Runs the code and returns all results of the loop, with placeholders for those that the code does not return.
-    /// Returns `None` if the code refuses its operands.
+    /// Returns `None` if the code rejects its operands.
     pub(crate) fn run_unless_refused<B: Backend<Tensor = T>>(
         &self,
         run: &Run<'_, B>,
@@ -35,7 +35,7 @@ pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operan
     used.iter().filter_map(&mut next).collect()
 }
 
-/// Runs compiled code and returns its results, or `None` if it refuses its operands. Returns an error if the run is
+/// Runs compiled code and returns its results, or `None` if it rejects its operands. Returns an error if the run is
 /// cancelled. Calls `at` only for errors.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,

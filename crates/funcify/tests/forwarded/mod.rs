@@ -9,7 +9,7 @@ use funcify::error::BackendError;
 /// A tensor of the reference backend.
 type OnHost = Arc<HostTensor>;
 
-/// A compiled program that refuses all operands.
+/// A compiled program that rejects all operands.
 pub(crate) struct RejectingProgram;
 
 impl Compiled<OnHost> for RejectingProgram {

@@ -41,7 +41,7 @@ pub struct Report {
     /// The ops that the program runs with the reference evaluator, because the backend neither has a kernel for them
     /// nor compiled them.
     pub fallback: BTreeSet<&'static str>,
-    /// The reason why the program is not compiled as a whole, if it was to be.
+    /// The reason why the program is not compiled as a whole, if compilation was requested.
     pub declined: Option<Declined>,
     /// The time taken to build the program from the graph.
     pub compile_time: Duration,

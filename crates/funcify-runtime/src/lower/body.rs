@@ -1,11 +1,11 @@
-//! Lowers the bodies of loops and branches to programs of their own, and the invariant part of a loop's body to
+//! Lowers the bodies of loops and branches to separate programs, and the invariant part of a loop's body to
 //! instructions that run once, before the loop.
 
 use funcify_core::graph::{cannot_fail, uses_any};
 
 use super::*;
 
-/// The body of a loop, after its invariant part was lowered.
+/// The body of a loop whose invariant part is already lowered.
 pub(crate) struct Body {
     /// The registers of the loop-invariant values.
     pub(crate) registers: Vec<(ValueId, Slot)>,

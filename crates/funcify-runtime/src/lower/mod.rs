@@ -71,7 +71,7 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// Returns the parts of the program for which the backend is asked to compile them as a whole.
+    /// Returns the parts of the program to request from the backend as compiled code.
     pub(crate) fn compiles(&self) -> Compiles {
         match (self.strategy, self.backend.compiles()) {
             // A backend that compiles nothing is asked anyway, so that the report contains its reason.
@@ -148,7 +148,7 @@ pub(crate) struct Notes {
     pub(crate) loops: Vec<LoopReport>,
     /// The ops that the program runs with the fallback kernel.
     pub(crate) fallback: BTreeSet<&'static str>,
-    /// The reason why the program is not compiled as a whole, if it was to be.
+    /// The reason why the program is not compiled as a whole, if compilation was requested.
     pub(crate) declined: Option<Declined>,
 }
 

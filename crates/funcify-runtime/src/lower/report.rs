@@ -29,7 +29,7 @@ pub struct LoopReport {
     pub site: Site,
     /// The strategy with which the loop runs.
     pub strategy: LoopStrategy,
-    /// The reason why the loop is not compiled, if it was to be.
+    /// The reason why the loop is not compiled, if compilation was requested.
     pub declined: Option<Declined>,
     /// The number of steps.
     pub steps: Steps,

@@ -140,7 +140,7 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns the reason why a program is not compiled as a whole. If it has integers, the reason may be that some
-    /// exceed the range in which floats are exact. To get past that, asks again for code that may reject its operands,
+    /// exceed the range in which floats are exact. Therefore asks again for code that may reject its operands,
     /// and returns the reason for the second rejection, if any.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {

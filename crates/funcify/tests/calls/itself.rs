@@ -61,8 +61,8 @@ fn on_lanes() {
     check(|xs| vmap(xs, second), [1.0, 2.0], &[&[220., 880.]]);
     let of_lanes = |xs: Value| vmap(xs, |x| square(x).square()).sum(0);
     check(|xs| grad(xs, |xs| grad(xs, of_lanes).sum(0)), [1.0, 2.0], &[&[220., 880.]]);
-    // Only one argument has lanes in the outer calls. The rule swaps the arguments, so only the other one has them
-    // there.
+    // The outer calls have lanes in one argument only. The rule swaps the arguments, so its own calls have lanes in the
+    // other one only.
     fn product(x: Value, w: Value) -> Value {
         let forward = |(x, w): (Value, Value)| (product(w, x), (x, w));
         custom_vjp((x, w), |(x, w)| x * w, forward, |(x, w), ct| (ct * w * 2.0, ct * x * 3.0))

@@ -76,7 +76,7 @@ fn higher_orders_are_those_of_the_rule() {
 fn bodies_keep_the_rule() {
     let chain =
         |f: fn(Value) -> Value| move |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (f(c), ())).0;
-    // Applying the function twice gives 10 x * 10 x^2 for `square`, and 10 x^3 * 10 x^9 for `cube`.
+    // The derivative of two applications is 10 x * 10 x^2 for `square`, and 10 x^3 * 10 x^9 for `cube`.
     check(|x| grad(x, chain(square)), 2.0, &[&[20. * 40.]]);
     check(|x| jvp(x, x.ones_like(), chain(square)).1, 2.0, &[&[20. * 40.]]);
     check(|x| grad(x, chain(cube)), 2.0, &[&[80. * 5120.]]);

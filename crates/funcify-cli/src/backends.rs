@@ -1,14 +1,14 @@
-//! Lists the backends that this program links, with their declared gaps.
+//! Lists the linked backends with their declared gaps.
 
 use funcify_conformance::Expectations;
 
 use super::*;
 
-// Linked for its lowering rules.
+// Linking the crate registers its lowering rules.
 #[cfg(feature = "cpu")]
 use funcify_cpu as _;
 
-/// The gaps that each linked backend declares; a backend that is not listed declares none.
+/// The declared gaps of each backend. A backend that is not listed declares none.
 const DECLARED: &[(&str, &str)] = &[
     #[cfg(feature = "candle")]
     ("candle", funcify_candle::CONFORMANCE),
@@ -20,7 +20,7 @@ const DECLARED: &[(&str, &str)] = &[
     ("burn-wgpu", funcify_burn::conformance::WGPU),
 ];
 
-/// Returns every linked backend, or only the named ones, as subjects of the suite.
+/// Opens the backends with these names, or all linked backends if `named` is empty, as subjects of the suite.
 pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     let names = backend_names();
     if let Some(name) = named.iter().find(|name| !names.contains(&name.as_str())) {
@@ -30,7 +30,7 @@ pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     selected.map(subject).collect()
 }
 
-/// Returns whether a backend waits for a device while other backends could compute.
+/// Returns `true` if the backend's thread mostly waits for a device, which leaves the CPU to other backends.
 pub(crate) fn waits_for_device(subject: &Subject) -> bool {
     subject.name == "burn-wgpu"
 }

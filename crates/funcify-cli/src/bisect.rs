@@ -1,4 +1,4 @@
-//! `funcify bisect`: finds the patch that changes a program's results on the reference backend.
+//! `funcify bisect`: finds the rewrite patch that changes a program's results on the reference evaluator.
 
 use funcify::evaluate;
 use funcify::files::read_safetensors_needed;
@@ -13,10 +13,10 @@ pub(crate) struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     transforms: Transforms,
-    /// The safetensors file with the inputs, by name; sizes are bound from their shapes.
+    /// The safetensors file with the inputs, by name; their shapes determine the sizes.
     #[arg(long)]
     inputs: PathBuf,
-    /// The largest allowed difference of a float, relative to the largest value of its output.
+    /// The largest allowed difference between two floats, relative to the largest magnitude in the output.
     #[arg(long, default_value_t = 1e-4)]
     tolerance: f64,
 }
@@ -36,7 +36,7 @@ fn search(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Finds the first patch that changes the program's results, and returns it with its position.
+/// Finds the first patch that changes the program's results. Returns it with its position among all patches.
 fn find_wrong_patch(
     graph: &Graph,
     inputs: &[HostTensor],
@@ -55,7 +55,7 @@ fn find_wrong_patch(
 
 type Outcome = Result<Vec<HostTensor>, Error>;
 
-/// Returns whether two runs returned the same results or failed with the same kind of error.
+/// Returns `true` if both runs returned the same results (up to `tolerance`) or failed with the same kind of error.
 fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) -> bool {
     match (expected, found) {
         (Ok(expected), Ok(found)) => {
@@ -74,7 +74,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
     }
 }
 
-/// Returns the largest finite magnitude in a tensor, at least 1.
+/// Returns the largest finite magnitude in a tensor, but at least 1.
 fn max_finite_magnitude(values: &HostTensor) -> f64 {
     values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }
@@ -83,7 +83,7 @@ fn max_finite_magnitude(values: &HostTensor) -> f64 {
 mod tests {
     use super::*;
 
-    /// 1 + 1/2 + 1/3 + ..
+    /// The square of the sum of `xs`; the test computes (1 + 1/2 + 1/3 + ...)².
     const SUM: &str = "fn @sum(%xs: f32[T]) {
   %0: f32[] = constant 0.0
   %s: f32[] = scan @step {steps=T} {
@@ -97,8 +97,7 @@ mod tests {
 }
 ";
 
-    /// Summing in a different order changes the rounding: with a tolerance of zero, bisecting names the patch that
-    /// reorders.
+    /// With a tolerance of zero, bisecting names the patch that reassociates the sum, because it changes the rounding.
     #[test]
     fn the_patch_that_adds_in_another_order_is_named() {
         let graph = Graph::parse(SUM).unwrap();

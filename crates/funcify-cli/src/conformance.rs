@@ -10,12 +10,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::*;
 
-/// The environment variable that lists the backends that must be present, separated by commas.
+/// The environment variable with a comma-separated list of backends; the run fails if one of them is absent.
 const REQUIRED_BACKENDS_VAR: &str = "FUNCIFY_REQUIRE";
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
-    /// Run only these backends, separated by commas.
+    /// Run only these backends (comma-separated).
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     /// Run only cases whose name contains this text.
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// Runs the suite; returns `false` if anything failed.
+/// Runs the suite. Returns `false` if a case failed or a required backend is absent.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let subjects = backends::subjects(&arguments.backend)?;
     let all = all_cases().map_err(|reason| anyhow!(reason))?;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let modes: usize = subjects.iter().map(|subject| subject.modes().len()).sum();
     let bar = ProgressBar::new((cases.len() * modes) as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}")?);
-    // A panic becomes a failed row that holds its message, so the hook prints nothing.
+    // Silences the panic hook: the suite catches panics and puts their messages into the rows of failed cases.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let rows_of = |subject: &Subject, (case, rewritten): &(&Case, LazyLock<Option<Graph>, _>)| {
@@ -77,9 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
 
 /// Calls `run` for every case of each subject in parallel, and returns the results in order.
 ///
-/// Each subject has one thread, which helps the other subjects once it is done; processors without a subject help
-/// from the start. A subject on a GPU takes as long as all the others together and gets no help, because it waits for
-/// the device.
+/// Each subject has its own thread. Once a thread is done, it helps with the cases of the other subjects. If there are
+/// more processors than subjects, the additional threads help from the start. A subject on a GPU gets no help, because
+/// its thread only waits for the device. It takes about as long as all other subjects together.
 fn run_in_parallel<R: Send>(
     subjects: &[Subject],
     cases: usize,

@@ -32,7 +32,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the conformance suite on every backend and print the table.
+    /// Run the conformance suite on every backend and print its results as a table.
     Conformance(conformance::Arguments),
     /// Run a program from a file, or one of its derivatives, on a backend.
     Run(run::Arguments),
@@ -50,7 +50,7 @@ enum Command {
     Templates(templates::Arguments),
 }
 
-/// Runs a command on a program; errors name the program's file and lines, never those of this crate.
+/// Runs a command on a program. Errors refer to the program's file and its lines, never to source lines of this crate.
 fn in_program<T>(file: &Path, command: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     command().map_err(|error| match error.downcast::<funcify::Error>() {
         Ok(error) => error.in_program(file).into(),

@@ -14,10 +14,10 @@ pub(crate) struct Arguments {
     /// Rewrite the program after all transforms.
     #[arg(long)]
     rewrite: bool,
-    /// Also apply these rules, which run only on request: `affine_recurrence`.
+    /// Also apply these opt-in rules: `affine_recurrence`.
     #[arg(long, value_name = "RULES", value_delimiter = ',', requires = "rewrite")]
     with: Vec<String>,
-    /// First print the change that each rule made: the old op and its replacement.
+    /// Before the program, print each patch: the old op and its replacement.
     #[arg(long, requires = "rewrite")]
     log: bool,
     /// Print the program in Graphviz's DOT language.
@@ -70,7 +70,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// Writes the program to a file of this process, and returns the output of `print` with these options.
+    /// Writes the program to a temporary file, and returns the output of `print` with these options.
     fn output_of(name: &str, program: &str, options: &[&str]) -> Result<String> {
         let file = std::env::temp_dir().join(format!("funcify-print-{name}-{}.fir", std::process::id()));
         std::fs::write(&file, program)?;

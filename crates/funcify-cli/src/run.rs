@@ -1,5 +1,5 @@
-//! `funcify run`: runs a program from a `.fir` file, optionally differentiated or batched, on a backend; tensors are
-//! read from and written to safetensors files.
+//! `funcify run`: runs a program from a `.fir` file, optionally differentiated or batched, on a backend. Reads its
+//! inputs from a safetensors file, and can write its outputs to one.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// The name of the backend.
     #[arg(long, default_value = "reference")]
     backend: String,
-    /// The safetensors file with the inputs, by name; sizes are bound from their shapes.
+    /// The safetensors file with the inputs, by name; their shapes determine the sizes.
     #[arg(long)]
     inputs: PathBuf,
     /// Write the outputs to this safetensors file, by name, instead of printing them.
@@ -31,11 +31,11 @@ pub(crate) struct Arguments {
     /// Unroll every loop.
     #[arg(long)]
     unroll: bool,
-    /// Print a report of the compiled program: instructions, loops, memory.
+    /// Print a report on the compiled program: instructions, loops, memory.
     #[arg(long)]
     report: bool,
-    /// Profile a second call: print its time by op, by line and by step, and write a trace for a browser's trace
-    /// viewer.
+    /// Profile a second call: print its time by op, by source line and by step, and write a trace to this file, for the
+    /// trace viewer of a browser.
     #[arg(long)]
     profile: Option<PathBuf>,
     /// Stop after this many seconds. Ctrl-C also stops the run; a second Ctrl-C ends the process.
@@ -48,10 +48,10 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Returns a handle that Ctrl-C cancels; a second Ctrl-C ends the process.
+/// Returns a handle that is cancelled by Ctrl-C. A second Ctrl-C ends the process.
 fn cancel_on_interrupt() -> Result<Cancellation> {
     let flag = Arc::default();
-    // The order matters: the first Ctrl-C must find the flag unset.
+    // Register the shutdown first: handlers run in this order, and the first Ctrl-C must find the flag unset.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
     signal_hook::flag::register(SIGINT, Arc::clone(&flag))?;
     Ok(Cancellation::from_flag(flag))
@@ -124,7 +124,7 @@ mod tests {
 }
 ";
 
-    /// c <- c * w + x.
+    /// Computes c = c * w + x in each step; returns all values of c and the last one.
     const DECAY: &str = "fn @decay(%xs: f32[T], %w: f32[]) {
   %start: f32[] = constant 0.0
   %ys: f32[T], %last: f32[] = scan @body {steps=T} with %w {
@@ -168,7 +168,7 @@ mod tests {
     fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
         let inputs = tensors([("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))]);
         let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
-        // The gradient of each row adds the cotangents of all sums that include the row.
+        // A row contributes to its own output and to all later ones, so its gradient sums their cotangents.
         let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
         let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =
@@ -214,7 +214,7 @@ mod tests {
         assert!(["-1", "NaN", "soon", "1e300"].into_iter().all(refused));
     }
 
-    /// Asserts the results of a derivative of `DECAY`.
+    /// Asserts the results of a transformed `DECAY`.
     #[track_caller]
     fn check<const N: usize, const M: usize>(
         options: &str,
@@ -230,7 +230,7 @@ mod tests {
         HostTensor::scalar(number)
     }
 
-    /// last = x0 w^2 + x1 w + x2; its first derivative in w is 2 x0 w + x1, its second 2 x0.
+    /// last = x0 w^2 + x1 w + x2. Its first derivative with respect to w is 2 x0 w + x1, the second is 2 x0.
     #[test]
     fn derivatives_and_lanes_in_any_order() {
         let xs = || ("xs", HostTensor::from([1f32, 2., 3.]));
@@ -274,7 +274,7 @@ mod tests {
         assert!(matches!(error.downcast_ref(), Some(funcify::Error::Type { .. })), "{error:#}");
     }
 
-    /// Mistakes on the command line and in the inputs: the error names the program's file, and no line of this
+    /// Errors about mistakes on the command line or in the inputs name the program's file, and no source line of this
     /// workspace.
     #[test]
     fn errors_name_the_program_and_no_source_of_the_command() {

@@ -7,7 +7,8 @@ use funcify_conformance::support::{OpProgram, Support, determine_support, op_pro
 
 use super::*;
 
-/// Writes the file, which needs every backend, or checks that it is up to date for the backends that are present.
+/// Writes STATUS.md, which requires all backends. With `check`, instead compares it with the backends that are present,
+/// and returns `false` if it is out of date.
 pub(crate) fn run(check: bool) -> Result<bool> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../STATUS.md");
     let (mut present, mut absent) = (Vec::new(), Vec::new());
@@ -34,7 +35,7 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     Ok(current)
 }
 
-/// Returns the text without the columns and the reasons of the absent backends.
+/// Removes the columns and the listed reasons of absent backends from the text.
 fn remove_backends(text: &str, absent: &[&str]) -> String {
     let mut dropped: Vec<usize> = Vec::new();
     let mut remaining = String::new();
@@ -56,11 +57,11 @@ fn remove_backends(text: &str, absent: &[&str]) -> String {
             false => remaining.push_str(&format!("{line}\n")),
         }
     }
-    // If no reasons are left, their heading goes as well.
+    // Without reasons, the heading goes too.
     remaining.strip_suffix(REASONS_HEADING).map(str::to_string).unwrap_or(remaining)
 }
 
-/// The heading of the reasons.
+/// The heading of the list of reasons.
 const REASONS_HEADING: &str = "\nReasons for declared gaps:\n\n";
 
 fn status_text(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<String> {
@@ -94,7 +95,7 @@ fn status_text(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result
     Ok(text)
 }
 
-/// The text above the table of ops.
+/// The text that precedes the table of ops.
 const OPS_HEADING: &str = "
 ## Ops
 
@@ -108,7 +109,7 @@ Determined by running each op, in a loop, on each element type of its domain tha
 
 ";
 
-/// Describes how a backend runs an op: in one way on all dtypes, or by dtype.
+/// Describes how a backend runs an op: the most common kind of support, then each other kind with its dtypes.
 fn describe_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<String> {
     if op == "scan" {
         let strategy = backend.loop_strategy().name();
@@ -118,7 +119,7 @@ fn describe_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Resu
             format!("compiled, {strategy}")
         });
     }
-    // A constant is uploaded at compile time.
+    // Constants have no kernel: they are uploaded when a program is compiled.
     if op == "constant" || CONTROL_FLOW.contains(&op) {
         return Ok(if op == "constant" { "native" } else { "host" }.into());
     }
@@ -134,7 +135,7 @@ fn describe_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Resu
         };
         found.entry(way).or_default().push(program.dtype.name());
     }
-    // The most common way needs no list of dtypes.
+    // The most common kind of support is written without dtypes.
     let most = found.iter().max_by_key(|(_, dtypes)| dtypes.len()).map(|(way, _)| *way);
     let Some(most) = most else { return Err(anyhow!("the suite has no case of `{op}`")) };
     let rest = found.iter().filter(|(way, _)| **way != most);

@@ -1,40 +1,41 @@
-//! `funcify templates`: checks random programs built from the planner's rules against the reference evaluator, on
-//! every backend that compiles loops. Each seed determines one program, so a run can continue where an earlier one
-//! ended.
+//! `funcify templates`: compares random programs, built from the patterns that the planner knows, with the reference
+//! evaluator, on every backend that compiles loops. Each seed determines one program, so a later run can continue with
+//! the next seed.
 
 use funcify_conformance::templates::{Campaign, Subject, Summary, families, run_campaign};
 
 use super::*;
 
-/// The number of programs between two progress lines.
+/// The number of programs between progress lines.
 const PROGRAMS_PER_BATCH: u64 = 1000;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The number of programs.
+    /// The number of programs to run.
     #[arg(long, default_value_t = 10_000)]
     count: u64,
-    /// The seed of the first program; each further program uses the next seed.
+    /// The seed of the first program. Each following program uses the next seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Backends, separated by commas: reference, cpu, cpu-parts, cpu-machine-code, candle, burn-flex, burn-ndarray.
+    /// Run only these backends (comma-separated): reference, cpu, cpu-parts, cpu-machine-code, candle, burn-flex,
+    /// burn-ndarray.
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     /// Draw programs from this family only.
     #[arg(long)]
     family: Option<String>,
-    /// The number of threads that run programs.
+    /// The number of worker threads.
     #[arg(long)]
     jobs: Option<usize>,
-    /// The largest number of runs spent on shrinking a wrong program.
+    /// The maximum number of runs spent on shrinking a failing program.
     #[arg(long, default_value_t = 400)]
     shrink: usize,
-    /// The folder for wrong programs and their inputs.
+    /// The folder for failing programs and their inputs.
     #[arg(long, default_value = "target/templates")]
     folder: PathBuf,
 }
 
-/// Runs the programs; returns whether all results were right.
+/// Runs the programs. Returns `true` if all results were correct.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let subjects = subjects(&arguments.backend)?;
     let family = match &arguments.family {
@@ -101,7 +102,7 @@ fn print_table(all: &BTreeMap<&'static str, Summary>) {
     }
 }
 
-/// Prints the number of programs in which each transformation of the planner took effect.
+/// Prints, for each transformation of the planner, the number of programs to which it was applied.
 #[cfg(feature = "cpu")]
 fn print_transformations(all: &BTreeMap<&'static str, Summary>) {
     println!("\ntook effect:");
@@ -111,8 +112,8 @@ fn print_transformations(all: &BTreeMap<&'static str, Summary>) {
     }
 }
 
-/// Returns the subjects that run programs: the reference evaluator's own loops, and each backend that compiles
-/// programs or loops.
+/// Returns the subjects: the reference backend with native and with unrolled loops, and each backend that compiles
+/// loops.
 fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     let mut all = Vec::new();
     for (name, strategy) in [("reference", LoopStrategy::Native), ("reference unrolled", LoopStrategy::Unroll)] {

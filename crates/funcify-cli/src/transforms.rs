@@ -1,9 +1,8 @@
-//! Applies `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`, `--hessian` and `--vmap` to a program for `run` and
-//! `print`, in the order of the command line.
+//! Transforms a program for `run` and `print`: applies `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`,
+//! `--hessian` and `--vmap` in the order of the command line.
 //!
-//! A derivative's additional inputs have the names that [`Graph::vjp`] and [`Graph::jvp`] give them: `ct_y` is the
-//! cotangent of output `y`, `tan_x` the tangent of input `x`. They are read from the same file as the program's
-//! inputs.
+//! The additional inputs of a derivative are named as by [`Graph::vjp`] and [`Graph::jvp`]: `ct_y` is the cotangent of
+//! output `y`, `tan_x` is the tangent of input `x`. They are read from the same file as the program's own inputs.
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
@@ -14,7 +13,7 @@ use funcify::{Disconnected, GradOptions, TensorType, VmapOptions};
 
 use super::*;
 
-/// The options: name, placeholder of the value, and help text.
+/// The options: the name, the placeholder for its value, and the help text.
 const OPTIONS: [(&str, &str, &str); 7] = [
     ("only", "OUTPUTS", "Keep these outputs"),
     (
@@ -44,7 +43,7 @@ const OPTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// A transformation of a program. An empty list of names means all.
+/// A transform of a program. In the lists of names, an empty list means all names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Transform {
     Only(Vec<String>),
@@ -56,11 +55,11 @@ enum Transform {
     Vmap(Vec<(String, i64)>),
 }
 
-/// The transforms, in the order of the command line.
+/// The transforms to apply, in the order of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Transforms(Vec<Transform>);
 
-/// A transformed program, with notes that explain the inputs that the transforms added.
+/// A transformed program, with notes that describe the inputs added by the transforms.
 pub(crate) struct TransformedProgram {
     pub(crate) graph: Graph,
     notes: BTreeMap<String, String>,
@@ -103,7 +102,7 @@ impl FromArgMatches for Transforms {
 }
 
 impl Transform {
-    /// Parses an option and its value, which is empty if none was given.
+    /// Parses an option and its value. The value is empty if none was given.
     fn parse(option: &str, value: &str) -> Result<Self, String> {
         let parts = || value.split(',').map(str::trim).filter(|part| !part.is_empty());
         let names = || parts().map(str::to_string).collect();
@@ -142,7 +141,7 @@ impl Transform {
         Ok(TransformedProgram { graph: derived, notes })
     }
 
-    /// Replaces the error's fix with one that can be done on the command line.
+    /// Replaces the error's fix with one that is possible on the command line.
     fn with_command_line_fix(&self, mut error: Error) -> Error {
         if let Error::Disconnected { fix, .. } = &mut error {
             let advice = match self {
@@ -156,7 +155,7 @@ impl Transform {
         error
     }
 
-    /// Describes an input that the transform added.
+    /// Describes the input `name` that this transform added.
     fn note(&self, name: &str) -> String {
         match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
             (Transform::Grad(_), Some(output), _) => {
@@ -206,8 +205,8 @@ impl TransformedProgram {
         (0..self.graph.inputs().len()).map(|index| self.graph.input_name(index)).collect()
     }
 
-    /// Picks the program's inputs, in order, from named tensors; tensors that the program does not need are ignored.
-    /// The error describes each missing tensor with its type and meaning.
+    /// Selects the program's inputs, in order, from named tensors, and ignores all other tensors. If some are missing,
+    /// the error describes each of them with its type and meaning.
     pub(crate) fn inputs(&self, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>, Error> {
         let at = Place::new(self.graph.name(), Site::Unknown);
         let all =
@@ -235,7 +234,7 @@ impl TransformedProgram {
     }
 }
 
-/// Parses the name of an input and its batch axis, which is 0 by default.
+/// Parses `NAME` or `NAME=AXIS`: an input and its batch axis, which is 0 by default.
 fn parse_batch_axis(part: &str) -> Result<(String, i64), String> {
     let Some((name, axis)) = part.split_once('=') else { return Ok((part.to_string(), 0)) };
     let axis = axis
@@ -248,19 +247,20 @@ fn wrt(names: &[String]) -> Wrt {
     if names.is_empty() { Wrt::Floats } else { Wrt::Names(names.to_vec()) }
 }
 
-/// Returns the options for these names: a request for all gradients yields zeros for inputs without a path.
+/// Returns the gradient options for these names. Without names, all inputs are differentiated, and those that do not
+/// affect the outputs have zero gradients.
 fn options(names: &[String]) -> GradOptions {
     let options = GradOptions::new();
     if names.is_empty() { options.disconnected(Disconnected::Zeros) } else { options }
 }
 
-/// Returns whether the graph's only output is a float scalar.
+/// Returns `true` if the graph's only output is a float scalar.
 fn is_loss(graph: &Graph) -> bool {
     let is_float_scalar = |ty: &TensorType| ty.dtype.is_float() && ty.rank() == 0;
     graph.outputs().len() == 1 && is_float_scalar(graph.output_type(0))
 }
 
-/// Computes the gradients for cotangents that are inputs.
+/// Builds the graph of the gradients alone. It has one additional input for the cotangent of each output.
 fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     let outputs = || (0..graph.outputs().len()).map(|index| (&graph.outputs()[index].name, graph.output_type(index)));
     if !outputs().any(|(_, ty)| ty.dtype.is_float()) {
@@ -275,7 +275,7 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     pulled.with_only_outputs(&added)
 }
 
-/// Returns an unused symbol for the number of lanes.
+/// Returns a symbol that the graph does not use, for the number of lanes.
 fn free_symbol(graph: &Graph) -> String {
     let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
     let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());

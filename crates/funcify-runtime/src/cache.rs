@@ -1,17 +1,17 @@
-//! Caches compiled programs without holding a lock while one is compiled.
+//! A cache for compiled programs that holds no lock during compilation.
 //!
-//! A call whose program is cached never waits for a compilation. Calls that need the same new program wait for the
-//! first of them, which compiles it once; calls that need different programs compile them in parallel. A waiting call
-//! can still be cancelled.
+//! A call whose program is cached never waits for a compilation. If several calls need the same new program, the first
+//! one compiles it and the others wait. Calls that need different programs compile them in parallel. Waiting calls can
+//! be cancelled.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The time that a waiting call sleeps before it checks again for cancellation.
+/// The interval at which a waiting call checks for cancellation.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A cache of the most recently used entries, for plug-ins too: compiled programs, derivatives, recorded functions.
-/// `K` identifies an entry that is being made.
+/// A cache of the most recently used entries. funcify caches compiled programs in it; plug-ins may cache derivatives or
+/// recorded functions. `K` identifies an entry while it is being created.
 ///
 /// ```
 /// use funcify::dispatch::Cache;
@@ -25,26 +25,26 @@ const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// ```
 pub struct Cache<K, E> {
     state: Mutex<State<K, E>>,
-    /// Notified when an entry is created, and when creating one fails.
+    /// Notified when an entry was created, and when creating one failed.
     changed: Condvar,
     capacity: usize,
 }
 
 struct State<K, E> {
-    /// The entries, the most recently used one last.
+    /// The entries, from the least to the most recently used one.
     entries: Vec<E>,
-    /// The keys of the entries that some call is making.
+    /// The keys of the entries that calls are currently creating.
     pending: Vec<K>,
 }
 
-/// A key that is being made. Dropping it, also after an error or a panic, lets another call make the entry.
+/// The key of an entry that is being created. Dropping it, even after an error or a panic, lets another call try.
 struct PendingKey<'c, K: Eq, E> {
     cache: &'c Cache<K, E>,
     key: &'c K,
 }
 
 impl<K: Eq + Clone, E: Clone> Cache<K, E> {
-    /// Creates an empty cache of at most `capacity` entries, or of one if `capacity` is 0.
+    /// Creates an empty cache for up to `capacity` entries. A capacity of 0 counts as 1.
     pub fn new(capacity: usize) -> Self {
         let state = State { entries: Vec::new(), pending: Vec::new() };
         Cache { state: Mutex::new(state), changed: Condvar::new(), capacity: capacity.max(1) }
@@ -55,7 +55,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         self.lock().entries.last().cloned()
     }
 
-    /// Returns the entry for which `serves` holds, and marks it as used.
+    /// Returns an entry for which `serves` returns `true`, and marks it as the most recently used one.
     pub(crate) fn find(&self, serves: impl Fn(&E) -> bool) -> Option<E> {
         self.lock().find(serves)
     }
@@ -65,8 +65,9 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         self.lock().add(entry, self.capacity);
     }
 
-    /// Returns the entry for which `serves` holds. Otherwise creates it, or waits while another call creates the one
-    /// for this `key`. While waiting, calls `check_cancelled` repeatedly; its error ends the wait.
+    /// Returns an entry for which `serves` returns `true`. If there is none, creates it with `make`, or waits if
+    /// another call is already creating an entry for `key`. A waiting call runs `check_cancelled` at regular intervals,
+    /// and returns its error.
     pub fn find_or_make<F>(
         &self,
         key: &K,
@@ -91,7 +92,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         drop(state);
         let pending = PendingKey { cache: self, key };
         let entry = make()?;
-        // An entry added for a different key may serve this call, too.
+        // In the meantime, another key may have added an entry that serves this call too.
         let mut state = self.lock();
         if !state.entries.iter().any(serves) {
             state.add(entry.clone(), self.capacity);
@@ -115,7 +116,7 @@ impl<K, E: Clone> State<K, E> {
         Some(entry)
     }
 
-    /// Adds an entry. A full cache evicts the least recently used one.
+    /// Adds an entry. If the cache is full, evicts the least recently used one.
     fn add(&mut self, entry: E, capacity: usize) {
         if self.entries.len() >= capacity {
             self.entries.remove(0);

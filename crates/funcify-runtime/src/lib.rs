@@ -1,9 +1,9 @@
-//! Dispatch: lowers a graph to a program of a backend's kernels, and wraps it in a function to call.
+//! Compiles graphs for backends, and runs them.
 //!
-//! A [`Backend`] is a tensor type with a few operations on rows; its kernels are registered per op with
-//! [`funcify!`](macro@crate::funcify). [`Function`] lowers a graph to a program of such kernels, its loops unrolled
-//! or native ([`LoopStrategy`]), and calls it on the backend's own tensors. [`Executor`] does the same for a backend
-//! given by name, on host tensors.
+//! A [`Backend`] is a tensor type with a few operations on rows. Its kernels are registered per op with
+//! [`funcify!`](macro@crate::funcify). [`Function`] lowers a graph to a program of such kernels, with unrolled, native
+//! or compiled loops ([`LoopStrategy`]), and calls it on the backend's own tensors. [`Executor`] does the same on host
+//! tensors, for a backend given by name.
 
 #[doc(hidden)]
 pub use funcify_core::{DType, HostTensor, error::BackendError, ops::OpKey};

@@ -1,8 +1,8 @@
 //! Differentiable control flow for tensor programs: one loop, every backend.
 //!
-//! Tracing a closure once turns it into a program ([`Graph::build`]). The program is checked for all sizes, prints as
-//! text, and runs on any linked backend. Its loops are either [`scan`], with JAX's semantics, or a [`Recurrence`] with
-//! PyTensor's taps.
+//! [`Graph::build`] traces a closure once and records it as a program. The program is checked for all sizes, prints as
+//! text, and runs on any linked backend. Its loops are written either as a [`scan`], with the semantics of JAX, or as a
+//! [`Recurrence`], with the taps of PyTensor.
 //!
 //! ```
 //! use funcify::prelude::*;
@@ -23,30 +23,29 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cpu` (default) | `Cpu`: programs run in host memory, without a tensor library |
-//! | `candle` | `candle`: the Candle backend, loops for existing Candle models |
-//! | `burn-flex`, `burn-ndarray`, `burn-wgpu` | `burn`: the Burn backend on that device, loops for Burn modules |
-//! | `nn` | `nn`: layers with loops |
-//! | `jit` | machine code for loops over a few numbers, wherever they run in host memory |
+//! | `cpu` (default) | `Cpu`: runs programs in host memory, without a tensor library |
+//! | `candle` | `candle`: the Candle backend, and loops for existing Candle models |
+//! | `burn-flex`, `burn-ndarray`, `burn-wgpu` | `burn`: the Burn backend on that device, and loops for Burn modules |
+//! | `nn` | `nn`: recurrent, state space and linear attention layers |
+//! | `jit` | machine code for scalar loops, on the backends that compute in host memory |
 //! | `tracing` | spans of the `tracing` crate |
 //!
 //! - [`Value`]: the values of a traced program. [`Tree`]: structures of values. [`HostTensor`]: concrete tensors.
 //! - [`vmap()`]: turns a program for one lane into a program for many. [`associative_scan`]: running combinations.
-//! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are
-//!   computed.
-//! - [`custom_vjp`], [`custom_jvp`]: functions with custom derivative rules. [`linearize`]: one derivative, many
-//!   tangents.
+//! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order. [`derivative`]: describes how they
+//!   are computed.
+//! - [`custom_vjp`], [`custom_jvp`]: functions with custom derivative rules. [`linearize`]: evaluates a function once
+//!   and applies its derivative to many tangents.
 //! - [`prelude`]: the imports that most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]:
 //!   graphs and their parts.
-//! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
+//! - [`ops`]: every op, with its type rule and its semantics. [`ops::scan`]: the loop and its invariants.
 //! - `nn`: recurrent, state space and linear attention layers, with the same parameters as PyTorch's layers.
-//! - [`stepped`]: runs sequence programs one step at a time, [`Steppable`](stepped::Steppable), as served by
-//!   [`dispatch::Stepper`].
-//! - [`rewrite`]: rewrites of programs, [`Rewrite`](rewrite::Rewrite).
-//! - [`dispatch`]: backends, how ops are lowered for them, and [`Function`](dispatch::Function).
-//! - [`evaluate`]: the reference evaluator, slow and obvious. [`files`]: tensors in files. [`memory`]: the memory
-//!   budget.
-//! - [`Cancellation`]: stops a running call, through a handle or at a deadline.
+//! - [`stepped`]: converts a sequence program to a single-step program ([`Steppable`](stepped::Steppable)).
+//!   [`dispatch::Stepper`] runs it, one step at a time.
+//! - [`rewrite`]: optimizes programs ([`Rewrite`](rewrite::Rewrite)).
+//! - [`dispatch`]: backends, their lowering rules, and compiled programs ([`Function`](dispatch::Function)).
+//! - [`evaluate`]: the slow and simple reference evaluator. [`files`]: tensors in files. [`memory`]: the memory budget.
+//! - [`Cancellation`]: cancels a running call, through a handle or at a deadline.
 //! - [`Error`]: every error that funcify returns.
 
 #[doc(hidden)]
@@ -74,7 +73,7 @@ pub use funcify_rewrite as rewrite;
 pub use funcify_runtime as dispatch;
 pub use funcify_runtime::{files, funcify, register_backend, stepped};
 
-/// Graphs: arenas of typed nodes in topological order; each node uses only earlier nodes.
+/// Graphs: typed nodes in topological order, so that each node uses only the results of earlier ones.
 pub mod graph {
     pub use funcify_core::graph::{Failed, Graph, Input, Node, NodeId, Output, Source, ValueId, at_site, bind_sizes};
 }

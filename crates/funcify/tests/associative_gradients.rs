@@ -1,4 +1,4 @@
-//! Compares derivatives of associative scans with those of the same combinations written out sequentially.
+//! Compares the derivatives of associative scans with those of equivalent sequential loops.
 
 mod shared;
 
@@ -8,10 +8,10 @@ use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
 use shared::built;
 
-/// A function that combines two elements with several leaves each, and uses a captured value.
+/// A function that combines two elements of several leaves each. The last argument is a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
 
-/// The name, the number of leaves, and the combination.
+/// Elementwise combinations: the name, the number of leaves, and the function.
 const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     ("sum", 1, |a, b, _| vec![a[0] + b[0]]),
     ("product", 1, |a, b, _| vec![a[0] * b[0]]),
@@ -42,7 +42,7 @@ const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     }),
 ];
 
-/// The form in which the running combinations are written.
+/// The way in which the running combinations are computed.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Scan,
@@ -67,13 +67,13 @@ fn running_combinations(combine: Combine, xs: Vec<Value>, k: Value, reverse: boo
     (0..xs.len()).map(|leaf| stack(&ys.iter().map(|y| y[leaf]).collect::<Vec<_>>(), 0)).collect()
 }
 
-/// Returns a scalar loss that depends on each result.
+/// Returns a scalar loss that depends on all results.
 fn loss(ys: &[Value]) -> Value {
     let weighted = ys.iter().enumerate().map(|(leaf, y)| (y.sin() * (1.0 + 0.3 * leaf as f64)).sum(..));
     weighted.reduce(|one, other| one + other).unwrap()
 }
 
-/// Returns the first to third derivatives of the loss with respect to the leaves and the captured value.
+/// Returns the first, second and third derivatives of the loss with respect to the leaves and the captured value.
 fn derivatives(combine: Combine, leaves: usize, reverse: bool, form: Form) -> Graph {
     built("derivatives", |g| {
         let rows = if let Form::WrittenOut(count) = form { count.to_string() } else { "T".to_string() };
@@ -137,11 +137,11 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
     }
 }
 
-/// The recursion on halves multiplies Jacobians in order; the sequential form needs no such products.
+/// The odd-even recursion multiplies Jacobians; the reference evaluator does not. Both compute the same gradients.
 #[test]
 fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
-    // This combination is not associative. Every Jacobian has zeros in the same places, but the products of the
-    // Jacobians have other entries there.
+    // This combination is not associative. All its Jacobians have the same sparsity pattern, but their products have a
+    // different one.
     let chain: Combine = |a, b, _| vec![a[0] + b[0], a[0] + a[1] + b[1], a[1] + a[2] + b[2]];
     for (name, leaves, combine) in BY_ELEMENT.into_iter().chain([("chain", 3, chain)]) {
         for reverse in [false, true] {
@@ -174,7 +174,7 @@ fn of_no_elements_there_are_no_derivatives() {
     }
 }
 
-/// Counts the ops with this name in a graph and its bodies.
+/// Counts the ops with this name in a graph, including those in bodies.
 fn count(graph: &Graph, name: &str) -> usize {
     use funcify::ops::OpRules;
     let of_node =
@@ -192,7 +192,7 @@ fn a_combination_by_element_has_no_loop_in_its_derivatives() {
         let graph = derivatives(combine, leaves, false, Form::Scan);
         assert_eq!(count(&graph, "scan"), 0, "{name}: {graph}");
     }
-    // A sum only adds, a product multiplies and adds, and neither needs a mask.
+    // The gradient of a sum needs only additions, and that of a product only multiplications and additions: no masks.
     let scans = |graph: &Graph| -> Vec<Graph> {
         let is_scan = |op: &Op| if let Op::AssociativeScan(op) = op { Some((*op.combine).clone()) } else { None };
         graph.nodes().iter().filter_map(|node| is_scan(&node.op)).collect()
@@ -214,7 +214,7 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 0, "only the second element is summed");
     let graph = gradient(|xs| associative_scan_with(options(), xs, |a, b| a.sum(0) * b));
     assert_eq!(count(&graph, "scan"), 1);
-    // The recursion would repeat a captured value for each element.
+    // The gradient of a captured matrix remains a loop: a recursion would copy the matrix for each element.
     let graph = built("large", |g| {
         let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,2]"));
         grad((xs, w), |(xs, w)| associative_scan_with(options(), xs, |a, b| a + b.matmul(w)).sum(..))
@@ -222,7 +222,7 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 1);
 }
 
-/// Returns the cotangents of `xs`, pulled back from the cotangents of the running combinations.
+/// Computes the cotangents of `xs` from cotangents of the running combinations.
 fn pull_back<X: Tree + Clone, const N: usize>(
     xs: impl Fn(&funcify::Builder) -> X,
     combine: impl Fn(X, X) -> X,
@@ -241,14 +241,14 @@ fn pull_back<X: Tree + Clone, const N: usize>(
 
 const INF: f64 = f64::INFINITY;
 
-/// An infinite cotangent flows to the larger number; the smaller one receives zero, not NaN.
+/// An infinite cotangent flows only to the larger operand of a maximum. The smaller one receives zero, not NaN.
 #[test]
 fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     let largest = |a: Value, b: Value| a.maximum(b);
     let inputs = [HostTensor::from([1f64, 3., 2.]), HostTensor::from([1f64, 2., INF])];
     let found = pull_back(|g| g.input("xs", "f64[T]"), largest, |_, ct| ct, inputs);
     assert_eq!(found, [[1., INF, 0.]]);
-    // Sums that restart at a flag: no cotangent flows back across the flag.
+    // The sums restart at each flag, and no cotangent flows back across a flag.
     let runs = |(f, x): (Value, Value), (g, y): (Value, Value)| (f.maximum(g), select(g.gt(0.5), y, x + y));
     let leaves = |g: &funcify::Builder| (g.input("flags", "f64[T]"), g.input("xs", "f64[T]"));
     let inputs = [[1f64, 0., 1., 0.], [1., 2., 3., 4.], [1., 10., 100., INF]].map(HostTensor::from);
@@ -256,7 +256,7 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     assert_eq!(found[1], [11., 10., INF, INF]);
 }
 
-/// An infinite cotangent or coefficient of a result does not affect inputs that the result does not depend on.
+/// Inputs that a result does not depend on are unaffected by an infinite cotangent or coefficient of that result.
 #[test]
 fn absent_entries_are_not_multiplied() {
     let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (c * a, c * b + d);
@@ -266,13 +266,13 @@ fn absent_entries_are_not_multiplied() {
     // Only the products `c a` have a cotangent, and they do not depend on `b`.
     let found = pull_back(leaves, affine, |ys, ct| (ct, ys.1.zeros_like()), inputs.clone());
     assert_eq!(found[1], [0., 0., 0.]);
-    // As in the sequential loop, an infinite cotangent times 0 is NaN.
+    // Infinity times 0 is NaN, as in the sequential loop.
     let found = pull_back(leaves, affine, |ys, ct| (ys.0.zeros_like(), ct), inputs);
     assert!(found[1][0].is_nan());
     assert_eq!(found[1][1..], [INF, 1.]);
 }
 
-/// The first element is not combined with anything, so it does not matter what the combination would compute for it.
+/// The first element is its own result, so the combination need not be defined for it.
 #[test]
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;
@@ -295,7 +295,7 @@ fn the_first_element_is_not_combined() {
     }
 }
 
-/// Combines integers and flags along with differentiated floats.
+/// Integers and flags can be combined together with floats, of which only the floats are differentiated.
 #[test]
 fn integers_beside_floats() {
     let graph = built("beside", |g| {

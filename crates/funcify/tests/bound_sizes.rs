@@ -1,4 +1,4 @@
-//! Sizes that are bound while a program runs, in the reference evaluator and in compiled programs.
+//! Tests sizes that are bound at run time, in the reference evaluator and in compiled programs.
 
 use funcify::VmapOptions;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -10,8 +10,8 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("sized", program).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the results of a graph. Asserts that the reference evaluator and the compiled program agree, with both loop
-/// strategies, with and without rewrites, and that the graph's text parses back to the same graph.
+/// Evaluates a graph. Asserts that compiled programs return the same results as the reference evaluator, with both loop
+/// strategies, with and without rewrites, and that the graph round-trips through its text form.
 #[track_caller]
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     graph.check().unwrap_or_else(|errors| panic!("{errors:?}\n{graph}"));
@@ -32,7 +32,7 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     results
 }
 
-/// Asserts that a call fails with the same error everywhere.
+/// Asserts that a call fails with the same error in the reference evaluator and in compiled programs.
 #[track_caller]
 fn assert_rejected(graph: &Graph, inputs: &[HostTensor], kind: &str, says: &str) {
     let error = evaluate(graph, inputs).expect_err("it is rejected");
@@ -67,7 +67,7 @@ fn positive(xs: Value) -> Value {
     xs.gt(0.0).cast(DType::I64).sum(0)
 }
 
-/// bind-c1
+/// Checks bind-c1: a symbol is bound only once.
 #[test]
 fn a_symbol_is_bound_once() {
     for twice in ["%xs: f32[N]", "%xs: f32[2]"] {
@@ -100,7 +100,7 @@ fn slices_and_allocations_have_the_size() {
     }
 }
 
-/// A size bound to a constant is a static size of the program.
+/// A size that is bound to a constant becomes static.
 #[test]
 fn a_constant_is_a_size() {
     let graph = build(|g| (head(g.input("xs", "f64[T]"), constant(2i64)), iota(bind_size(constant(3u32)), DType::I64)));
@@ -108,14 +108,14 @@ fn a_constant_is_a_size() {
     assert_eq!(results, [row([1.0, 2.0]), HostTensor::from([0i64, 1, 2])]);
 }
 
-/// bind-c2
+/// Checks bind-c2: a negative size is an error at run time, which points to the user's line.
 #[test]
 fn a_negative_size_is_refused_with_its_line() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));
     assert_rejected(&graph, &[number(-3)], "Type", "bind_size: the size `$1` does not fit");
     assert_rejected(&graph, &[number(-3)], "Type", "-3");
     assert_rejected(&graph, &[number(-3)], "Type", "bound_sizes.rs");
-    // The error remains even if a rewrite finds that no value of that size is needed.
+    // The op still fails if a rewrite removes all uses of the size.
     let graph = build(|g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[]"));
         select(constant(true), x, size(bind_size(n), DType::F64))
@@ -123,7 +123,7 @@ fn a_negative_size_is_refused_with_its_line() {
     assert_rejected(&graph, &[number(-1), HostTensor::scalar(1.0)], "Type", "-1");
 }
 
-/// The budget is checked before anything is allocated.
+/// The memory budget is checked before anything is allocated.
 #[test]
 fn a_large_size_is_refused_before_it_is_made() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));
@@ -133,7 +133,7 @@ fn a_large_size_is_refused_before_it_is_made() {
     assert_rejected(&graph, &[row([1.0, 2.0]), number(3)], "Type", "0 <= start <= limit <= 2");
 }
 
-/// Each step binds the size anew; loop-invariant work is hoisted out of the loop without the size.
+/// Each step binds the size anew. Loop-invariant code is hoisted, but not if it depends on that size.
 #[test]
 fn a_step_binds_a_size_of_its_own() {
     let graph = build(|g| {
@@ -151,7 +151,7 @@ fn a_step_binds_a_size_of_its_own() {
     assert_eq!(results, [row([1.0, 8.0, 8.0]), number(7), HostTensor::scalar(4.0)]);
 }
 
-/// A size inside a branch is bound only if the branch runs.
+/// A branch that is not taken does not bind its sizes, so these cannot be invalid.
 #[test]
 fn a_branch_that_does_not_run_binds_nothing() {
     let graph = build(|g| {
@@ -167,7 +167,7 @@ fn a_branch_that_does_not_run_binds_nothing() {
     assert_eq!(run(&graph, &[HostTensor::scalar(2.0)]), [HostTensor::scalar(2.0)]);
 }
 
-/// Runs one loop whose number of steps is a bound size, and one over a sequence whose number of rows is a bound size.
+/// One loop has a bound size as its number of steps, another one as the number of rows of its sequence.
 #[test]
 fn a_loop_has_the_size() {
     let graph = build(|g| {
@@ -185,7 +185,7 @@ fn a_loop_has_the_size() {
     assert_eq!(results, [row([1.0, 3.0]), row([2.0, 4.0, 8.0])]);
 }
 
-/// Differentiates in both modes, twice, and inside a loop.
+/// Computes derivatives in both modes, second derivatives, and derivatives inside a loop.
 #[test]
 fn what_has_the_size_is_differentiated() {
     let graph = build(|g| {
@@ -198,7 +198,7 @@ fn what_has_the_size_is_differentiated() {
     });
     let inputs = [row([1.0, 2.0, 4.0]), HostTensor::from([2i64, 0, 3])];
     let gradient = graph.grad("xs", GradOptions::new()).unwrap();
-    // The weights are 1, 2, 3; each of the first two rows is used three times, the last one once.
+    // Row i contributes (i + 1) x^3 whenever it is included: three times for the first two rows, once for the last.
     let expected = row([3.0 * 3.0, 3.0 * 3.0 * 2.0 * 4.0, 3.0 * 3.0 * 16.0]);
     assert_eq!(run(&gradient, &inputs), [expected]);
     let hessian = graph.hessian("xs", GradOptions::new()).unwrap();
@@ -235,7 +235,7 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_rejected(&all, &[xs.clone(), HostTensor::from([1i64, -3])], "Type", "-3");
     let gradient = graph.grad("xs", GradOptions::new()).unwrap().vmap(2, VmapOptions::new()).unwrap();
     assert_eq!(run(&gradient, &[xs.clone(), counts])[0].to_f64_vec(), [0.0, 0.0, 0.0, 4.5, 0.0, 0.0]);
-    // A result whose size differs between lanes, and rows that may be missing.
+    // Without lanes of `n`, all lanes have the same size. With them, the results would be ragged, which is rejected.
     let heads = build(|g| head(g.input("xs", "f64[3]"), g.input("n", "i64[]")));
     let error = heads.vmap(2, VmapOptions::new()).unwrap_err();
     assert!(error.kind() == "StepCount" && error.to_string().contains("ragged"), "{error}");
@@ -244,7 +244,7 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_eq!(run(&shared, &[xs, number(2)]), [expected]);
 }
 
-/// Lanes that skip the branch, or whose loop has ended, do not bind a size.
+/// Lanes that skip a branch, or whose loop has ended, do not bind its sizes, so these cannot be invalid.
 #[test]
 fn a_lane_that_does_not_run_gives_no_size() {
     let sum = |n: Value| iota(bind_size(n), DType::F64).sum(0);
@@ -261,7 +261,7 @@ fn a_lane_that_does_not_run_gives_no_size() {
     assert_rejected(&graph, &[inputs[0].clone(), HostTensor::from([true, false, true])], "Type", "-1");
 }
 
-/// bind-c1
+/// Checks bind-c1: a size that a body binds must not appear in its results.
 #[test]
 fn nothing_of_the_size_leaves_a_body() {
     let says = |program: &dyn Fn(&Builder) -> Value| {
@@ -293,7 +293,7 @@ fn the_straight_program_has_numbers_for_sizes() {
     assert!(funcify::to_dot(&graph).contains("bind_size {size=$"), "{}", funcify::to_dot(&graph));
 }
 
-/// Binds one size before the first step, and a different one in each step.
+/// A single-step program binds one size before the first step, and another one in each step.
 #[test]
 fn a_program_of_one_step_binds_sizes() {
     let graph = build(|g| {

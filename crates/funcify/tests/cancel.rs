@@ -1,5 +1,5 @@
-//! Cancellation of every kind of loop, in the reference evaluator and with both loop strategies. An op in each program
-//! cancels the handle on its `n`th run, so each test knows after which step its loop must end.
+//! Tests the cancellation of every kind of loop, in the reference evaluator and with both loop strategies. Each program
+//! contains an op that cancels the handle on its `n`th run, so the step in which the loop must end is known.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,12 +23,12 @@ use stopper::{HANDLE, stopper};
 
 const STRATEGIES: [Option<LoopStrategy>; 3] = [None, Some(LoopStrategy::Native), Some(LoopStrategy::Unroll)];
 
-/// Builds a program of one scalar.
+/// Builds a program with one scalar input.
 fn program<T: Tree>(program: impl FnOnce(Value) -> T) -> Graph {
     Graph::build("program", |g| program(g.input("x", "f64[]"))).unwrap()
 }
 
-/// Runs a program, either in the reference evaluator or as a compiled function.
+/// Runs a program: compiled with the given strategy, or, without a strategy, in the reference evaluator.
 fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>> {
     let inputs = [HostTensor::scalar(1f64)];
     let Some(strategy) = strategy else { return evaluate(graph, &inputs) };
@@ -36,7 +36,7 @@ fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>>
     Function::compile_with(graph, &Reference, options)?.call_host(&inputs)
 }
 
-/// Runs a program whose `stopper` cancels the handle on its `count`th run, and returns the error.
+/// Runs a program whose `stopper` cancels the handle on run number `count`, and returns the error.
 fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));
@@ -46,7 +46,7 @@ fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize
     error
 }
 
-/// Cancels a program on the fourth run of its `stopper`. Asserts that it stops in the op `op` after `steps` steps.
+/// Cancels a program on the fourth run of its `stopper`. Asserts that the error names `op` and reports `steps` steps.
 #[track_caller]
 fn check(graph: &Graph, strategies: &[Option<LoopStrategy>], op: &str, steps: usize) {
     for strategy in strategies {
@@ -185,7 +185,7 @@ fn a_handle_is_in_force_in_its_scopes_only() {
     assert!(run(&graph, None).is_ok(), "a scope ends when it panics");
 }
 
-/// Tracing, batching and rewriting check for cancellation before each op.
+/// Differentiation, batching and rewriting can be cancelled too: they check for cancellation before each op.
 #[test]
 fn derivatives_lanes_and_rewrites_stop() {
     let graph = program(|x| (x * 2.0 + x * 2.0).sin() * 1.0);
@@ -203,12 +203,13 @@ fn derivatives_lanes_and_rewrites_stop() {
     for (number, error) in kinds.into_iter().enumerate() {
         assert!(matches!(error, Some(Error::Cancelled { .. })), "{number}: {error:?}");
     }
-    // Cancelled work leaves no state behind.
+    // Cancelled work leaves no state behind: the same work now succeeds.
     assert!(!graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.is_empty());
     graph.grad("x", GradOptions::new()).unwrap();
 }
 
-/// A device that compiles loops into programs that reject all operands; planning cancels the current handle, if any.
+/// A backend that compiles loops. Compiling cancels the current handle, if any, and the compiled code rejects all
+/// operands.
 #[derive(Clone, Default)]
 struct Planning(Arc<Mutex<(usize, Option<Cancellation>)>>);
 
@@ -243,7 +244,7 @@ impl Backend for Planning {
     }
 }
 
-/// A plan whose construction was cancelled in one call is built again in the next call.
+/// If a call is cancelled during planning, the plan is not cached, and the next call builds it again.
 #[test]
 fn a_plan_that_was_stopped_is_made_again() {
     let graph = Graph::build("counted", |g| {

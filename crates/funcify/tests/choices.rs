@@ -1,8 +1,8 @@
-//! Switches: which branch runs for an index past the last one, and the gradient of each lane.
+//! Tests switches: out-of-range indices, and gradients of batched switches.
 
 use funcify::{GradOptions, Graph, HostTensor, Value, evaluate, switch, vmap};
 
-/// Switches between three branches whose slopes at 2 are 4, 3 and 5.
+/// Selects one of three branches, whose derivatives at 2 are 4, 3 and 5.
 fn switch_of_three(index: Value, x: Value) -> Value {
     switch(index, [&|| x.square(), &|| x * 3.0, &|| x * 5.0])
 }
@@ -16,7 +16,7 @@ fn an_index_that_is_the_number_of_branches_chooses_the_last() {
     assert_eq!(INDICES.map(of), [4f32, 4.0, 6.0, 10.0, 10.0, 10.0].map(HostTensor::scalar));
 }
 
-/// Batched lanes run all branches, and each lane gets the gradient of its own branch.
+/// If the index has lanes, every branch runs for all lanes, and each lane gets the gradient of its own branch.
 #[test]
 fn each_lane_has_the_gradient_of_its_branch() {
     let lanes = Graph::build("lanes", |g| {

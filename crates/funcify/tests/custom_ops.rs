@@ -1,4 +1,4 @@
-//! Ops of other crates in every pass: passes assume nothing about an op that it does not declare.
+//! Tests custom ops in every pass: passes must not assume a property that an op does not declare.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::error::Result;
@@ -11,10 +11,10 @@ use funcify::{apply, custom_op};
 mod elementwise;
 use elementwise::elementwise;
 
-/// An op that returns its operand and rejects negative elements.
+/// An identity op that fails on negative elements.
 #[derive(Clone, Copy, Debug)]
 struct Guarded {
-    /// `true` if the op declares that it works along each axis.
+    /// `true` if the op declares that it acts on each lane independently.
     declares_lanes: bool,
     /// `true` if the op declares that it may fail.
     declares_refusals: bool,
@@ -58,7 +58,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("guarded", program).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Counts from 1 over `n` steps.
+/// Returns the trace 1, 2, ... of a loop of `n` steps.
 fn counted(n: Value) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.sit_sot(constant(0f32));
@@ -69,8 +69,8 @@ fn counted(n: Value) -> Value {
     done.trace(&state)
 }
 
-/// Returns the results or the error. Asserts that the reference evaluator and compiled programs agree, with both loop
-/// strategies, with and without rewrites.
+/// Evaluates a graph. Asserts that compiled programs return the same results or the same error as the reference
+/// evaluator, with both loop strategies, with and without rewrites.
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     let expected = evaluate(graph, inputs);
     for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
@@ -86,7 +86,7 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     expected
 }
 
-/// A loop without steps does not run the op. A loop with steps does, though nothing in it changes between steps.
+/// In a loop, the op runs only if the loop has at least one step, although its operands are loop-invariant.
 #[test]
 fn it_is_not_run_where_it_would_not_have_run() {
     let graph = build(|g| {
@@ -99,7 +99,7 @@ fn it_is_not_run_where_it_would_not_have_run() {
     assert!(of(3, -1.0).is_err());
 }
 
-/// Rewrites keep the unused result of an op that may fail.
+/// Rewrites do not remove an op that may fail, even if its result is unused.
 #[test]
 fn a_refusal_stays_one_where_a_rewrite_finds_the_result_unused() {
     let graph = build(|g| {
@@ -127,7 +127,7 @@ fn one_that_is_not_refused_leaves_the_loop() {
     assert_eq!(of(WITHOUT_LANES), Some(2));
 }
 
-/// A stepper needs the op's declaration that it works row by row.
+/// A stepper accepts the op only if it declares that it acts on each row independently.
 #[test]
 fn it_is_served_step_by_step_if_it_says_so() {
     let of = |declares_lanes: bool| {
@@ -143,7 +143,7 @@ fn it_is_served_step_by_step_if_it_says_so() {
     assert_eq!(evaluate(&stepped.step, &step).unwrap()[1], HostTensor::from([4f32, 6.0]));
 }
 
-/// Lanes of different sizes are rejected, because the op might read the padding.
+/// Ragged lanes are rejected, because the op might read their padding.
 #[test]
 fn lanes_of_different_sizes_are_refused() {
     let program = |n: Value| {
@@ -154,7 +154,7 @@ fn lanes_of_different_sizes_are_refused() {
     assert!(error.contains("guarded"), "{error}");
 }
 
-/// The straight-line program contains the op unchanged, once for each step.
+/// The straight-line form of a program contains the op once per step.
 #[test]
 fn the_straight_line_has_it() {
     let graph = build(|g| {
@@ -166,7 +166,7 @@ fn the_straight_line_has_it() {
     assert_eq!(count, 3, "{straight}");
 }
 
-/// An engine that compiles whole loops does not know the op: the loop falls back, with the same result.
+/// A backend that compiles loops does not know the op, so the loop runs natively, with the same result.
 #[test]
 #[cfg(feature = "cpu")]
 fn a_loop_with_it_is_not_compiled() {

@@ -1,4 +1,4 @@
-//! Specialisation of unrolled programs: for values that are static in each step, and for the values of static inputs.
+//! Tests the specialisation of unrolled programs: for values that are static within a step, and for static inputs.
 
 use funcify::Cpu;
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Specialization};
@@ -14,8 +14,8 @@ fn check(function: &Function<Reference>, inputs: &[HostTensor], expected: f64) {
     assert_eq!(function.call_host(inputs).unwrap(), [HostTensor::scalar(expected)]);
 }
 
-/// Step k adds k times the same value: the step count of the loop in the branch is the index of the outer step, which
-/// is static only within that step.
+/// The branch contains a loop whose number of steps is the index of the outer step. That index is static only within
+/// the outer step. If the branch is taken, step k adds k.
 #[test]
 fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     let graph = Graph::build("branches", |g| {
@@ -32,9 +32,8 @@ fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// The only static property of the branch's operands is their size, which differs in each step: the loop over the rows
-/// has one step per row. The steps turn 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19,
-/// and then into 19 + 19 + 20 + 21 + 22.
+/// The branch contains a loop over rows whose number is static, but differs in each outer step. The steps turn 0.5 into
+/// 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19 + 20 + 21 + 22 = 101.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
     let graph = Graph::build("branches", |g| {
@@ -48,7 +47,7 @@ fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
                 step.write(&state, x + 1.0);
                 x
             });
-            // The number of rows is the index of the step: x, x + 1, ..
+            // The rows are x, x + 1, ..; their number is the index of the outer step, counted from 1.
             let sum = || scan_with(ScanOptions::new(), x, done.ys, |sum, row| (sum + row, ())).0;
             let next = cond(p, sum, || x);
             ((k + 1, next), ())
@@ -76,7 +75,7 @@ fn a_count_from_two_static_inputs_depends_on_both() {
     assert_eq!((function.counts().made, function.counts().reused), (3, 1));
 }
 
-/// The program depends on the input that selects the branch, and otherwise only on the input of that branch.
+/// The program is specialised for the static input that selects the branch, and for those that this branch uses.
 #[test]
 fn a_choice_of_a_static_input_depends_on_it() {
     let graph = Graph::build("choice", |g| {
@@ -97,7 +96,7 @@ fn a_choice_of_a_static_input_depends_on_it() {
     call([0, 3, 7], 3.0);
 }
 
-/// A fallible op in a loop without steps does not run, even if it depends only on loop invariants.
+/// An op that may fail is not hoisted out of a loop: if the loop has no steps, the op must not run.
 #[test]
 fn invariants_that_may_be_refused_run_in_the_steps() {
     for op in ["take %x, %i {axis=0}", "slice %x {axis=0, start=1, limit=N, step=1}"] {
@@ -129,8 +128,8 @@ fn invariants_that_may_be_refused_run_in_the_steps() {
     }
 }
 
-/// If nothing depends on the call, `compile` builds the program and returns its errors, also on a backend that compiles
-/// whole programs.
+/// If nothing depends on the call, `compile` builds the program and returns its errors, even on a backend that compiles
+/// entire programs.
 #[test]
 fn a_graph_of_static_sizes_is_compiled_by_compile() {
     let sums = |ty: &str| {

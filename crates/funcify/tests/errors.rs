@@ -1,7 +1,7 @@
-//! Every error as the user reads it: the whole message is compared with a text in `errors/`.
+//! Compares entire error messages, as the user sees them, with the texts in `errors/`.
 //!
-//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts, in which `<site>` replaces the user's
-//! line.
+//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts. In them, `<site>` replaces the user's
+//! source line.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
 use funcify::error::{Place, Site};
@@ -139,7 +139,8 @@ fn derivatives() {
     check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
 }
 
-/// Differentiates through random state: with respect to a key, a float converted to a key, and keys made in a loop.
+/// Derivatives with respect to a key, to a float that is converted to a key, and to keys created in a loop are
+/// rejected.
 #[test]
 fn derivatives_through_random_state() {
     assert_rejected("gradient_of_a_key", |g| {
@@ -159,7 +160,7 @@ fn derivatives_through_random_state() {
     });
 }
 
-/// Differentiates with respect to the number of steps.
+/// Derivatives with respect to the number of steps are rejected.
 #[test]
 fn derivatives_by_the_number_of_steps() {
     assert_rejected("gradient_of_a_count", |g| {
@@ -277,7 +278,7 @@ fn conditional_loops() {
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
-/// scan-c4, at both entry points.
+/// Checks scan-c4, for `scan` and for `Recurrence`.
 #[test]
 fn carries() {
     assert_rejected("carry_shape", |g| {
@@ -321,7 +322,7 @@ fn carries() {
     });
 }
 
-/// scan-c6.
+/// Checks scan-c6.
 #[test]
 fn numbers_of_steps() {
     assert_rejected("sequence_lengths", |g| {
@@ -361,7 +362,7 @@ fn numbers_of_steps() {
     });
 }
 
-/// A counting loop whose number of steps the caller sets.
+/// Builds a counting loop. The closure `steps` sets its number of steps.
 fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.sit_sot(g.input("init", "f32[]"));
@@ -372,7 +373,7 @@ fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) 
     done.trace(&state)
 }
 
-/// A loop over rows, with `steps` steps if given.
+/// Builds a loop over rows, with an explicit number of steps if `steps` is set.
 fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> Value {
     let mut loop_ = Recurrence::new();
     let x = loop_.sequence(rows, taps);
@@ -382,7 +383,7 @@ fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> V
     loop_.run(|step| step.read(&x)[0] * 2.0).ys
 }
 
-/// A loop whose state is the sum of two of its earlier rows.
+/// Builds a loop whose state is the sum of two of its earlier rows.
 fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.mit_sot(g.input("init", "f32[2]"), taps);
@@ -393,7 +394,7 @@ fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
     done.trace(&state)
 }
 
-/// scan-c3.
+/// Checks scan-c3.
 #[test]
 fn rows() {
     assert_rejected("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
@@ -418,7 +419,7 @@ fn rows() {
     assert_rejected("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
 }
 
-/// scan-c5, and the rules specific to recurrences.
+/// Checks scan-c5, and the additional rules of recurrences.
 #[test]
 fn taps_and_writes() {
     assert_rejected("state_tap_of_now", |g| sums_of_two(g, [-1, 0]));
@@ -470,7 +471,7 @@ fn names_and_scopes() {
     check("text_type", Graph::parse("fn @model(%x: f32[3]) {\n  %y: f32[2] = sin %x\n  return y=%y\n}"));
 }
 
-/// A running sum with ops that some backends lack.
+/// Builds a running sum with ops that some backends lack.
 fn model() -> Graph {
     let graph = Graph::build("model", |g| {
         let w = g.input("w", "f32[3]");
@@ -504,7 +505,7 @@ fn compilation() {
         let n = g.input("n", "i64[]");
         counter(g, |loop_| loop_.steps_value(n + 1))
     });
-    // All sizes are known, so `compile` builds the program.
+    // All sizes are static, so `compile` already builds the program.
     check("step_count_not_static", unrolled(&dynamic.unwrap(), 100));
     let arguments = [tensor(&[3]), tensor(&[3]), tensor(&[1000, 3])];
     check("program_too_large", unrolled(&model(), 100).unwrap().call_host(&arguments));
@@ -546,7 +547,7 @@ fn running_programs() {
     check("run_with_too_few_rows", third.call_host(&[tensor(&[2])]));
 }
 
-/// The site of an error is the user's line, not a line of this crate.
+/// An error points to the user's line, not to a line of this crate.
 #[test]
 fn the_site_is_the_users_line() {
     let mut line = 0;
@@ -583,7 +584,7 @@ fn check_line<T>(result: Result<T, Error>, line: u32) {
     assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
 }
 
-/// Sizes that are known only at the call, or not at all.
+/// Rejects invalid sizes that are determined only by a call, or not at all.
 #[test]
 fn sizes_of_calls() {
     let graph = Graph::build("model", |g| (g.input("x", "f32[T]"), iota(Dim::from("T") - 3, DType::I64)));

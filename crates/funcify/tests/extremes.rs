@@ -1,11 +1,11 @@
-//! Tests functions whose result is representable although a power or a square in their formula is not: compares the
-//! reference evaluator with mpmath at 80 digits.
+//! Tests functions near the limits of f64: the result is representable, but a power or a square in the textbook formula
+//! overflows or underflows. The expected values are from mpmath, with 80 digits.
 
 use funcify::{Graph, HostTensor, Value, evaluate};
 
 type Function = fn(Value, Value) -> Value;
 
-/// The name of a function, the function, x, y, and its value.
+/// The cases: the name, the function, x, y, and the expected value.
 const VALUES: &[(&str, Function, f64, f64, f64)] = &[
     ("erfc", |x, _| x.erfc(), 26.0, 0.0, 5.663192408856143e-296),
     ("erfc", |x, _| x.erfc(), 26.5, 0.0, 2.2109076642637343e-307),
@@ -48,7 +48,7 @@ fn results_that_can_be_represented_are_given() {
         let graph = Graph::build("f", |g| function(g.input("x", "f64[]"), g.input("y", "f64[]")));
         let graph = graph.unwrap_or_else(|error| panic!("{error}"));
         let found = evaluate(&graph, &[*x, *y].map(HostTensor::scalar)).unwrap()[0].to_f64_vec()[0];
-        // Subnormal numbers are 5e-324 apart.
+        // The absolute tolerance covers two steps of subnormal numbers, which are 5e-324 apart.
         let allowed = 2e-15 * expected.abs() + 1e-323;
         let is_near = found == *expected || (found - expected).abs() <= allowed;
         assert!(is_near, "{name}({x:e}, {y:e}) = {found:e}, not {expected:e}");

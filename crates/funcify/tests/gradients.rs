@@ -1,12 +1,12 @@
-//! Compares printed gradients with the texts in `gradients/`.
+//! Compares the text form of gradients with the files in `gradients/`.
 //!
-//! `FUNCIFY_BLESS=1 cargo test --workspace --test gradients` rewrites the texts.
+//! `FUNCIFY_BLESS=1 cargo test --workspace --test gradients` rewrites the files.
 
 use std::path::Path;
 
 use funcify::{Builder, GradOptions, Graph, Recurrence, Tree, scan};
 
-/// Asserts that the gradient of a program with respect to all its inputs prints as `gradients/<name>.fir`.
+/// Asserts that the text form of a program's gradient, with respect to all inputs, equals `gradients/<name>.fir`.
 #[track_caller]
 fn check<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
     let graph = Graph::build(name, program).unwrap();
@@ -22,7 +22,7 @@ fn check<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
     assert_eq!(text, expected, "the gradient of `{name}` changed; FUNCIFY_BLESS=1 rewrites it");
 }
 
-/// x[t] = x[t-1]^2: the trace is the state, and it is the only residual.
+/// x[t] = x[t-1]^2. The trace of the state is the only residual.
 #[test]
 fn squares() {
     check("squares", |g| {
@@ -37,7 +37,7 @@ fn squares() {
     });
 }
 
-/// A recurrent network and its loss: one backward loop that carries the sums of the weight gradients.
+/// The loss of a recurrent network. Its gradient is one backward loop, whose carries accumulate the weight gradients.
 #[test]
 fn rnn() {
     check("rnn", |g| {

@@ -1,4 +1,4 @@
-//! Limits: 64-bit dimensions, the memory budget, and the thread and graph that a value belongs to.
+//! Tests limits: 64-bit dimensions, the memory budget, and the use of values outside of their thread or graph.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{Builder, DType, Dim, Error, Graph, HostTensor, Value, evaluate, iota, scan, size};
@@ -16,7 +16,7 @@ fn assert_text_rejected(text: &str, kind: &str, says: &[&str]) {
     assert_rejected(Graph::parse(text), kind, says);
 }
 
-/// Uses a value of another thread's trace, and the builder of another graph.
+/// Values of another thread's trace are rejected.
 #[test]
 fn a_value_means_nothing_in_another_thread() {
     let leak = |index: usize| {
@@ -41,7 +41,7 @@ fn a_value_means_nothing_in_another_thread() {
         });
         assert_rejected(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
     }
-    // The error is the same while the traces of both threads are open.
+    // In the thread of a test, such a value is rejected too.
     let leaked = leak(1);
     assert_rejected(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
 }
@@ -56,7 +56,7 @@ fn a_builder_declares_inputs_of_its_own_graph_only() {
     });
     let says = ["the builder that declares input `y`", "another `Graph::build`", "fix:", "limits.rs"];
     assert_rejected(inner.unwrap(), "Escaped", &says);
-    // The failed inner build leaves the outer graph unchanged.
+    // The failed inner build did not change the outer graph.
     let outer = outer.unwrap();
     assert_eq!((outer.inputs().len(), outer.nodes().len()), (1, 1));
 
@@ -105,7 +105,7 @@ fn attributes_at_the_ends_of_their_range() {
     assert_text_rejected(&op(pad), "Type", &["pad", "64 bits"]);
 }
 
-/// Parsing thousands of terms takes about as much time as sorting them.
+/// Parsing a polynomial of thousands of terms takes about as long as sorting the terms.
 #[test]
 fn long_polynomials_are_read_in_no_time() {
     let sum: Vec<String> = (0..6_000).map(|index| format!("{index}*a{}*b{}", index % 977, index % 641)).collect();
@@ -114,7 +114,7 @@ fn long_polynomials_are_read_in_no_time() {
         let start = std::time::Instant::now();
         let graph = Graph::parse(&format!("fn @f(%x: f32[{dim}]) {{\n  return x=%x\n}}")).unwrap();
         assert_eq!(Graph::parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
-        // The bound allows for a debug build on a busy machine; a quadratic parser would take minutes.
+        // The limit allows for a debug build on a busy machine. A quadratic parser would take minutes.
         assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
     }
 }
@@ -128,7 +128,7 @@ fn tensors_have_as_many_elements_as_memory_can_hold() {
     assert!(HostTensor::from([0f32; 4]).reshaped([usize::MAX / 2 + 1, 8]).is_none());
 }
 
-/// 2^50 rows without elements take no bytes, but the reference evaluator's lists and strides have an entry for each.
+/// 2^50 empty rows take up no bytes, but the reference evaluator has a list entry and a stride for each, which count.
 #[test]
 fn rows_without_elements_are_held_against_the_budget() {
     let text = "fn @f(%x: f32[0]) {
@@ -139,7 +139,7 @@ fn rows_without_elements_are_held_against_the_budget() {
     assert_rejected(evaluate(&Graph::parse(text).unwrap(), &[nothing]), "OverBudget", &["1125899906842624"]);
 }
 
-/// A loop over N numbers that adds each of them to a vector of T elements, and stacks the rows: N * T numbers.
+/// Builds a loop of N steps that returns N rows of T elements each.
 fn rows() -> Graph {
     let graph = Graph::build("rows", |g| {
         let (x, n) = (g.input("x", "f64[T]"), g.input("n", "f64[N]"));
@@ -149,7 +149,7 @@ fn rows() -> Graph {
     graph.unwrap()
 }
 
-/// Calls succeed with a budget of at least the peak in the report, and are rejected with less.
+/// With a sufficient budget a call succeeds, and with a smaller one it is rejected.
 #[test]
 fn a_function_has_a_budget_of_its_own() {
     let arguments = [HostTensor::from([1f64; 64]), HostTensor::from([2f64; 32])];
@@ -163,7 +163,7 @@ fn a_function_has_a_budget_of_its_own() {
         assert_eq!(call(Some(1 << 20)).unwrap(), expected);
         let says = ["would exceed the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
         assert_rejected(call(Some(10 << 10)), "OverBudget", &says);
-        // Between zero and enough, the outcome changes from an error to success exactly once.
+        // Increasing the budget turns the error into success exactly once.
         let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;
         assert!((32 * 64 * 8..64 * 2048).contains(&first), "{first}");
         assert!((first / 2048..64).all(|step| call(Some(step * 2048)).is_ok()));
@@ -187,7 +187,8 @@ fn arguments_are_held_against_the_budget() {
     }
 }
 
-/// The size depends on data; after an error the function is called again with a smaller size.
+/// The size of a result depends on data. After a call exceeded the budget, a smaller call of the same function
+/// succeeds.
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {
     let text = "fn @f(%s: f32[], %n: i64[]) {
@@ -213,7 +214,7 @@ fn a_refusal_leaves_the_function_as_it_was() {
     assert_rejected(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
 }
 
-/// An unrolled loop without steps uses none of the values that were computed for it.
+/// The values computed for an unrolled loop without steps are unused, but count while they are computed.
 #[test]
 fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     let text = "fn @f(%xs: i64[T]) {
@@ -237,7 +238,7 @@ fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     }
 }
 
-/// The budget counts the rows that an early-ending loop has collected so far, not its maximum number of steps.
+/// For a loop with early exit, the rows collected so far count towards the budget, not its maximum number of steps.
 #[test]
 fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     let text = |limit: &str| {
@@ -268,10 +269,10 @@ fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     assert_eq!(evaluate(&graph, &[HostTensor::scalar(1f32)]).unwrap(), [HostTensor::from([2f32, 4., 8.])]);
 }
 
-/// An unrolled loop takes space for each step, even if a step does nothing.
+/// Every step of an unrolled loop counts towards the limits, even if it does nothing.
 #[test]
 fn unrolling_is_limited_by_steps_and_by_rows() {
-    // Rewrites are off: they would leave nothing to unroll.
+    // Without rewrites, because these would remove the loops.
     let options = || CompileOptions { strategy: LoopStrategy::Unroll, rewrites: None, ..CompileOptions::default() };
     let idle = "fn @f(%s: f32[]) {
   %last: f32[] = scan @b {steps=1099511627776} {

@@ -1,4 +1,4 @@
-//! Tests that a linearised function agrees with `jvp` for any number of tangents, and that the function is computed
+//! Tests linearization: derivatives agree with `jvp` for any number of tangents, and the function is evaluated only
 //! once.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -20,8 +20,8 @@ fn close(found: &[HostTensor], expected: &[HostTensor], graph: &Graph) {
     }
 }
 
-/// Asserts that the results and the derivatives along two directions, one of them in a loop, equal those of `jvp`, and
-/// likewise for the two graphs.
+/// Linearizes a function, and compares its value and two derivatives, one of them in a loop, with `jvp`. Checks both
+/// `linearize_with` and the two graphs of `Graph::linearize`.
 #[track_caller]
 fn check(f: impl Fn(Value) -> Value) {
     let inputs = [vector([0.3, 1.2, -0.4]), vector([1.0, -0.5, 2.0]), vector([0.0, 3.0, 0.25])];
@@ -100,7 +100,7 @@ fn structures_integers_and_what_is_disconnected() {
     assert_eq!(results, [float(6.), int(4), float(2.), float(6.), int(0), float(0.)]);
 }
 
-/// The number of applications of the derivative does not matter.
+/// The function is evaluated once, whatever the number of tangents.
 #[test]
 fn the_function_is_computed_once() {
     let graph = Graph::build("once", |g| {
@@ -112,7 +112,8 @@ fn the_function_is_computed_once() {
     let text = graph.unwrap().to_string();
     let count = |word: &str| text.lines().filter(|line| line.contains(&format!("= {word} "))).count();
     let counts = ["exp", "tanh", "sin", "cos", "scan"].map(count);
-    // One loop for the function, one for the values that do not depend on the tangents, and one for each tangent.
+    // One loop evaluates the function, one computes values that do not depend on the tangents, and each tangent has
+    // one.
     assert_eq!(counts, [1, 1, 1, 1, 5], "{text}");
 }
 

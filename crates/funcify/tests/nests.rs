@@ -1,5 +1,5 @@
-//! Nested loops and conds: the work of a pass grows with the depth of the nest and does not double with each level, and
-//! an op that fails inside a pass is an error.
+//! Tests nested loops and conds: the work of a pass must not double with each level of nesting, and an op that fails
+//! during a pass must result in an error.
 
 use funcify::dispatch::{Function, Reference};
 use funcify::prelude::*;
@@ -8,7 +8,7 @@ use funcify_core::graph::{failing, work};
 
 const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];
 
-/// Nests `depth` bodies of the same kind. The innermost body computes from `x * w`.
+/// Builds `depth` nested bodies of the same kind. The innermost body computes from `x * w`.
 fn nested_body(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
     if depth == 0 {
         return (x * w).sin();
@@ -25,7 +25,7 @@ fn nested_body(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
             });
             ys.index(0, 1)
         }
-        // A state that gets its lanes, tangent or cotangent only from the results of the step.
+        // The initial states have no lanes, tangents or cotangents. The states get them from the results of the step.
         "fresh state" => {
             let init = (x.zeros_like().stop_gradient(), x.zeros_like().stop_gradient());
             let step = |(_, last): (Value, Value), row: Value| ((inner(last + row), row), ());
@@ -52,13 +52,13 @@ fn lanes(graph: &Graph) -> Graph {
     graph.vmap(3, VmapOptions::new().in_axes([("x", 0)])).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Asserts that doubling the depth of a nest multiplies the work of a pass by at most 2 to the power `power`.
+/// Asserts that doubling the nesting depth multiplies the work of a pass by at most `2^power`.
 fn assert_growth(kind: &'static str, pass: &str, depth: usize, power: u32, f: impl Fn(&Graph)) {
     let [one, two] = [depth, 2 * depth].map(|depth| {
         let graph = nest(kind, depth);
         work::measure(|| f(&graph)).1.max(1)
     });
-    // The margin of 5/4 allows for terms that do not grow with this power.
+    // The factor 5/4 allows for lower-order terms.
     assert!(two <= one * 2usize.pow(power) * 5 / 4, "{kind}, {pass}: {one} at {depth} levels, {two} at twice as many");
 }
 
@@ -71,7 +71,8 @@ fn work_does_not_multiply_with_the_levels_of_a_nest() {
         assert_growth(kind, "pruned", 8, 1, |graph| _ = graph.pruned());
         assert_growth(kind, "text", 8, 1, |graph| _ = Graph::parse(&graph.to_string()).unwrap());
         if kind != "associative" {
-            // An associative scan compiles to two programs, and each contains the combination.
+            // An associative scan compiles to two programs that both contain the combination, so the work doubles per
+            // level.
             assert_growth(kind, "program", 8, 2, |graph| {
                 let inputs = [0.3, 0.7].map(HostTensor::scalar);
                 _ = Function::compile(graph, &Reference).unwrap().call_host(&inputs).unwrap();
@@ -96,7 +97,7 @@ fn sixty_four_levels_are_differentiated() {
     }
 }
 
-/// A nest has the same values and derivatives as its levels applied in sequence.
+/// A nest has the same value and derivatives as its levels applied one after the other.
 #[test]
 fn a_nest_gives_what_its_levels_give() {
     let [x, w] = [0.3, 0.7].map(HostTensor::scalar);

@@ -1,4 +1,5 @@
-//! Checkpoint policies: how much loops save for their backward loops, and that the policy changes no value.
+//! Tests checkpoint policies: the amount of memory that they save for the backward pass, and that they change no
+//! result.
 
 mod shared;
 
@@ -7,8 +8,8 @@ use funcify::prelude::*;
 use funcify::{CheckpointPolicy, VmapOptions, grad_with};
 use shared::{built, traced};
 
-/// Returns the number of bytes that the upward loops of a gradient stack. These are the bytes of the forward pass, plus
-/// the largest number of bytes that one step of a backward (downward) loop recomputes.
+/// Returns the number of bytes of the traces that a gradient saves: in the forward pass, plus the maximum that a single
+/// step of a backward loop recomputes. Forward loops ascend, and backward loops descend.
 fn saved_bytes(graph: &Graph) -> usize {
     let (mut forward, mut again) = (0, 0);
     for node in graph.nodes() {
@@ -27,8 +28,8 @@ fn saved_bytes(graph: &Graph) -> usize {
     forward + again
 }
 
-/// The squared norm of the last state of a recurrent network: 1024 steps, a state of 64 elements, and three products,
-/// two of which the backward loop reads.
+/// The squared norm of the last state of a recurrent network with 1024 steps and 64 elements per state. Each step has
+/// several intermediate values of that size, two of which are products.
 fn network(options: ScanOptions) -> Graph {
     built("rnn", |g| {
         let (xs, h0) = (g.input("xs", "f32[1024,32]"), g.input("h0", "f32[64]"));
@@ -42,7 +43,7 @@ fn gradient(graph: &Graph, policy: CheckpointPolicy) -> Graph {
     graph.grad(["h0", "w", "u", "b"], GradOptions::new().policy(policy)).unwrap()
 }
 
-/// Returns the number of saved rows of 64 elements.
+/// Returns the number of rows of 64 elements that the gradient saves.
 fn rows(policy: CheckpointPolicy) -> usize {
     saved_bytes(&gradient(&network(ScanOptions::new()), policy)) / (64 * 4)
 }
@@ -65,18 +66,18 @@ fn what_each_policy_keeps_of_1024_steps() {
 #[test]
 fn a_budget_takes_the_least_work_that_fits() {
     let row = 64 * 4;
-    // The count covers the state and all values that a step computes: two products, two sums, and tanh.
+    // Everything means the state and the values that a step computes: two products, two sums and a tanh.
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row)), 1024, "everything");
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row - 1)), 3 * 1024, "the products");
     assert_eq!(rows(CheckpointPolicy::Budget(3 * 1024 * row)), 3 * 1024);
     assert_eq!(rows(CheckpointPolicy::Budget(2 * 1024 * row)), 1024);
     assert_eq!(rows(CheckpointPolicy::Budget(1023 * row)), 64);
     assert_eq!(rows(CheckpointPolicy::Budget(64 * row)), 64);
-    // There are 8 segments of 121 steps, each split into segments of 11. The remaining 56 steps are 5 segments of 11
-    // and one step.
+    // 8 segments of 121 steps are each split into segments of 11 steps. The remaining 56 steps are 5 segments of 11
+    // steps and a single step.
     assert_eq!(rows(CheckpointPolicy::Budget(63 * row)), 8 + 11 + 11 + 5 + 1);
     assert_eq!(rows(CheckpointPolicy::Budget(0)), 20, "the least memory of four levels");
-    // A symbol counts as 1024.
+    // A symbolic number of steps is assumed to be 1024.
     let text = network(ScanOptions::new()).to_string().replace("1024", "T");
     let symbolic = Graph::parse(&text).unwrap();
     let scans = |budget: usize| {
@@ -106,7 +107,7 @@ fn a_truncated_loop_keeps_the_last_states() {
     assert_eq!(rows(CheckpointPolicy::SaveAll), 2 * 16, "the state before the first of them is not a result");
 }
 
-/// Returns the number of traces of the forward loop.
+/// Returns the number of traces that the forward loop saves.
 fn traces(policy: CheckpointPolicy, step: impl FnOnce(Value, Value) -> (Value, Value)) -> usize {
     let graph = built("traces", |g| {
         let (init, xs) = (g.input("init", "f64[]"), g.input("xs", "f64[T]"));
@@ -130,11 +131,11 @@ fn what_is_stacked_anyway_is_not_saved_again() {
     assert_eq!(traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the saved ys, and the states");
 }
 
-/// A name, and a program with one loop.
+/// The name of a program with one loop, and the function that builds it.
 type ProgramFn = (&'static str, fn(Value, Value) -> Vec<Value>);
 
-/// Loops with every kind of part, over a number of steps known only at the call. Each takes `xs: f64[T+4]` and `w:
-/// f64[]`.
+/// Loops of every kind, with a number of steps that is known only at run time. Each has the arguments `xs: f64[T+4]`
+/// and `w: f64[]`.
 const PROGRAMS: [ProgramFn; 9] = [
     ("carry_and_ys", |xs, w| {
         let (last, ys) = scan(w, xs, |c, x| ((c * w + x).sin(), c * x));
@@ -226,13 +227,13 @@ fn assert_near(name: &str, graph: &Graph, arguments: &[HostTensor], expected: &[
     }
 }
 
-/// Builds `T+4` rows, the weight, and a direction for each.
+/// Returns `xs` of this many rows and `w`, followed by a tangent for each.
 fn arguments(rows: usize) -> [HostTensor; 4] {
     let row = |phase: f64| HostTensor::from_vec((0..rows).map(|i| (i as f64 * 1.7 + phase).sin()).collect(), [rows]);
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]
 }
 
-/// Returns whether the backward loop of a linear recurrence reads the inputs of the steps to recompute their states.
+/// Returns `true` if the backward loop of a linear recurrence reads `xs`, in order to recompute the next states.
 fn is_recomputed(policy: CheckpointPolicy) -> bool {
     let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));
@@ -254,8 +255,8 @@ fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
     assert!(!is_recomputed(CheckpointPolicy::SaveCostly));
 }
 
-/// The gradient, and its derivatives in both modes, are the same under every policy, for step counts that segments
-/// divide or do not divide, and for 0 steps.
+/// Under every policy, the gradient and its derivatives in both modes are the same. The numbers of steps include 0 and
+/// some that are not multiples of a segment.
 #[test]
 fn no_policy_changes_a_value() {
     let policies = [
@@ -298,7 +299,7 @@ fn no_policy_changes_a_value() {
     }
 }
 
-/// The text of a loop includes its derivative options, and transformations keep them.
+/// The derivative options of a loop are part of its text, and transformations preserve them.
 #[test]
 fn derivatives_and_lanes_keep_what_a_loop_says() {
     let options = ScanOptions::new().policy(CheckpointPolicy::Levels(vec![8, 2])).truncate(3);
@@ -327,8 +328,7 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     assert!(error.contains("`policy`"), "{error}");
 }
 
-/// In a downward loop over a full buffer, rows written by steps before the truncation are constant:
-/// b[t] = b[t] * b[t+1].
+/// A descending loop over a full buffer, b[t] = b[t] * b[t+1]: rows written before the truncation point are constants.
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {
@@ -346,7 +346,7 @@ fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     assert_eq!(results, [HostTensor::from([60f32, 0., 0., 1., 1.])]);
 }
 
-/// A truncated gradient is the same under every policy.
+/// Under every policy, a truncated gradient is the same.
 #[test]
 fn no_policy_changes_a_truncated_gradient() {
     for reverse in [false, true] {

@@ -1,5 +1,5 @@
-//! Violations of rules that a text cannot express: results of closures, graphs built by hand, ops applied directly. The
-//! whole messages are in `errors/`; `FUNCIFY_BLESS=1 cargo test -p funcify --test refusals` rewrites them.
+//! Tests rules whose violation no text can express: results of closures, graphs built by hand, and ops applied
+//! directly. `errors/` contains the messages; `FUNCIFY_BLESS=1 cargo test -p funcify --test refusals` rewrites them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn body(program: impl FnOnce(&funcify::Builder) -> Vec<Value>) -> Arc<Graph> {
     Arc::new(Graph::build("body", program).unwrap())
 }
 
-/// A loop over three rows that sums them into a carry.
+/// Returns a loop that sums three rows in a carry.
 fn sum_of_rows() -> Scan {
     Scan {
         body: body(|g| vec![g.input("c", "f32[]") + g.input("x", "f32[]")]),
@@ -39,7 +39,7 @@ fn applied(name: &str, op: Scan) {
     assert_rejected(name, |g| apply(op, &[g.input("xs", "f32[3]"), g.input("c", "f32[]")]));
 }
 
-/// scan-c3 to scan-c5, for bodies that no entry point builds.
+/// Checks scan-c3 to scan-c5, with bodies that `scan` and `Recurrence` never build.
 #[test]
 fn bodies_of_loops() {
     let of = |row: &'static str, carry: &'static str, next: &'static str| {
@@ -308,7 +308,7 @@ fn floats_taken_apart() {
     assert_rejected("number_that_no_half_holds", |_| full([3], DType::F16, 1e9));
 }
 
-/// Rules that call a changed version of their own function.
+/// A rule that calls a different version of its own function is rejected.
 #[test]
 fn rules_of_themselves() {
     fn counted(x: Value, n: i32) -> Value {

@@ -1,10 +1,10 @@
-//! One rejected program for each clause of the type rules and checks, as texts in `rejected/`.
+//! Tests one invalid program for each clause of the type rules and checks. The programs are in `rejected/`.
 //!
-//! A file holds programs, each followed by the error that its user reads, in comments. `// run: T=0 n=-1` before a
-//! program means that it is rejected only when it runs, with these sizes and integers. `FUNCIFY_BLESS=1 cargo test -p
-//! funcify --test rejected` rewrites the errors.
+//! A file contains programs, each followed by a comment with the error message that the user sees. A line
+//! `// run: T=0 n=-1` before a program means that it fails only at run time, with these sizes and integers.
+//! `FUNCIFY_BLESS=1 cargo test -p funcify --test rejected` rewrites the error messages.
 //!
-//! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses without a rejected program, here or in `errors/`.
+//! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses that no program covers, here or in `errors/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Returns all files under a folder whose names end with `ending`.
+/// Returns all files in a folder and its subfolders whose names end with `ending`.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -30,7 +30,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     all
 }
 
-/// One program of a file, the line before it that says how it runs, and the error that its user reads.
+/// A program of a file: the preceding `// run:` line, if any, the text, and the error message.
 #[derive(Default)]
 struct RejectedProgram {
     run: Option<String>,
@@ -38,7 +38,7 @@ struct RejectedProgram {
     error: String,
 }
 
-/// Splits a file into the lines before the first program, and the programs.
+/// Splits a file into its header and its programs.
 fn read(path: &Path) -> (String, Vec<RejectedProgram>) {
     let (mut head, mut programs, mut run, mut is_open) = (String::new(), Vec::<RejectedProgram>::new(), None, false);
     for line in std::fs::read_to_string(path).unwrap().lines() {
@@ -71,7 +71,7 @@ fn file_text(head: &str, programs: &[RejectedProgram]) -> String {
     text
 }
 
-/// Parses the program, and runs it if it has a `// run:` line.
+/// Parses a program and, if it has a `// run:` line, runs it.
 fn parse_and_run(program: &RejectedProgram) -> Result<(), Error> {
     let graph = Graph::parse(&program.text)?;
     let Some(run) = &program.run else { return Ok(()) };
@@ -97,7 +97,7 @@ fn parse_and_run(program: &RejectedProgram) -> Result<(), Error> {
     evaluate(&graph, &arguments).map(drop)
 }
 
-/// Returns the error as its user reads it, without the source location.
+/// Returns the error message as the user sees it, without the source location.
 fn error_text(error: &Error) -> String {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.starts_with("  at:"));
@@ -135,8 +135,8 @@ fn every_program_is_refused_as_it_says() {
     assert!(count > 150, "{count} programs");
 }
 
-/// The sources of errors: every rule and check except the text form, whose own tests cover its grammar, and the checker
-/// and the comparison of graphs, whose own tests use graphs that nothing else can build.
+/// The sources whose error messages must be covered. The text form has tests of its own for its grammar. So do the
+/// checker and the comparison of graphs, because their tests need graphs that cannot be built otherwise.
 const RULES: [&str; 7] = [
     "funcify-core/src/ops",
     "funcify-core/src/graph",
@@ -147,7 +147,8 @@ const RULES: [&str; 7] = [
     "funcify-nn/src",
 ];
 
-/// Literals that are not part of an error, or whose error no program reaches because a type rule rejects it first.
+/// String literals that are not part of an error, and errors that are unreachable because a type rule rejects the
+/// program first.
 const UNREACHABLE_SENTENCES: [&str; 21] = [
     "differentiate a program that `Graph::check` accepts",
     "its forward pass has not saved the data that its reverse rule needs",
@@ -172,11 +173,12 @@ const UNREACHABLE_SENTENCES: [&str; 21] = [
     "a test requested this failure",
 ];
 
-/// The sentences of the sources, each with its places: a sentence is a literal with words, split at its placeholders.
+/// The sentences of error messages, with the source lines that contain them. A sentence is a string literal of several
+/// words, split at its placeholders.
 type Sentences = BTreeMap<Vec<String>, Vec<String>>;
 
-/// Returns the string literals of a source and their line numbers, without comments, tests and the reasons of `expect`,
-/// which no program reaches.
+/// Returns the string literals of a source file with their line numbers. Skips comments, tests, and the messages of
+/// `expect`, which are unreachable.
 fn literals(source: &str) -> Vec<(usize, String)> {
     let source = source.split("#[cfg(test)]").next().unwrap_or_default();
     let (mut all, mut line, mut open) = (Vec::new(), 1, None::<(usize, String)>);
@@ -208,7 +210,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
     all
 }
 
-/// Splits a literal at its placeholders.
+/// Splits a string literal at its placeholders.
 fn split_at_placeholders(literal: &str) -> Vec<String> {
     let (mut parts, mut is_value) = (vec![String::new()], false);
     let mut characters = literal.chars().peekable();
@@ -227,7 +229,7 @@ fn split_at_placeholders(literal: &str) -> Vec<String> {
     parts
 }
 
-/// Returns whether the parts occur in a text in this order.
+/// Returns `true` if a text contains these parts in this order.
 fn contains_in_order(text: &str, parts: &[String]) -> bool {
     let mut rest = text;
     parts.iter().all(|part| match rest.split_once(part.as_str()) {
@@ -239,7 +241,7 @@ fn contains_in_order(text: &str, parts: &[String]) -> bool {
     })
 }
 
-/// Returns whether a source contains only tests, checks used by tests, or the text form.
+/// Returns `true` if a source file contains only tests, checks for tests, or the text form.
 fn defines_no_errors(source: &Path) -> bool {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with("tests.rs")
@@ -260,14 +262,14 @@ fn sentences() -> Sentences {
         let sources = if path.is_dir() { files(&path, ".rs") } else { vec![path] };
         for source in sources.iter().filter(|source| !defines_no_errors(source)) {
             for (line, literal) in literals(&std::fs::read_to_string(source).unwrap()) {
-                // `expected, not found` is printed on two lines.
+                // A message `expected, not found` is printed on two lines.
                 let parts: Vec<String> = split_at_placeholders(&literal)
                     .iter()
                     .flat_map(|part| part.split(", not "))
                     .map(String::from)
                     .collect();
                 let words = parts.concat().chars().filter(|character| character.is_alphabetic()).count();
-                // The sentences of the op tables are documentation, and end with a full stop.
+                // In the tables of ops, literals that end with a full stop are documentation.
                 if !literal.contains(' ')
                     || words < 3
                     || literal.ends_with('.')
@@ -283,8 +285,8 @@ fn sentences() -> Sentences {
     sentences
 }
 
-/// A sentence that occurs n times in the sources must occur in at least n errors that a test reads. So the test notices
-/// a clause without a rejected program, and also a removed clause, whose program is then accepted.
+/// A sentence that occurs n times in the sources must occur in at least n tested errors. This finds clauses that no
+/// program covers. If a clause is removed, its program is no longer rejected, which fails a test too.
 #[test]
 fn every_sentence_of_a_refusal_is_read_by_a_test() {
     let mut errors: BTreeSet<String> = BTreeSet::new();

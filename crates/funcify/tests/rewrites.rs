@@ -1,6 +1,6 @@
-//! Tests rewrites one by one: each file in `rewrites` names rewrites and has a program before and after them. A file
-//! with `// stays` has no program after, because a precondition fails. `FUNCIFY_BLESS=1` writes the rewritten
-//! programs.
+//! Tests rewrites separately. Each file in `rewrites` names the rules to apply, and contains a program before and after
+//! them. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1` updates the
+//! rewritten programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use funcify::rewrite::{Parallel, Patched, RULES, Rewrite, RewriteOptions, Tolerance};
 use funcify::{DType, Error, Graph, HostTensor, Scalar, Sizes, TensorType, evaluate};
 
-/// A file of `rewrites`.
+/// A file in `rewrites`.
 struct Case {
     path: PathBuf,
     rules: Vec<String>,
-    /// The lines before the program after the rewrites.
+    /// The lines that precede the second program.
     head: String,
     before: Graph,
-    /// The program after the rewrites, or `None` if it stays unchanged.
+    /// The program after the rewrites, or `None` if they must not change it.
     after: Option<String>,
 }
 
@@ -76,8 +76,8 @@ fn programs_become_what_they_should() {
     }
 }
 
-/// Builds arguments for a program whose symbols, sorted by name, cycle through `sizes`. Returns `None` if that is
-/// impossible.
+/// Builds arguments for a program. Its symbols, sorted by name, get the values in `sizes`, repeated as needed. Returns
+/// `None` if an input cannot have these sizes.
 fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index)).collect();
     let mut symbols: Vec<_> = types.iter().flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols()).collect();
@@ -99,7 +99,7 @@ fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     types.into_iter().map(tensor).collect()
 }
 
-/// A rewritten program has the same results to the bit, unless sums are reordered, and the same kind of error.
+/// A rewritten program returns bit-identical results, unless a rule reassociates sums, or the same kind of error.
 #[test]
 fn programs_give_what_they_gave() {
     for case in cases() {
@@ -144,7 +144,7 @@ fn a_rule_that_is_left_out_makes_no_patch() {
     }
 }
 
-/// A rewrite that may change more than the order of summation runs only on request.
+/// A rule that may change results by more than the order of summation is opt-in: it must be requested by name.
 #[test]
 fn rules_on_request_are_asked_for_by_name() {
     let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();
@@ -157,7 +157,7 @@ fn rules_on_request_are_asked_for_by_name() {
     assert_eq!(count(RewriteOptions::new().with("affine_recurrence").without("affine_recurrence")), 0);
 }
 
-/// It also runs, without being named, if its effect is tolerated and the device prefers depth.
+/// Such a rule also runs without being named if the options tolerate its effect and the device prefers low depth.
 #[test]
 fn tolerance_and_a_device_ask_for_depth_together() {
     let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();
@@ -193,7 +193,7 @@ fn unknown_rules_are_named() {
     }
 }
 
-/// The log shows the replaced nodes and their replacement.
+/// The log shows each replaced node and its replacement.
 #[test]
 fn the_log_shows_before_and_after() {
     let graph = Graph::build("twice", |g| g.input("x", "f32[2,3]").t().t()).unwrap();

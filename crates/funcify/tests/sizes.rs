@@ -1,10 +1,10 @@
-//! Tests sizes that only a running loop determines: they are valid after the loop, and may differ in each step of an
-//! enclosing loop.
+//! Tests sizes that are known only after a loop has run. They can be used after the loop, and may differ in each step
+//! of an enclosing loop.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 
-/// Returns the first output. Asserts that both loop strategies agree with the reference evaluator.
+/// Returns the first output of a program. Asserts that both loop strategies agree with the reference evaluator.
 #[track_caller]
 fn run<T: Tree>(program: impl FnOnce(&Builder) -> T, arguments: &[HostTensor]) -> Result<HostTensor, Error> {
     let graph = Graph::build("sizes", program).unwrap();
@@ -17,7 +17,7 @@ fn run<T: Tree>(program: impl FnOnce(&Builder) -> T, arguments: &[HostTensor]) -
     Ok(expected?[0].clone())
 }
 
-/// Returns the trace of a count from 1 over `n` steps.
+/// Returns the trace 1, 2, ... of a loop of `n` steps.
 fn counted(n: Value) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.sit_sot(constant(0f32));
@@ -75,8 +75,8 @@ fn positions_from_the_end_are_counted_once() {
     }
 }
 
-/// Applies a graph that binds a size twice inside another program that binds a size: each application has its own
-/// symbol.
+/// A graph that binds a size is applied twice inside a program that binds a size too. Each application gets a symbol of
+/// its own.
 #[test]
 fn a_graph_that_binds_a_size_is_applied() {
     let one = Graph::build("one", |g| {
@@ -98,7 +98,7 @@ fn a_graph_that_binds_a_size_is_applied() {
     assert_eq!(Function::compile(&both, &Reference).unwrap().call_host(&arguments).unwrap(), expected);
 }
 
-/// The results of a step must not have a size that the step binds.
+/// A size that a step binds must not appear in the results of the step.
 #[test]
 fn a_size_does_not_leave_its_step() {
     let escapes = Graph::build("escapes", |g| {
@@ -109,7 +109,7 @@ fn a_size_does_not_leave_its_step() {
     assert!(error.kind() == "Type" && error.to_string().contains("itself binds `$1`"), "{error}");
 }
 
-/// Elementwise ops, including bitwise ones, work on lanes of different sizes.
+/// Elementwise ops, including bitwise ones, support ragged lanes.
 #[test]
 fn elementwise_ops_on_lanes_of_different_sizes() {
     type ProgramFn = fn(Value) -> Value;

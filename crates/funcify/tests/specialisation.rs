@@ -1,5 +1,5 @@
-//! Tests programs specialised for sizes and values: bound, folded and shared values must be right for each call and
-//! each step.
+//! Tests programs that are specialised for sizes and values: sizes that are bound, constants that are folded, and code
+//! that is shared must be right in every call and every step.
 
 mod shared;
 
@@ -29,7 +29,7 @@ fn number(x: f64) -> HostTensor {
     HostTensor::scalar(x)
 }
 
-/// A step of an unrolled loop knows its index: 0 + 1 + 2 + 3 steps of the inner loops, each in its own branch.
+/// In an unrolled loop, the index of a step is static. The inner loops, in branches, run 0 + 1 + 2 + 3 steps.
 #[test]
 fn a_branch_of_each_step_knows_the_number_of_that_step() {
     let graph = built("model", |g| {
@@ -45,7 +45,7 @@ fn a_branch_of_each_step_knows_the_number_of_that_step() {
     assert_eq!(run(&graph, &[HostTensor::scalar(false), number(1.0)]).unwrap(), [1.0, 2.0, 8.0, 64.0]);
 }
 
-/// Branches whose inner loops have a step count that depends on a static input.
+/// In branches, the number of steps of an inner loop may depend on a static input.
 #[test]
 fn a_branch_knows_the_static_inputs_of_the_call() {
     let graph = built("model", |g| {
@@ -60,7 +60,7 @@ fn a_branch_knows_the_static_inputs_of_the_call() {
     }
 }
 
-/// A size in two symbols is solved after later inputs bind one of them.
+/// An input whose size is a formula in two symbols is solved for one of them after a later input binds the other.
 #[test]
 fn sizes_are_bound_in_whatever_order_they_come() {
     let graph = built("model", |g| {
@@ -69,7 +69,7 @@ fn sizes_are_bound_in_whatever_order_they_come() {
     });
     let given = [HostTensor::from([1f64, 2., 3., 4., 5.]), HostTensor::from([1f64, 1.])];
     assert_eq!(run(&graph, &given).unwrap(), [3.0, 4.0, 5.0, 6.0]);
-    // Three symbols; the last input binds one of them.
+    // With three symbols, the last input binds the first one to be solved.
     let chain = built("chain", |g| {
         let names = [("a", "f64[A+B+C]"), ("b", "f64[B+C]"), ("c", "f64[C]")];
         let [a, b, c] = names.map(|(name, ty)| g.input(name, ty));
@@ -81,7 +81,7 @@ fn sizes_are_bound_in_whatever_order_they_come() {
     assert_eq!(run(&graph, &short).unwrap_err().kind(), "Call");
 }
 
-/// The program checks at run time that each step has its row: 0 rows suffice for no steps.
+/// The number of rows is checked at run time: 0 rows are enough for 0 steps.
 #[test]
 fn no_rows_are_enough_for_no_steps() {
     let graph = built("model", |g| {
@@ -95,7 +95,7 @@ fn no_rows_are_enough_for_no_steps() {
     assert_eq!(run(&graph, &[rows(1), rows(0)]).unwrap_err().kind(), "Rows");
 }
 
-/// The bound of a while loop is a symbolic size in its own graph, and a number in the graph where it is applied.
+/// The bound of a while loop is symbolic in its own graph, and becomes a number in the graph that applies it.
 #[test]
 fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
     let bounded = built("bounded", |g| {
@@ -110,7 +110,7 @@ fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
     assert_eq!(run(&apart, &given).unwrap(), [8.0, 32.0]);
 }
 
-/// A static input that lanes share stays static, so the loop can still be unrolled.
+/// If all lanes share a static input, it remains static, so the loop can still be unrolled.
 #[test]
 fn lanes_share_a_static_input() {
     let graph = built("model", |g| {
@@ -123,7 +123,7 @@ fn lanes_share_a_static_input() {
     assert_eq!(run(&lanes, &[HostTensor::scalar(2i64), xs]).unwrap(), [9.0, 18.0]);
 }
 
-/// `x^(2^2)`: the loop ends at its bound, and so do its derivatives and its batched form.
+/// Computes `x^(2^2)`: the loop ends at its bound, and so do its derivatives and its batched form.
 #[test]
 fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     let graph = built("model", |g| while_loop_bounded(2, g.input("x", "f64[]"), |x: Value| x.lt(100.0), |x| x * x));
@@ -133,12 +133,13 @@ fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     assert_eq!(evaluate(&gradient, &[number(2.0)]).unwrap()[0], number(32.0));
     assert_eq!(evaluate(&second, &[number(2.0)]).unwrap()[0], number(48.0));
     assert_eq!(evaluate(&graph.jvp("x").unwrap(), &[number(2.0), number(1.0)]).unwrap()[1], number(32.0));
-    // The second lane ends by its condition.
+    // The second lane ends by its condition, before the bound.
     let xs = HostTensor::from([2f64, 20.0]);
     assert_eq!(evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(), [16., 400.]);
 }
 
-/// A sequence that no step uses is still checked for too few rows, with or without a call that has a derivative rule.
+/// The rows of a sequence are checked even if no step uses them, with and without a custom derivative rule in the
+/// program.
 #[test]
 fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     let text = |start: &str| {
@@ -173,7 +174,7 @@ fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     }
 }
 
-/// Values that only a derivative rule captures are not computed, so they cannot fail: neither in a program nor in the
+/// Values that only a derivative rule captures are not computed, so they cannot fail, neither in a program nor in the
 /// body of a loop.
 #[test]
 fn what_only_a_derivative_rule_uses_does_not_run() {
@@ -191,7 +192,7 @@ fn what_only_a_derivative_rule_uses_does_not_run() {
     let alone = built("model", |g| scaled(g.input("x", "f64[]"), rate_of(g.input("xs", "f64[T]"))));
     let rows = |count: usize| HostTensor::zeros(DType::F64, &[count]);
     assert_eq!(run(&alone, &[number(1.5), rows(3)]).unwrap(), [-1.5]);
-    // The captures of a loop are computed before it.
+    // The captures of a loop are computed before the loop.
     let in_a_body = built("model", |g| {
         let (x, xs) = (g.input("x", "f64[]"), g.input("xs", "f64[T]"));
         let rate = rate_of(xs);

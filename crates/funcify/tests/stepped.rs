@@ -1,5 +1,5 @@
-//! Compares sequence programs with their single-step forms, bit for bit: each step returns the newest row of the result
-//! that the program computes for the steps so far.
+//! Compares the steps of single-step programs with the sequence programs, bit for bit: each step must return the newest
+//! row that the sequence program computes for the rows so far.
 
 mod shared;
 mod stepping;
@@ -13,7 +13,7 @@ use shared::{built, traced};
 
 use stepping::{check, noise};
 
-/// Builds a program of `xs`, `[T,B,3]`, and checks its steps.
+/// Builds a program with the input `xs: [T,B,3]`, and compares its steps with it.
 fn build_and_check(program: impl FnOnce(Value) -> Vec<Value>) -> Stepped {
     check(&built("program", |g| program(g.input("xs", "f64[T,B,3]"))))
 }
@@ -60,7 +60,7 @@ fn layers_step_by_step() {
 fn taps_are_states() {
     let graph = built("taps", |g| {
         let (xs, start, one) = (g.input("xs", "f64[T,2]"), g.input("start", "f64[3,2]"), g.input("one", "f64[2]"));
-        // A repetition with a given count, and a running sum over another axis, are not steps of the sequence.
+        // A loop with another number of steps, and a running sum over another axis, are not stepped.
         let start = fori_loop(0, g.input("turns", "i64[]"), start.cumsum(0, false), |_, start| start + 0.5);
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(xs, [0]);
@@ -195,7 +195,7 @@ fn functions_with_rules_and_states_that_nothing_needs() {
         vec![scan((zero, zero), xs, |(a, b), x| ((a + x, b * x), a)).1]
     });
     assert_eq!(stepped.states, 1);
-    // The batch size occurs only in the sequence.
+    // Only the sequence determines the batch size, so the start graph needs a row of it.
     assert_eq!(stepped.start.input_name(0), "xs_row");
 }
 
@@ -274,7 +274,7 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     assert!(text.contains("input `a` cannot") && text.contains("one row per step along one axis"), "{text}");
 }
 
-/// Ops that write at places given by an operand keep rows separate if they write along other axes than the step axis.
+/// Ops that update or scatter elements keep the rows independent if they write along other axes than that of the steps.
 #[test]
 fn updates_and_scatters_of_rows() {
     build_and_check(|xs| {

@@ -1,5 +1,5 @@
-//! Steppers on the reference backend: streams that join others, states shared by all streams, states set by the caller,
-//! and loops that run more than one step per sequence step.
+//! Tests steppers on the reference backend: streams that join running ones, states that all streams share, states that
+//! the caller sets, and loops that run several steps per row.
 
 mod shared;
 
@@ -11,7 +11,7 @@ use funcify::stepped::Steppable;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
 use shared::{built, traced};
 
-/// Builds the stepper of a program; `fixed` are its inputs that are not sequences.
+/// Builds the stepper of a program. `fixed` contains all inputs but the sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
     Stepper::with_host(graph, &Reference, fixed).unwrap()
 }
@@ -27,7 +27,7 @@ fn assert_rejected<T>(result: Result<T, Error>, says: &[&str]) {
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
 }
 
-/// The mean of the rows so far. `count` is the type of the state that counts the rows.
+/// Builds the running mean of the rows. `count` is the type of the state that counts the rows.
 fn running_mean(count: &str) -> Graph {
     built("mean", |g| {
         let [xs, sum, count] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("count", count)];
@@ -39,11 +39,11 @@ fn running_mean(count: &str) -> Graph {
     })
 }
 
-/// A step count shared by all streams is wrong for a stream that joins later.
+/// A stream cannot join running ones if they share a counter, because the counter would be wrong for it.
 #[test]
 fn a_stream_begins_with_no_state_that_others_have_changed() {
     let mut shared = stepper(&running_mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
-    // No step has run: all streams are at their start.
+    // Before the first step, streams can join.
     shared.streams("B", &[Some(1), Some(0), None]).unwrap();
     assert_eq!(step(&mut shared, [2.0, 4.0, 6.0]), [2.0, 4.0, 6.0]);
     step(&mut shared, [4.0, 8.0, 0.0]);
@@ -51,10 +51,10 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     let says = ["state `count`", "an axis of B streams", "f32[]", "as `f32[B]`", "fix:", "streams.rs"];
     assert_rejected(shared.streams("B", &[Some(1), None]), &says);
     assert_eq!(shared.state().unwrap(), before);
-    // Continuing streams may leave, change places and be duplicated.
+    // Without new streams, running streams can be removed, moved and duplicated.
     shared.streams("B", &[Some(1), Some(0), Some(1)]).unwrap();
     assert_eq!(step(&mut shared, [0.0, 0.0, 3.0]), [4.0, 2.0, 5.0]);
-    // All streams start anew, and so does the count.
+    // If all streams are new, the counter is reset.
     shared.streams("B", &[None, None]).unwrap();
     assert_eq!(step(&mut shared, [4.0, 6.0]), [4.0, 6.0]);
     shared.streams("B", &[]).unwrap();
@@ -63,19 +63,20 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     shared.reset();
     shared.streams("B", &[Some(0), None]).unwrap();
     assert_eq!(step(&mut shared, [5.0, 7.0]), [5.0, 7.0]);
-    // States set by the caller do not count as a start.
+    // After the caller sets the states, they no longer count as initial.
     shared.reset();
     shared.set_state(&shared.state().unwrap()).unwrap();
     assert_rejected(shared.streams("B", &[Some(0), None]), &["state `count`"]);
 
-    // With the batch axis, each stream has its own count.
+    // If the counter has the batch axis, each stream has its own.
     let mut own = stepper(&running_mean("f32[B]"), &[HostTensor::from([0f32; 2]), HostTensor::from([0f32; 2])]);
     (0..3).for_each(|_| _ = step(&mut own, [2.0, 4.0]));
     own.streams("B", &[Some(1), None]).unwrap();
     assert_eq!(step(&mut own, [8.0, 6.0]), [5.0, 6.0]);
 }
 
-/// Kept rows of a sequence that all streams share, and combinations of them, are shared as well.
+/// If a sequence is shared by all streams, so are the states made of its earlier rows and of their running
+/// combinations.
 #[test]
 fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     let build = |of_shared: &dyn Fn(Value) -> Value| {
@@ -94,7 +95,7 @@ fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     }
 }
 
-/// A state that no step changes is the same for every stream.
+/// A stream can join running ones if no step changes the shared state.
 #[test]
 fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     let decaying = built("decaying", |g| {
@@ -115,7 +116,7 @@ fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     }
 }
 
-/// Each stream tracks by itself whether its running combination has begun.
+/// Each stream tracks independently whether its running combination has started.
 #[test]
 fn running_combinations_begin_with_their_stream() {
     let graph = built("running", |g| {
@@ -130,7 +131,7 @@ fn running_combinations_begin_with_their_stream() {
     let mut stepper = stepper(&graph, &[row([0.0; 4])]);
     let rows = [[-2.0, -3.0, -4.0, -5.0], [-1.0, 2.0, -0.5, 3.0], [-3.0, -1.0, -2.0, -2.5]];
     stepper.step_host(&[row(rows[0])]).unwrap();
-    // Stream 1 continues in place 0, and a new stream starts in place 1.
+    // Stream 1 continues at batch index 0, and a new stream starts at batch index 1.
     stepper.streams("B", &[Some(1), None]).unwrap();
     let second = stepper.step_host(&[row(rows[1])]).unwrap();
     let third = stepper.step_host(&[row(rows[2])]).unwrap();
@@ -149,7 +150,8 @@ fn running_combinations_begin_with_their_stream() {
     }
 }
 
-/// A stream that starts in a place gets the stepper's initial state of that place, or of place 0 if there was none.
+/// A new stream starts from the stepper's initial state at its batch index, or at index 0 if the stepper was created
+/// with fewer streams.
 #[test]
 fn a_stream_begins_with_the_states_of_its_place() {
     let sums = built("sums", |g| {
@@ -163,7 +165,7 @@ fn a_stream_begins_with_the_states_of_its_place() {
     step(&mut stepper, [1.0, 1.0, 1.0]);
     stepper.streams("B", &[Some(2), None]).unwrap();
     assert_eq!(step(&mut stepper, [0.0, 0.0]), [12.0, 20.0]);
-    // Each stream returns to its start, after any number of steps.
+    // A reset returns each stream to its initial state, after any number of steps.
     step(&mut stepper, [1.0, 1.0]);
     step(&mut stepper, [1.0, 1.0]);
     stepper.reset();
@@ -171,7 +173,7 @@ fn a_stream_begins_with_the_states_of_its_place() {
     assert_eq!(step(&mut stepper, [1.0, 1.0]), [11.0, 22.0]);
 }
 
-/// Sizes that do not fit the stepper are rejected before its states are replaced.
+/// If the sizes of new states do not match the stepper, they are rejected, and the states are unchanged.
 #[test]
 fn states_of_other_sizes_leave_those_that_are_there() {
     let network = built("network", |g| {
@@ -189,12 +191,12 @@ fn states_of_other_sizes_leave_those_that_are_there() {
         assert_eq!(stepper.state().unwrap(), before);
     }
     stepper.step_host(&[ones(&[2, 4])]).unwrap();
-    // The number of streams matches.
+    // With the same number of streams, the states are accepted.
     stepper.streams("B", &[None; 5]).unwrap();
     stepper.set_state(&given(&[5, 4])).unwrap();
     assert_eq!(stepper.step_host(&[ones(&[5, 4])]).unwrap()[0], ones(&[5, 4]));
     assert_rejected(stepper.set_state(&given(&[2, 4])), &["f32[5,4]"]);
-    // Two states disagree about the number of streams.
+    // The two states have different numbers of streams.
     let pair = built("pair", |g| {
         let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
         scan((a, b), xs, |(a, b), x| ((a + x, b - x), a * b)).1
@@ -205,7 +207,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     step(&mut stepper, [1.0, 1.0]);
 }
 
-/// `2 T - 1` steps are one step for a sequence of one row, and more than one step for each of several rows.
+/// A loop must run one step per row. `2 T - 1` and `T * T` steps do so only for a sequence of one row.
 #[test]
 fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * Dim::from("T")] {
@@ -226,8 +228,8 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     }
 }
 
-/// Steps a program of a sequence `xs: f64[T,2]` and other inputs. Compares the results of each step with those of the
-/// program on the rows so far: the newest row of the first output, and the others entirely.
+/// Steps a program with a sequence `xs: f64[T,2]` and other inputs, and compares each step with the program on the
+/// rows so far. Of the first output, compares only the newest row.
 fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     const ROWS: usize = 9;
     let rows = |count: usize| {
@@ -235,7 +237,7 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
         HostTensor::from_fn(DType::F64, &[count, 2], number)
     };
     let start = graph.stepped().unwrap().start;
-    // A step also sees rows before its own.
+    // If a step also reads earlier rows, the start graph needs the rows before the first step.
     let before = (0..start.inputs().len()).find(|input| start.input_name(*input) == "xs_before");
     let before = before.map(|input| start.input_type(input).shape[0].constant().unwrap() as usize);
     let given: Vec<HostTensor> = fixed.iter().cloned().chain(before.map(rows)).collect();
@@ -251,11 +253,11 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     }
 }
 
-/// A step reads several rows of a concatenation, and several rows of a running combination.
+/// Each step reads several rows of a concatenation or of a running combination.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // If more rows are put before the sequence than the loop reads ahead, the loop has more steps than the sequence has
-    // rows.
+    // If the number of rows inserted before the sequence exceeds the look-ahead of the loop, the loop has more steps
+    // than the sequence has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),
@@ -283,7 +285,7 @@ fn several_rows_of_what_is_kept_are_those_of_the_whole() {
     }
 }
 
-/// The last rows of a state with taps are a result.
+/// The program returns the last rows of a state with taps.
 #[test]
 fn last_rows_of_a_state_are_those_of_the_whole() {
     for count in 1..4 {
@@ -306,7 +308,8 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
     }
 }
 
-/// If a step computes one value for two states, both states get that value, and the outputs that follow stay in order.
+/// If the next values of two states are equal, a step computes them once. Both states must get the value, and the
+/// outputs after them must keep their order.
 #[test]
 fn states_that_become_one_value() {
     let graph = built("merged", |g| {
@@ -318,7 +321,7 @@ fn states_that_become_one_value() {
     assert_eq!(stepper.state().unwrap()["b"], HostTensor::from([7f32]));
 }
 
-/// A state of two axes has streams along either.
+/// A state with two symbolic axes has streams along each of them.
 #[test]
 fn streams_along_one_axis_and_then_along_another() {
     let sums = built("sums", |g| {
@@ -332,8 +335,8 @@ fn streams_along_one_axis_and_then_along_another() {
     assert_eq!(stepper.state().unwrap()["start"], of(&[6.0, 2.0, 4.0], [3, 1]));
 }
 
-/// Streams come and go along two axes, before and after steps; each keeps its initial state and its own rows. The state
-/// shared by all steps has streams, too.
+/// Streams join and leave along two axes, before and after steps. Each must keep its initial state and its own rows.
+/// The values that all steps share have streams too.
 #[test]
 fn streams_of_two_axes_come_and_go() {
     let sums = built("sums", |g| {
@@ -356,7 +359,7 @@ fn streams_of_two_axes_come_and_go() {
         (drawn >> 33) as usize % below
     };
     let mut stepper = stepper(&sums, &fixed);
-    // The original stream of each place along either axis, and the states.
+    // For each axis, the original stream at each batch index; then the expected states.
     let mut origins = made.map(|count| (0..count).collect::<Vec<usize>>());
     let mut states: Vec<Vec<f32>> = (0..made[0]).map(|b| (0..made[1]).map(|c| start(b, c)).collect()).collect();
     for _ in 0..200 {

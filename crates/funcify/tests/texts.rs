@@ -1,10 +1,10 @@
-//! Tests the errors for texts that do not parse, and nests of the maximum depth.
+//! Tests the errors for texts that do not parse, and bodies nested to the maximum depth.
 
 use std::collections::BTreeMap;
 
 use funcify::{Error, Graph, HostTensor, Value, cond, evaluate, fori_loop, scan, while_loop};
 
-/// Wraps one equation in a program.
+/// Wraps an equation in a program.
 fn program(equation: &str) -> String {
     format!("fn @f(%x: f32[2,3], %p: bool[2,3], %i: i64[]) {{\n  {equation}\n  return y=%0\n}}\n")
 }
@@ -26,7 +26,8 @@ fn the_line_is_shown_with_a_caret() {
   >   %0: f32[2,3] = tnah %x
                      ^";
     assert_eq!(error.to_string(), expected);
-    // The caret is below its character: after tabs, in a long line, at the end, beyond the text.
+    // The caret points to the right character: after tabs, in a long line, at the end of a line, and past the last
+    // line.
     let line = format!("{}%0: f32[2,3] = tanh %x, %nothing", "\t".repeat(3));
     assert_rejected(&program(&line), &["\n      \t\t\t                        ^"]);
     let long = format!("%0: f32[2,3] = tanh %x {{a=[{}], b=?}}", vec!["1"; 500].join(","));
@@ -80,14 +81,14 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
         let Error::Parse { fix, .. } = &error else { panic!("{error}") };
         assert!(fix.starts_with("did you mean ") && fix.contains(nearest), "{equation}: {error}");
     }
-    // A name that resembles no known name gets no suggestion.
+    // An unknown name gets a suggestion only if it resembles a known one.
     for equation in ["%0: f32[2,3] = convolution_general_dilated %x", "%0: f32[2,3] = sin %x {q=1}"] {
         let error = Graph::parse(&program(equation)).unwrap_err();
         assert!(matches!(&error, Error::Parse { fix, .. } if fix.is_empty()), "{error}");
     }
 }
 
-/// An op's name from another library is answered with its equivalent in the text form.
+/// For the name of an op in another library, the error suggests the equivalent op.
 #[test]
 fn a_name_from_elsewhere_is_answered_with_the_op() {
     for (equation, op) in [
@@ -102,7 +103,8 @@ fn a_name_from_elsewhere_is_answered_with_the_op() {
     }
 }
 
-/// A size that no input has is rejected at its position: in a header, a type, an attribute and a bound.
+/// A size symbol that no input binds is rejected, and the error points at it: in a header, a type, an attribute or a
+/// bound.
 #[test]
 fn a_size_that_no_input_has_is_marked() {
     let text = |header: &str, size: &str| {
@@ -135,7 +137,7 @@ fn a_size_that_no_input_has_is_marked() {
     assert_rejected(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a named size"]);
 }
 
-/// A name without its `@`, and a misnamed step index.
+/// For a name without its `@`, and for a wrong name of the step index, the error suggests the right one.
 #[test]
 fn a_name_without_its_mark_is_answered_with_it() {
     let loops = "%0: f32[3] = scan @step {steps=2} {
@@ -157,10 +159,10 @@ fn a_name_without_its_mark_is_answered_with_it() {
     assert_rejected(&program(choice), &["found:    `left`", "write `@left`"]);
 }
 
-/// The maximum depth of nested bodies.
+/// The maximum nesting depth of bodies.
 const MAX_DEPTH: usize = 64;
 
-/// Builds a nest of this depth for each op that has bodies.
+/// Builds a nest of this depth for each op with bodies.
 fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     type Nest = fn(usize, Value) -> Value;
     fn by_scan(depth: usize, x: Value) -> Value {
@@ -179,8 +181,8 @@ fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     nests.map(|(name, nest)| (name, Graph::build(name, |g| nest(depth, g.input("x", "f32[]"))))).into()
 }
 
-/// Runs every pass in a thread with a 2 MB stack, as tests have: building, printing, parsing, checking, comparing,
-/// drawing, running, batching, dropping.
+/// Every pass supports the maximum depth with a stack of 2 MB, like that of a test: building, printing, parsing,
+/// checking, comparing, drawing, running, batching and dropping.
 #[test]
 fn a_nest_that_prints_also_parses() {
     let look = || {
@@ -199,7 +201,7 @@ fn a_nest_that_prints_also_parses() {
     std::thread::Builder::new().stack_size(2 << 20).spawn(look).unwrap().join().unwrap();
 }
 
-/// The builder and the parser reject a nest that is one body too deep, and any deeper one.
+/// The builder and the parser reject nests that exceed the maximum depth by one level or by many.
 #[test]
 fn a_nest_that_is_too_deep_is_refused() {
     for depth in [MAX_DEPTH + 1, 3 * MAX_DEPTH] {
@@ -213,7 +215,7 @@ fn a_nest_that_is_too_deep_is_refused() {
     for (name, graph) in nests(1) {
         let text = graph.unwrap().to_string();
         let head: Vec<&str> = text.lines().take_while(|line| !line.contains("give") && !line.contains("mul")).collect();
-        // A header nested in itself thousands of times.
+        // A header that is nested in itself thousands of times.
         let deep = format!("{}\n{}", head[0], head[1..].join("\n").repeat(4_000));
         let error = Graph::parse(&deep).expect_err(name);
         assert!(matches!(error.kind(), "Parse" | "Type" | "Name"), "{name}: {error}");
@@ -230,7 +232,7 @@ fn a_nest_that_is_too_deep_is_refused() {
     assert_rejected(&format!("fn @f(%x: f32[]) {{\n{distinct}"), &["at most 64 nested", "one more"]);
 }
 
-/// Prints and parses thousands of values with one name, and a long chain of ops.
+/// Printing and parsing takes linear time, even for thousands of values with the same name and a long chain of ops.
 #[test]
 fn long_programs_are_printed_and_read_in_no_time() {
     let graph = Graph::build("long", |g| (0..5_000).fold(g.input("x", "f32[]"), |x, _| (x + 1.0).named("state")));
@@ -239,6 +241,6 @@ fn long_programs_are_printed_and_read_in_no_time() {
     let text = graph.to_string();
     assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
     assert!(text.contains("%state_4998: f32[]"));
-    // The bound allows for a debug build on a busy machine; a linear search for each name would take minutes.
+    // The limit allows for a debug build on a busy machine. Searching all names for each value would take minutes.
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 }

@@ -1,18 +1,18 @@
-//! Gradients of early-ending loops with all loops unrolled: the backward loop runs as many steps as the forward loop
-//! ran. That number depends on values, and its maximum is the forward loop's maximum.
+//! Tests gradients of loops with early exit if unrolling is forced. The backward loop runs as many steps as the forward
+//! loop did. That number depends on data, but has the same static maximum.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 use funcify::{scan_until_with, while_loop_bounded};
 
-/// Runs a graph with all loops unrolled.
+/// Runs a graph with `LoopStrategy::Unroll`.
 fn unrolled(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
     Function::compile_with(graph, &Reference, options)?.call_host(inputs)
 }
 
-/// Asserts that the gradient of a loss, and the gradient of that gradient, are the same when unrolled as in the
-/// reference evaluator.
+/// Asserts that the gradient of a loss, and the gradient of that gradient, agree with the reference evaluator when
+/// unrolling is forced.
 #[track_caller]
 fn check(loss: Result<Graph>, options: GradOptions, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let loss = loss.unwrap_or_else(|error| panic!("{error}"));
@@ -38,7 +38,7 @@ fn xs() -> HostTensor {
     HostTensor::from([1f64, 1.0, 1.0, 1.0, 1.0, 1.0])
 }
 
-/// Sums the rows until the sum exceeds 2.5.
+/// Builds a loop that sums rows until the sum exceeds 2.5.
 fn first(options: ScanOptions) -> Result<Graph> {
     Graph::build("first", |g| {
         let xs = g.input("xs", "f64[6]");
@@ -72,7 +72,7 @@ fn of_a_loop_that_ends_early() {
     }
 }
 
-/// Early-ending loops inside the steps of a loop, and in sequence.
+/// Loops with early exit may be nested in the steps of a loop, or run one after the other.
 #[test]
 fn of_loops_in_loops() {
     let nest = Graph::build("nest", |g| {
@@ -107,7 +107,7 @@ fn of_a_bounded_conditional_loop() {
     check(counted, GradOptions::new(), &[xs()]);
 }
 
-/// A loop without a maximum step count is still rejected, and so is its gradient.
+/// A loop without a static maximum number of steps is still rejected, and so is its gradient.
 #[test]
 fn without_a_largest_count_is_refused() {
     let endless = Graph::build("endless", |g| {

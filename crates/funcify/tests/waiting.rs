@@ -1,4 +1,4 @@
-//! Calls of one function from several threads: a slow compilation blocks only the calls that need its program.
+//! Tests concurrent calls of one function: a slow compilation blocks only the calls that need its program.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -14,13 +14,13 @@ use funcify::error::BackendError;
 use funcify::ops::Scan;
 use funcify::{Graph, HostTensor, Symbol, evaluate, funcify, scan};
 
-/// The size whose program compiles only after the gate opens.
+/// The size whose program is not compiled until the gate opens.
 const GATED_SIZE: usize = 7;
 
-/// The maximum time that a closed gate blocks a compilation, so that a broken test fails instead of hanging.
+/// The maximum time that a compilation waits for the gate, so that a broken test fails instead of hanging.
 const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The reference backend, acting as a backend that compiles programs and is slow for one size.
+/// A backend that compiles programs with the reference evaluator, and blocks at a gate for one size.
 #[derive(Clone, Default)]
 struct GatedBackend(Arc<Gate>);
 
@@ -33,7 +33,7 @@ struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// The number of compilations that have reached the gate.
+    /// The number of compilations that reached the gate.
     arrived: usize,
     is_open: bool,
     has_given_up: bool,
@@ -58,7 +58,7 @@ impl Gate {
     }
 }
 
-/// A program that runs in the reference evaluator.
+/// A compiled program that runs in the reference evaluator.
 struct EvaluatedProgram(Graph);
 
 impl Compiled<Arc<HostTensor>> for EvaluatedProgram {
@@ -98,7 +98,7 @@ impl Backend for GatedBackend {
     }
 }
 
-/// Builds the function of a running sum, and the gate of its backend.
+/// Compiles a running sum, and returns the function and the gate of its backend.
 fn function() -> (Function<GatedBackend>, Arc<Gate>) {
     let graph = Graph::build("running", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
@@ -108,7 +108,7 @@ fn function() -> (Function<GatedBackend>, Arc<Gate>) {
     (Function::compile(&graph.unwrap(), &backend).unwrap(), backend.0)
 }
 
-/// Returns the last running sum of `rows` ones.
+/// Calls the function on `rows` ones, and returns the last running sum.
 fn last(function: &Function<GatedBackend>, rows: usize) -> Result<f64, funcify::Error> {
     let ones = HostTensor::from_vec(vec![1f32; rows], [rows]).unwrap();
     let sums = function.call_host(&[HostTensor::scalar(0f32), ones])?;
@@ -122,7 +122,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     thread::scope(|scope| {
         let slow = scope.spawn(|| last(&function, GATED_SIZE));
         drop(gate.wait(|state| state.arrived == 1));
-        // Known sizes, twice; new sizes; and the function's reports.
+        // Calls with known and with new sizes succeed meanwhile, and so do the reports.
         for rows in [2, 3, 2, 4, 3] {
             assert_eq!(last(&function, rows).unwrap(), rows as f64);
         }
@@ -135,7 +135,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     assert_eq!((function.counts().made, gate.compiled.load(Ordering::SeqCst)), (4, 4));
 }
 
-/// A call that waits for another call's program can be cancelled, and compiles nothing itself.
+/// A call that waits for a program can be cancelled, and does not compile it itself.
 #[test]
 fn a_call_that_waits_for_a_program_can_be_cancelled() {
     let (function, gate) = function();
@@ -202,8 +202,8 @@ fn an_entry_that_could_not_be_made_is_made_by_the_next_call() {
     assert_eq!(number(&cache, 1, Ok(10)), Ok(10));
 }
 
-/// While the entry of key 1 is being computed, the entry of key 2 can be computed as well. A call that needs key 1
-/// waits until it is told to give up.
+/// While the entry for key 1 is being created, the entry for key 2 can be created as well. A call that needs key 1
+/// waits until it is cancelled.
 #[test]
 fn only_calls_of_the_same_key_wait() {
     let cache = Numbers::new(4);

@@ -1,11 +1,11 @@
-//! The context and the result types of kernels.
+//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the results that it may return.
 
 use funcify_core::error::{BackendError, Error, Place};
 use funcify_core::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};
 
 use super::{Backend, Tensors};
 
-/// The call that a kernel serves. `O` is the op's type.
+/// A kernel's view of one call: the op with its attributes, the device, and the types and sizes. `O` is the op's type.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,24 +36,25 @@ use super::{Backend, Tensors};
 pub struct KernelCall<'a, B: Backend, O> {
     /// The op with its attributes.
     pub op: &'a O,
-    /// The device.
+    /// The backend, which represents the device.
     pub backend: &'a B,
-    /// The types of the operands, with symbols.
+    /// The types of the operands. Their shapes may contain symbols.
     pub inputs: &'a [TensorType],
-    /// The types of the results, with symbols.
+    /// The types of the results. Their shapes may contain symbols.
     pub outputs: &'a [TensorType],
     pub(crate) sizes: &'a Sizes,
     pub(crate) at: &'a Place,
 }
 
 impl<'a, B: Backend, O> KernelCall<'a, B, O> {
-    /// Returns the same call with `op` in place of its op.
+    /// Returns this call with its op replaced by `op`.
     pub fn with_op<P>(&self, op: &'a P) -> KernelCall<'a, B, P> {
         let KernelCall { backend, inputs, outputs, sizes, at, .. } = *self;
         KernelCall { op, backend, inputs, outputs, sizes, at }
     }
 
-    /// Normalizes a kernel's results to their declared types ([`Backend::normalize`]).
+    /// Normalizes a kernel's results to the declared dtypes with [`Backend::normalize`]. Returns an error if their number
+    /// is not the declared one.
     pub fn normalize(&self, mut results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
         if results.len() != self.outputs.len() {
             let (found, declared) = (results.len(), self.outputs.len());
@@ -65,14 +66,14 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         Ok(results)
     }
 
-    /// Returns the value of a dimension in this call.
+    /// Returns the value of a dimension in this call. Returns an error if it is negative.
     pub fn dim(&self, dim: &Dim) -> Result<usize, BackendError> {
         let value = self.dim_value(dim)?;
         usize::try_from(value)
             .map_err(|_| funcify_core::ops::no_size(self.at, SizeError::Negative(dim.clone(), value)).into())
     }
 
-    /// Returns the value of a dimension in this call as an integer, which may be negative and thus not a valid size.
+    /// Returns the value of a dimension in this call. Unlike [`dim`](KernelCall::dim), allows negative values.
     pub fn dim_value(&self, dim: &Dim) -> Result<i64, BackendError> {
         dim.value(self.sizes).map_err(|error| funcify_core::ops::no_size(self.at, error).into())
     }
@@ -82,7 +83,7 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         shape.dims().iter().map(|dim| self.dim(dim)).collect()
     }
 
-    /// Returns the sizes of result `index`.
+    /// Returns the sizes of result `index` in this call.
     pub fn output_shape(&self, index: usize) -> Result<Vec<usize>, BackendError> {
         self.shape(&self.outputs[index].shape)
     }
@@ -92,17 +93,17 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         self.inputs[index].dtype
     }
 
-    /// Returns the sizes of the call.
+    /// Returns the values of the symbols in this call.
     pub fn sizes(&self) -> &Sizes {
         self.sizes
     }
 
-    /// Returns the op and the user's line, for errors.
+    /// Returns the op and the user's source line, for error messages.
     pub fn place(&self) -> &Place {
         self.at
     }
 
-    /// Builds the error for something that the device does not support.
+    /// Builds an [`Error::Unsupported`]: the device does not support `what`, for this `reason`.
     pub fn unsupported(
         &self,
         what: impl Into<String>,
@@ -119,7 +120,7 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
     }
 }
 
-/// A result that a kernel's formula may return: one tensor, an array, or a list.
+/// A type that a kernel may return: a tensor, an array of tensors, or a list of tensors.
 ///
 /// ```
 /// use funcify::dispatch::IntoTensors;

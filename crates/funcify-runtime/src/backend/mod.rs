@@ -1,4 +1,4 @@
-//! The [`Backend`] trait: a tensor type, and the few operations that loops and calls need in addition to kernels.
+//! The [`Backend`] trait: a tensor type, and the few operations besides kernels that loops and calls need.
 
 mod kernel_call;
 mod options;
@@ -21,8 +21,8 @@ use self::registry::Kernel;
 pub(crate) use self::whole::CompileResult;
 pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
-/// The operands or results of a kernel. Inline storage is small because a tensor may be large (Burn's has some 500
-/// bytes) and every kernel call moves them.
+/// The operands or results of a kernel. Stores at most two tensors inline: every kernel call moves the list, and a
+/// tensor may be large (about 500 bytes in Burn).
 ///
 /// ```
 /// use funcify::dispatch::Tensors;
@@ -34,7 +34,8 @@ pub type Tensors<T> = SmallVec<[T; 2]>;
 
 /// A tensor library on one device.
 ///
-/// A backend's value is the device. Its kernels are registered for its type with [`funcify!`](crate::funcify).
+/// A value of the type represents the device. Kernels are registered for the type with
+/// [`funcify!`](crate::funcify).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -65,93 +66,95 @@ pub type Tensors<T> = SmallVec<[T; 2]>;
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Backend: Clone + Send + Sync + 'static {
-    /// The library's own tensor. Cloning is cheap: it shares the elements.
+    /// The library's tensor type. Must be cheap to clone: clones share their elements.
     type Tensor: Clone + Send + Sync + 'static;
 
-    /// The state that a function keeps between its calls with tracked tensors
-    /// ([`call_tracked`](Backend::call_tracked)), such as its derivatives. `()` if the library has no autodiff.
+    /// The state, such as derivatives, that a function keeps between calls with tracked tensors
+    /// ([`call_tracked`](Backend::call_tracked)). `()` if the library has no autodiff.
     type Tracked: Default + Send + Sync + 'static;
 
-    /// Returns the backend's name in tables and errors, such as `candle` or `burn-flex`.
+    /// Returns the backend's name, as used in tables and errors, such as `candle` or `burn-flex`.
     fn name(&self) -> &'static str;
 
-    /// Returns the reason why the device cannot hold tensors of this dtype or rank, or `None` if it can.
+    /// Returns the reason if the device cannot store tensors of this dtype or rank, or `None` if it can.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 
-    /// Copies a host tensor to the device.
+    /// Copies a tensor from the host to the device.
     fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError>;
 
-    /// Copies a tensor to the host, as `dtype`: a library that stores booleans as bytes reads them back as booleans.
+    /// Copies a tensor from the device to the host, as `dtype`. For example, booleans that the library stores as bytes
+    /// are returned as booleans.
     fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError>;
 
     /// Returns the sizes of a tensor.
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize>;
 
-    /// Returns whether a tensor has these sizes. Repeated calls use this method because it needs no list of sizes.
+    /// Returns `true` if a tensor has these sizes. Override it if the library can compare them without allocating;
+    /// repeated calls use it.
     fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
         self.shape(tensor) == sizes
     }
 
-    /// Returns whether a tensor stores elements of `dtype` in the form that this backend uses for that dtype.
+    /// Returns `true` if the tensor's elements have the type in which this backend stores `dtype`.
     fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool;
 
-    /// Returns rows `start..start + count` of axis 0.
+    /// Returns rows `start..start + count` along axis 0.
     fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError>;
 
-    /// Returns row `row` of axis 0, without that axis.
+    /// Returns row `row` of axis 0, with that axis removed.
     fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError>;
 
-    /// Concatenates tensors along axis 0. All have the type `[.., row]`, and `ty` is the type of the result. `parts`
-    /// is empty for a result without rows.
+    /// Concatenates rows and blocks of rows along axis 0 into a tensor of type `ty`. `parts` is empty if the result has
+    /// no rows.
     fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError>;
 
-    /// Allocates a tensor of type `ty` whose rows will be written by [`write_row`](Backend::write_row), if the device
-    /// can write in place. With `None`, the rows are collected and stacked.
+    /// Allocates a tensor of type `ty` whose rows [`write_row`](Backend::write_row) will set. Returns `None` if the
+    /// device cannot write in place; rows are then collected and stacked.
     fn allocate(&self, _ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
         Ok(None)
     }
 
-    /// Returns `trace` with row `row` replaced. `trace` came from [`allocate`](Backend::allocate) and is not shared.
-    /// A backend that allocates traces must implement this method.
+    /// Replaces row `row` of `trace`, and returns it. `trace` was created by [`allocate`](Backend::allocate) and is not
+    /// shared. A backend that implements `allocate` must also implement this method.
     fn write_row(&self, _trace: Self::Tensor, row: usize, _value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
         let name = self.name();
         Err(format!("row {row} of a trace cannot be written: `{name}` allocates traces and has no `write_row`").into())
     }
 
-    /// Returns the number of bytes of one element of a tensor, for the memory budget.
+    /// Returns the number of bytes per element of a tensor of type `dtype`, for the memory budget.
     fn element_bytes(&self, dtype: DType) -> usize {
         dtype.size()
     }
 
-    /// Converts a kernel's result of type `dtype` to the form in which the device keeps it: if the library computes in
-    /// a different type, this method rounds or wraps the result to `dtype`. Called after each kernel.
+    /// Converts a kernel's result, in place, to the form in which this backend stores `dtype`. Called after each kernel. If the
+    /// library computes in a different type, this method must round or wrap the elements to `dtype`.
     fn normalize(&self, _tensor: &mut Self::Tensor, _dtype: DType) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// Converts an argument of type `dtype` to the form that kernels expect. A library may store a dtype in a wider
-    /// one. Its elements may then be invalid for the dtype: a boolean that is stored as a byte may be neither 0 nor 1,
-    /// and counts as true. This method converts such elements to valid ones.
+    /// Converts an argument to the form in which kernels expect `dtype`. If the library stores `dtype` in a wider type,
+    /// an argument may have elements that are invalid for `dtype`, such as the byte 2 for a boolean. This method must
+    /// make them valid; a nonzero boolean is true.
     fn admit(&self, mut tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         self.normalize(&mut tensor, dtype)?;
         Ok(tensor)
     }
 
-    /// Returns whether the result of [`compile_whole`](Backend::compile_whole) accepts an argument of type `dtype`
-    /// without [`admit`](Backend::admit).
+    /// Returns `true` if the code from [`compile_whole`](Backend::compile_whole) accepts an argument of type `dtype`
+    /// that was not converted by [`admit`](Backend::admit).
     fn is_admitted(&self, _tensor: &Self::Tensor, _dtype: DType) -> bool {
         false
     }
 
-    /// Returns whether the library's autodiff tracks a tensor, so that [`call_tracked`](Backend::call_tracked) must
-    /// be tried.
+    /// Returns `true` if the library's autodiff tracks the tensor. A call with such an argument first tries
+    /// [`call_tracked`](Backend::call_tracked).
     fn is_tracked(&self, _tensor: &Self::Tensor) -> bool {
         false
     }
 
-    /// Calls a function on arguments that the library's autodiff tracks, as a single op of that library, and returns
-    /// tracked results. Returns `None` if no gradient flows to an argument; the function is then called as if nothing
-    /// were tracked.
+    /// Calls a function on arguments that the library's autodiff tracks, as a single op of that autodiff. Returns
+    /// tracked results, or `None` if no gradient flows to any argument. In that case, the function is called without
+    /// tracking.
     fn call_tracked(
         &self,
         _call: &TrackedCall<'_, Self>,
@@ -160,8 +163,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Runs a kernel. A backend whose library cannot compute on some tensors directly, such as those of rank 0,
-    /// converts operands and results here.
+    /// Runs a kernel. Override it if the library cannot compute on some tensors, such as those of rank 0, without a
+    /// conversion of operands and results.
     fn run_kernel(
         &self,
         kernel: Kernel<Self>,
@@ -171,34 +174,34 @@ pub trait Backend: Clone + Send + Sync + 'static {
         call.normalize(kernel(call, operands)?)
     }
 
-    /// Waits until the device has done all its work. Does nothing on a device that runs kernels synchronously.
+    /// Blocks until the device has finished all its work. Does nothing if kernels run synchronously.
     fn wait(&self) {}
 
-    /// Returns the parts of a program that the backend compiles as a whole if the user does not force a strategy. Loops
-    /// outside these parts run as their lowering rule says.
+    /// Returns the parts of a program that the backend compiles as a whole, unless the user forces a strategy. Loops
+    /// outside these parts run with the strategy of their lowering rule.
     fn compiles(&self) -> Compiles {
         Compiles::Nothing
     }
 
-    /// Compiles a program, or one of its loops, as a whole for the sizes of a call. The error names the op that
-    /// prevents it.
+    /// Compiles a program, or one of its loops, as a whole for the given sizes. If that is impossible, returns the op
+    /// that prevents it, with the reason.
     fn compile_whole(&self, _whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
 
-    /// Returns whether the device prefers logarithmic depth to less work. If so, functions whose options
-    /// [tolerate](funcify_rewrite::Tolerance) it are rewritten accordingly.
+    /// Returns whether the device prefers logarithmic depth over less work. If it does, functions whose options
+    /// [tolerate](funcify_rewrite::Tolerance) the rounding differences are rewritten accordingly.
     fn parallel(&self) -> Parallel {
         Parallel::Avoid
     }
 
-    /// Returns a kernel for ops that have no lowering rule. Only the reference backend has one.
+    /// Returns a kernel that runs every op without a lowering rule. By default there is none.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }
 }
 
-/// A part of a [`Backend::stack`].
+/// One of the parts that [`Backend::stack`] concatenates.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -214,9 +217,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Part<T> {
-    /// One row, without axis 0.
+    /// A single row, without axis 0.
     Row(T),
-    /// Several rows.
+    /// Several rows, along axis 0.
     Block(T),
 }
 
@@ -239,25 +242,26 @@ pub struct StackType {
 }
 
 impl StackType {
-    /// Returns the sizes of the stacked tensor.
+    /// Returns all sizes of the stacked tensor: the number of rows, then the sizes of a row.
     pub fn shape(&self) -> Vec<usize> {
         [&[self.rows], self.row.as_slice()].concat()
     }
 }
 
-/// The function that [`Backend::call_tracked`] calls.
+/// The arguments of [`Backend::call_tracked`] other than tensors: the function to call and its state.
 pub struct TrackedCall<'a, B: Backend> {
-    /// The function and the line that calls it.
+    /// The name of the function, and the source line of the call.
     pub at: &'a Place,
-    /// The graph.
+    /// The graph of the function.
     pub graph: &'a Graph,
-    /// The options that the graph is compiled with.
+    /// The options with which the graph was compiled.
     pub options: &'a CompileOptions,
     /// The state that the backend keeps for the function.
     pub tracked: &'a B::Tracked,
 }
 
-/// Converts the error of a failed kernel: an [`Error`] is returned unchanged, any other becomes [`Error::Execution`].
+/// Converts the error of a failed backend method. An [`Error`] is returned unchanged; any other error becomes
+/// [`Error::Execution`].
 pub(crate) fn execution_error(at: &Place, backend: &str, error: BackendError) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => *error,

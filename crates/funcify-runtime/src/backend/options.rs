@@ -1,4 +1,4 @@
-//! Compile options: the strategy of loops, the limits, and the rewrites.
+//! Options for compiling a graph: the loop strategy, the limits and the rewrites.
 
 use funcify_core::derivative::GradOptions;
 use funcify_core::memory::memory_budget;
@@ -7,7 +7,7 @@ use funcify_rewrite::RewriteOptions;
 
 use super::{Backend, Compiles};
 
-/// The way in which the loops of a program run.
+/// The way in which a program runs its loops.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -24,22 +24,22 @@ use super::{Backend, Compiles};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoopStrategy {
-    /// Compiles each loop if the [backend](Backend::compiles) supports it; other loops run as the backend's lowering
-    /// rule of `scan` says. If that rule unrolls, loops with a static number of steps are unrolled, and the others
-    /// run from the host.
+    /// Compiles each loop if the [backend](Backend::compiles) supports it. Other loops run with the strategy of the
+    /// backend's lowering rule for `scan`. If that rule unrolls, loops with a static number of steps are unrolled, and
+    /// all others run natively.
     #[default]
     Auto,
-    /// Unrolls the steps into a straight line, compiled for the sizes of a call.
+    /// Unrolls each loop into straight-line code, specialised for the sizes of a call.
     Unroll,
-    /// Compiles the body once and runs it in a loop, for any sizes.
+    /// Compiles the body once, for all sizes, and runs it once per step.
     Native,
-    /// Lets the backend compile the whole loop for the sizes of a call where it can; otherwise the loop runs
+    /// Lets the backend compile each loop as a whole, for the sizes of a call. Loops that it cannot compile run
     /// natively.
     Compiled,
 }
 
 impl LoopStrategy {
-    /// Returns the strategy if it applies to all loops.
+    /// Returns the strategy that is forced on all loops, or `None` for `Auto`.
     pub(crate) fn unless_auto(self) -> Option<LoopStrategy> {
         (self != LoopStrategy::Auto).then_some(self)
     }
@@ -52,7 +52,7 @@ impl LoopStrategy {
         }
     }
 
-    /// Returns the name in tables: `auto`, `unroll`, `native`, `compiled`.
+    /// Returns the strategy's name, as used in tables: `auto`, `unroll`, `native` or `compiled`.
     pub fn name(self) -> &'static str {
         match self {
             LoopStrategy::Auto => "auto",
@@ -78,28 +78,31 @@ impl LoopStrategy {
 /// ```
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// The strategy of all loops, left to the backend by default. If unrolling is forced, a loop whose number of steps
-    /// is not static (does not follow from sizes, constants and static inputs) is an error, `StepCountNotStatic`; a
-    /// loop that ends early, by an `until` or a condition, needs a static maximum number of steps. If compilation is
-    /// forced, a loop that the backend cannot compile runs natively, and [`Function::report`](crate::Function::report)
-    /// says why.
+    /// The strategy for all loops; by default, the backend chooses.
+    ///
+    /// With `Unroll`, a loop whose number of steps does not follow from sizes, constants and static inputs is an error,
+    /// `StepCountNotStatic`. A loop with early exit (an `until` or a condition) needs a static maximum number of steps.
+    /// With `Compiled`, a loop that the backend cannot compile runs natively;
+    /// [`Function::report`](crate::Function::report) states the reason.
     pub strategy: LoopStrategy,
-    /// The maximum number of instructions in an unrolled program. A larger program is an error.
+    /// The maximum number of instructions of an unrolled program. A larger program is an error.
     pub max_kernels: usize,
-    /// The number of specialised programs to cache; the least recently used one is evicted first.
+    /// The maximum number of specialised programs to cache. The least recently used one is evicted first.
     pub max_programs: usize,
-    /// The number of bytes of tensors that a call may hold at once. A call that needs more returns the error
-    /// `OverBudget`. `None` uses [`memory_budget`](funcify_core::memory::memory_budget).
+    /// The maximum number of bytes that the tensors of a call may occupy at once. A call that needs more returns the
+    /// error `OverBudget`. `None` uses [`memory_budget`](funcify_core::memory::memory_budget).
     pub memory_budget: Option<u64>,
-    /// The [rewrites](funcify_rewrite) to apply before the graph is compiled, by default all rules. Where loops are
-    /// compiled as a whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: compiled loops do that work
-    /// for a few steps at a time, so that the data stays in the processor's caches. If the rewrites
-    /// [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers depth](Backend::parallel), loops
-    /// that are affine in their states become associative scans. `None` compiles the graph unchanged.
+    /// The [rewrites](funcify_rewrite) to apply before compilation; by default, all of them. `None` compiles the graph
+    /// unchanged.
+    ///
+    /// If loops are compiled as a whole, the rules `hoisting`, `interchanged_loops`, `sums_over_steps` and `cumulative`
+    /// are disabled: compiled loops do that work themselves, a few steps at a time, so that the data stays in the CPU
+    /// caches. If the rewrites [tolerate](RewriteOptions::tolerance) reassociation and the
+    /// [device prefers low depth](Backend::parallel), loops that are affine in their states become associative scans.
     pub rewrites: Option<RewriteOptions>,
-    /// `true` to let a backend that compiles loops as a whole compile all of the program, if it can. By default,
-    /// matrix products outside of loops, and programs without a loop, are left to the library. Use it for small
-    /// programs that are called often, such as a served step.
+    /// `true` to let a backend that compiles loops try to compile the entire program. By default, programs without
+    /// loops, and matrix products outside of loops, are left to the library. Useful for small programs that are called
+    /// often, such as a single step of a served model.
     pub whole: bool,
 }
 
@@ -117,10 +120,12 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// Returns the best gradient options for a graph that is compiled with these options for a backend. Plug-ins use
-    /// this method. If loops are compiled, gradients are taken [step by step](GradOptions::stepwise), and values that
-    /// are not [costly](CheckpointPolicy::SaveCostly) are recomputed; otherwise all needed values are saved. `policy`
-    /// overrides the choice of the values that loops save.
+    /// Returns the recommended gradient options for a graph that is compiled for `backend` with these options. Intended
+    /// for plug-ins.
+    ///
+    /// If loops are compiled, gradients are computed [step by step](GradOptions::stepwise), and the backward pass
+    /// recomputes all values that are not [costly](CheckpointPolicy::SaveCostly). Otherwise, all values that it needs
+    /// are saved. A `policy` overrides this choice of saved values.
     ///
     /// ```
     /// use funcify::dispatch::{CompileOptions, Reference};
@@ -137,7 +142,7 @@ impl CompileOptions {
         GradOptions::new().policy(policy.unwrap_or(own)).stepwise(is_compiled)
     }
 
-    /// Returns whether loops are compiled for this backend where possible.
+    /// Returns `true` if loops are compiled on this backend where possible.
     ///
     /// ```
     /// use funcify::dispatch::{CompileOptions, Reference};

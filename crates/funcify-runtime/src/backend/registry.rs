@@ -1,7 +1,8 @@
-//! The registry of lowering rules: maps each op and backend to a kernel.
+//! The registry of lowering rules: maps each pair of backend and op to a kernel or a loop strategy.
 //!
-//! `inventory` collects the entries of all linked crates. On first use they are sorted and validated: two entries for
-//! the same op and backend are an error, and so is a backend without entries: its crate was probably never named.
+//! `inventory` collects the entries of all linked crates. On first use, they are sorted and validated. Two entries for
+//! the same backend and op are an error. A backend without entries is an error too: its crate was probably not linked,
+//! because no code refers to it.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use funcify_core::ops::{Op, OpKey, Scan, all_names, duplicate_op_name};
 
 use super::{Backend, KernelCall, LoopStrategy, Tensors};
 
-/// A kernel: computes the results of an op from its operands.
+/// A function that computes the results of an op from its operands.
 ///
 /// ```
 /// use funcify::dispatch::{Kernel, Reference, evaluate_kernel};
@@ -25,19 +26,19 @@ pub type Kernel<B> = fn(
     Tensors<<B as Backend>::Tensor>,
 ) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
 
-/// The way in which a backend runs an op.
+/// A backend's way of running an op.
 #[doc(hidden)]
 pub enum LoweringRule<B: Backend> {
     /// A kernel.
     Kernel(Kernel<B>),
-    /// A loop, unrolled unless the user says otherwise.
+    /// A loop that is unrolled by default.
     Unroll,
-    /// A native loop unless the user says otherwise.
+    /// A loop that runs natively by default.
     NativeLoop,
 }
 
 impl<B: Backend> LoweringRule<B> {
-    /// Returns the strategy of a loop.
+    /// Returns the loop strategy, or `None` if the rule is a kernel.
     pub(crate) fn strategy(&self) -> Option<LoopStrategy> {
         match self {
             LoweringRule::Kernel(_) => None,
@@ -47,14 +48,14 @@ impl<B: Backend> LoweringRule<B> {
     }
 }
 
-/// One registered lowering rule, created by [`funcify!`](crate::funcify).
+/// A registered lowering rule, created by [`funcify!`](crate::funcify).
 #[doc(hidden)]
 pub struct Entry {
-    /// The backend's type.
+    /// Returns the id of the backend's type.
     pub backend: fn() -> TypeId,
     /// The op's name.
     pub op: &'static str,
-    /// The [`LoweringRule`] of that backend.
+    /// The rule: a [`LoweringRule`] for that backend.
     pub rule: &'static (dyn Any + Send + Sync),
     /// The source location of the registration.
     pub site: &'static Location<'static>,
@@ -62,10 +63,10 @@ pub struct Entry {
 
 inventory::collect!(Entry);
 
-/// All lowering rules of the linked crates.
+/// The lowering rules of all linked crates.
 struct Registry {
     entries: BTreeMap<(TypeId, &'static str), &'static Entry>,
-    /// Pairs of places that register the same op for the same backend.
+    /// The ops that are registered twice for the same backend, with both source locations.
     duplicates: Vec<(TypeId, &'static str, [&'static Location<'static>; 2])>,
 }
 
@@ -85,7 +86,8 @@ fn registry() -> &'static Registry {
     })
 }
 
-/// Checks the lowering rules of a backend.
+/// Returns an error if a backend has no rules or two rules for the same op, or if two crates register ops of the same
+/// name.
 pub(crate) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
     let id = TypeId::of::<B>();
     let has_entries = || registry().entries.keys().any(|(other, _)| *other == id);
@@ -104,7 +106,7 @@ pub(crate) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
     Err(Error::Registry { at: at.boxed(), backend: backend.name().to_string(), problem, fix: fix.to_string() })
 }
 
-/// Returns the lowering rule of an op.
+/// Returns the lowering rule of an op, or an error if the backend has none.
 pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<&'static LoweringRule<B>> {
     registered(op).ok_or_else(|| Error::NoLoweringRule {
         at: at.boxed(),
@@ -116,8 +118,8 @@ pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
     })
 }
 
-/// Returns the kernel of an op, or the backend's fallback kernel for ops without a lowering rule. Returns `None` for
-/// a loop.
+/// Returns the kernel of an op. Without one, returns the backend's fallback kernel if it has one, `None` if the rule is
+/// a loop strategy, and an error if there is no rule.
 pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
     match (rule_of(backend, op, at), backend.fallback()) {
         (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
@@ -127,12 +129,12 @@ pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -
     }
 }
 
-/// Returns whether a backend can run an op by itself, through its own rule or the fallback kernel.
+/// Returns `true` if a backend has a lowering rule for an op, or a fallback kernel.
 pub(crate) fn has_kernel<B: Backend>(backend: &B, op: &'static str) -> bool {
     has_rule::<B>(op) || backend.fallback().is_some()
 }
 
-/// Returns whether a backend has a lowering rule for an op.
+/// Returns `true` if a backend has a lowering rule for an op.
 pub(crate) fn has_rule<B: Backend>(op: &'static str) -> bool {
     registered::<B>(op).is_some()
 }
@@ -141,7 +143,7 @@ fn registered<B: Backend>(op: &'static str) -> Option<&'static LoweringRule<B>> 
     registry().entries.get(&(TypeId::of::<B>(), op))?.rule.downcast_ref()
 }
 
-/// Returns the names of the ops that a backend has lowering rules for, sorted.
+/// Returns the names of the ops for which a backend has lowering rules, in alphabetical order.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, lowered_ops};
@@ -161,7 +163,7 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
     registered::<B>(Scan::NAME)?.strategy()
 }
 
-/// Registers how a backend runs an op.
+/// Registers a backend's lowering rule for an op: a kernel or a loop strategy.
 ///
 /// ```text
 /// funcify!(Candle, Tanh, |_call, [x]| x.tanh());           // a kernel of one operand
@@ -170,9 +172,9 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
 /// ```
 ///
-/// `call` is a [`KernelCall`] with the op's own type; the formula returns a `Result` of a tensor, an array or a list
-/// of tensors, with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
-/// moves it, so that a kernel may reuse its memory.
+/// `call` is a [`KernelCall`] for the op's own type. The formula returns a `Result` with a tensor, an array of tensors
+/// or a list of tensors. Its error may be of any type that converts into a boxed error. Operands are passed by value,
+/// and the last use of a tensor moves it, so a kernel may reuse its memory.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -234,7 +236,7 @@ macro_rules! funcify {
     };
 }
 
-/// Returns the call with the op as the type that the kernel was registered for.
+/// Converts a call of any op to a call of the op type for which the kernel was registered.
 #[doc(hidden)]
 pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     call: &KernelCall<'a, B, Op>,
@@ -243,7 +245,7 @@ pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     Ok(call.with_op(op))
 }
 
-/// Checks that a kernel has received `count` operands.
+/// Returns an error unless a kernel received exactly `count` operands.
 #[doc(hidden)]
 pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), BackendError> {
     match operands.len() == count {
@@ -252,8 +254,8 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
     }
 }
 
-/// Converts the operands, already counted, to an array. Does not return a `Result`, to avoid another move of large
-/// tensors.
+/// Converts operands to an array. The caller has checked their number with [`check_operands`]; returning a `Result`
+/// would move the large tensors once more.
 #[doc(hidden)]
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {

@@ -1,4 +1,4 @@
-//! Requests to compile a program or a loop as a whole, and their outcomes.
+//! Requests to compile a program or a loop as a whole, and the results of running the compiled code.
 
 use std::any::Any;
 use std::fmt;
@@ -17,33 +17,33 @@ use funcify_core::types::Sizes;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compiles {
-    /// No part.
+    /// Nothing.
     Nothing,
-    /// Loops, and programs with loops that have no matrix products outside them. The rest of other programs runs op
-    /// by op.
+    /// Loops, and entire programs that contain loops but no matrix products outside of them. The remaining ops of
+    /// other programs run one by one.
     Loops,
-    /// Programs with all their loops, or else only their loops.
+    /// Entire programs. If the backend declines a program, its loops.
     Programs,
 }
 
-/// A request for [`Backend::compile_whole`](super::Backend::compile_whole). [`Compiled`] shows how a backend serves it.
+/// The argument of [`Backend::compile_whole`](super::Backend::compile_whole). See [`Compiled`] for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
-    /// A program; or a loop, as a graph of one node, whose inputs are its operands and whose outputs are its used
-    /// results.
+    /// A program, or a graph whose single node is a loop. In the second case, its inputs are the loop's operands, and
+    /// its outputs are those results of the loop that are used.
     pub graph: &'a Graph,
     /// The sizes to compile for.
     pub sizes: &'a Sizes,
-    /// `true` if `graph` is the whole program.
+    /// `true` if `graph` is an entire program rather than a single loop.
     pub is_program: bool,
-    /// The number of bytes that the compiled code may hold in addition to arguments and results.
+    /// The maximum number of bytes that the compiled code may allocate in addition to arguments and results.
     pub memory_budget: u64,
-    /// `true` if the compiled code may [refuse](Outcome::Refused) operands when it runs, because something else can
-    /// run in its place.
+    /// `true` if the compiled code may [reject](Outcome::Refused) its operands at run time, because the caller can then
+    /// run the graph in another way.
     pub may_refuse: bool,
 }
 
-/// A program or a loop that runs as a whole. The backend that compiled it can downcast it to its own type.
+/// A program or a loop that a backend compiled as a whole. The backend can downcast it to its own type.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -102,12 +102,12 @@ pub struct WholeRequest<'a> {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Compiled<T>: Any + Send + Sync {
-    /// Runs the graph on its inputs and returns its outputs. From time to time, calls `stop` between steps, and ends
-    /// early if it returns true.
+    /// Runs the compiled graph on its inputs and returns its outputs. Occasionally calls `stop` between steps, and ends
+    /// early if it returns `true`.
     fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<T>, BackendError>;
 }
 
-/// A program or a loop compiled as a whole, or the reason why it was declined.
+/// The compiled code of a program or a loop, or the reason why the backend declined to compile it.
 pub(crate) type CompileResult<T> = std::result::Result<Arc<dyn Compiled<T>>, Declined>;
 
 /// The outcome of running compiled code.
@@ -121,16 +121,16 @@ pub(crate) type CompileResult<T> = std::result::Result<Arc<dyn Compiled<T>>, Dec
 /// ```
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// The results, on the heap because they are moved several times.
+    /// The run is complete, with these results. They are on the heap because they are moved several times.
     Done(Vec<T>),
-    /// The run ended early because `stop` returned true.
+    /// The run ended early because `stop` returned `true`.
     Stopped,
-    /// The code is not valid for these operands, and has computed nothing.
+    /// The code cannot handle these operands, and computed nothing.
     Refused,
 }
 
 impl<T> Outcome<T> {
-    /// Maps the results with `f`; the other outcomes stay unchanged.
+    /// Applies `f` to the results. Returns the other outcomes unchanged.
     pub fn try_map<U>(
         self,
         f: impl FnOnce(Vec<T>) -> Result<Vec<U>, BackendError>,
@@ -143,7 +143,7 @@ impl<T> Outcome<T> {
     }
 }
 
-/// The reason why something was not compiled as a whole.
+/// The reason why a program or a loop was not compiled as a whole.
 ///
 /// ```
 /// use funcify::dispatch::Declined;
@@ -153,28 +153,27 @@ impl<T> Outcome<T> {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declined {
-    /// The op that prevents it.
+    /// The op that prevents compilation.
     pub op: String,
-    /// The reason why the op prevents it.
+    /// The reason why the op prevents compilation.
     pub reason: String,
-    /// `true` if the cause is not an op but a fault in the compiled code. Nothing else runs in its place: the fault
-    /// becomes an error.
+    /// `true` if the compiled code itself is faulty. The fault becomes an error: nothing else runs instead.
     is_fault: bool,
 }
 
 impl Declined {
-    /// Creates a value from the op that prevents compilation and the reason.
+    /// Creates a value from the op that prevents compilation, and the reason.
     pub fn new(op: impl Into<String>, reason: impl Into<String>) -> Self {
         Declined { op: op.into(), reason: reason.into(), is_fault: false }
     }
 
-    /// Reports that the compiled code does not compute the program's results. The fault becomes [`Error::Internal`],
-    /// and nothing runs in its place.
+    /// Creates a value for compiled code that does not compute the program's results. It becomes [`Error::Internal`]:
+    /// nothing else runs instead.
     pub fn fault(reason: impl Into<String>) -> Self {
         Declined { op: "plan".into(), reason: reason.into(), is_fault: true }
     }
 
-    /// Returns `self`, or [`Error::Internal`] if it is a fault.
+    /// Returns [`Error::Internal`] if `self` is a fault, and `self` otherwise.
     pub(crate) fn unless_fault(self, at: &Place, backend: &str) -> Result<Self> {
         if !self.is_fault {
             return Ok(self);

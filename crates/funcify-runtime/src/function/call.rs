@@ -1,7 +1,7 @@
-//! Calls of a function: checks and admits the arguments, picks and runs the program, and returns the results.
+//! Calls of a function: checks and converts the arguments, selects and runs the program, and returns the results.
 //!
-//! A call with the same types and sizes as the last one takes a fast path if the backend compiled the program as a
-//! whole.
+//! A call whose arguments have the same types and sizes as those of the last call takes a fast path, if the backend
+//! compiled the program as a whole.
 
 use std::borrow::Cow;
 
@@ -18,24 +18,23 @@ use crate::run::profile::{Profile, Profiler};
 use crate::run::whole::run_compiled;
 use crate::run::{Memory, span};
 
-/// The last call: its program, and the sizes that it bound.
+/// A record of the last call: its program, and the sizes bound by it.
 pub(super) struct LastCall<B: Backend> {
     pub(super) variant: Arc<Variant<B>>,
     pub(super) sizes: Sizes,
     repeat: Option<Arc<RepeatCall<B::Tensor>>>,
 }
 
-/// A fast path for calls that repeat the types and sizes of the last one: one program that the backend compiled as a
-/// whole.
+/// The fast path for calls that repeat the types and sizes of the last call. Its program was compiled as a whole.
 struct RepeatCall<T> {
     program: Arc<dyn Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,
-    /// The memory budget that the program is known to respect.
+    /// The memory budget that the program was checked against.
     budget: u64,
 }
 
 impl<T> RepeatCall<T> {
-    /// Returns whether a call with these arguments repeats the recorded one.
+    /// Returns `true` if the arguments have the recorded types and sizes.
     fn serves<B: Backend<Tensor = T>>(&self, backend: &B, arguments: &[T]) -> bool {
         let is_alike = |(tensor, (dtype, sizes)): (&T, &(DType, Vec<usize>))| {
             backend.has_dtype(tensor, *dtype) && backend.has_shape(tensor, sizes)
@@ -45,9 +44,9 @@ impl<T> RepeatCall<T> {
 }
 
 impl<B: Backend> Function<B> {
-    /// Calls the function on the backend's own tensors, in the order of the graph's inputs. Sizes are bound from
-    /// their shapes. If the library's autodiff tracks an argument and the backend supports it, the call becomes a
-    /// single op of that autodiff.
+    /// Calls the function on tensors of the backend. The arguments are in the order of the graph's inputs, and their
+    /// shapes determine the sizes. If the library's autodiff tracks an argument and the backend supports it, the call
+    /// becomes a single op of that autodiff.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -79,8 +78,7 @@ impl<B: Backend> Function<B> {
         Ok(self.run_call(&at, sizes, admitted, false)?.0)
     }
 
-    /// Calls the function and measures the cost of each instruction. Such a call is not recorded by the library's
-    /// autodiff.
+    /// Calls the function and measures the cost of each instruction. The library's autodiff does not record the call.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -103,7 +101,7 @@ impl<B: Backend> Function<B> {
         Ok((results, profile.expect("the call was profiled")))
     }
 
-    /// Calls the function on host tensors: uploads them, runs, and downloads the results.
+    /// Calls the function on host tensors: uploads the arguments, runs, and downloads the results.
     ///
     /// ```
     /// use funcify::dispatch::{Function, Reference};
@@ -120,8 +118,7 @@ impl<B: Backend> Function<B> {
         Ok(self.call_on_host(&at, arguments, false)?.0)
     }
 
-    /// Profiles a call on host tensors like [`profile`](Function::profile). Uploads and downloads are not part of the
-    /// profile.
+    /// Profiles a call on host tensors, like [`profile`](Function::profile). Does not measure uploads and downloads.
     ///
     /// ```
     /// use funcify::dispatch::{Function, Reference};
@@ -157,7 +154,7 @@ impl<B: Backend> Function<B> {
         Ok((results.collect::<Result<_>>()?, profile))
     }
 
-    /// Runs the program of the last call on the fast path, if this call repeats it.
+    /// Runs the program of the last call if the arguments have the same types and sizes. Otherwise returns `None`.
     fn repeat_call(&self, at: impl Fn() -> Place + Sync, arguments: &[B::Tensor]) -> Result<Option<Vec<B::Tensor>>> {
         let repeat = self.last_call().as_ref().and_then(|last| last.repeat.clone());
         let serves = |repeat: &Arc<RepeatCall<_>>| {
@@ -179,8 +176,8 @@ impl<B: Backend> Function<B> {
         Ok(results)
     }
 
-    /// Checks the arguments against the graph's inputs, binds the sizes of the call, and converts the arguments to
-    /// the backend's own form.
+    /// Checks the arguments against the graph's inputs. Returns the sizes that they determine, and the arguments in the
+    /// backend's own form ([`Backend::admit`]).
     fn admit_arguments(&self, at: &Place, arguments: &[B::Tensor]) -> Result<(Sizes, Vec<B::Tensor>)> {
         let mut types = Vec::with_capacity(arguments.len());
         for (index, tensor) in arguments.iter().enumerate() {
@@ -193,7 +190,7 @@ impl<B: Backend> Function<B> {
                 let (found, fix) = ("an unsupported dtype".to_string(), "convert the tensor to that dtype");
                 return Err(call_error(at, &component, expected.to_string(), found, fix));
             }
-            // `bind_sizes` rejects a surplus argument whatever its type is.
+            // For a surplus argument, any dtype will do: `bind_sizes` rejects the argument.
             types.push(TensorType::new(dtype.unwrap_or(DType::Bool), shape));
         }
         let sizes = bind_sizes(at, &self.graph, &types)?;
@@ -202,7 +199,7 @@ impl<B: Backend> Function<B> {
         Ok((sizes, admitted.map_err(|error| execution_error(at, self.backend.name(), error))?))
     }
 
-    /// Picks the program of a call with admitted arguments, runs it, and returns its results.
+    /// Selects the program for admitted arguments, runs it, and returns the results.
     fn run_call(
         &self,
         at: &Place,
@@ -222,7 +219,7 @@ impl<B: Backend> Function<B> {
         Ok((results.map_err(|error| self.graph.explain(error))?, profile))
     }
 
-    /// Reads the values of the static inputs.
+    /// Downloads the values of the static inputs.
     fn read_statics(&self, at: &Place, arguments: &[B::Tensor]) -> Result<StaticInputs> {
         let inputs = self.graph.inputs().iter().enumerate().filter(|(_, input)| input.is_static);
         let number = |index: usize| {
@@ -233,13 +230,13 @@ impl<B: Backend> Function<B> {
         inputs.map(|(index, _)| number(index)).collect()
     }
 
-    /// Returns the budget to enforce during the run, or `None` if the program's plan always stays within it.
+    /// Returns the memory budget to enforce during the run, or `None` if the plan is known to stay within it.
     fn memory_to_check(&self, variant: &Variant<B>, sizes: &Sizes) -> Option<Memory> {
         let budget = self.options.budget();
         let known = variant.peak().as_ref().and_then(|(of, peak)| (of == sizes).then_some(*peak));
         let peak = known.unwrap_or_else(|| {
             let elements = variant.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
-            // The plan counts elements at their own size; a backend may store them in a larger one.
+            // The plan assumes each dtype's own element size, but a backend may store elements in a larger type.
             let factors = DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size()));
             let factor = factors.into_iter().max().expect("`DType::ALL` is not empty");
             let peak = elements.map(|peak| peak.saturating_mul(factor as u64));
@@ -250,8 +247,8 @@ impl<B: Backend> Function<B> {
         (!is_within).then_some(Memory { budget, held: 0 })
     }
 
-    /// Returns the fast path for calls with the same types and sizes as these arguments. Returns `None` unless such
-    /// calls run a single compiled program, which reads no static input and stays within the memory budget.
+    /// Returns the fast path for calls that repeat the types and sizes of these arguments. Returns `None` unless the
+    /// program was compiled as a whole, reads no static inputs, and stays within the memory budget.
     fn repeat_call_for(
         &self,
         variant: &Variant<B>,

@@ -1,8 +1,8 @@
-//! A graph compiled for a backend, and called on the backend's own tensors.
+//! [`Function`], a graph compiled for a backend.
 //!
-//! `prepare.rs` rewrites the graph and checks it against the backend. `programs.rs` builds its program, or waits for
-//! the first call if the program depends on the sizes of the call or its static inputs. `call.rs` checks a call, gets
-//! its program, and runs it.
+//! `prepare.rs` rewrites the graph and checks that the backend supports it. `programs.rs` builds the program; if it
+//! depends on sizes or static inputs, the first call builds it. `call.rs` checks the arguments of a call and runs the
+//! program.
 
 mod call;
 mod prepare;
@@ -27,10 +27,10 @@ use crate::lower::{Notes, Settings};
 
 /// A graph compiled for a backend.
 ///
-/// A program whose loops run natively serves every call, and is made by [`compile`](Function::compile). A program
-/// that is laid out for the sizes of a call is made on the first call with those sizes, and cached for later ones.
-/// The same holds for the values of static inputs that decide how a program is laid out.
-/// [`specialization`](Function::specialization) says which of these applies.
+/// If all loops run natively, one program serves every call, and [`compile`](Function::compile) builds it. Otherwise,
+/// programs are specialised for sizes, and for static inputs that determine the layout of a program. The first call
+/// with new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization)
+/// tells which case applies.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -49,9 +49,9 @@ use crate::lower::{Notes, Settings};
 /// ```
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
-    /// The graph that programs are built from: without derivative rules, rewritten.
+    /// The graph that programs are built from: rewritten, and without derivative rules.
     runnable: Arc<Graph>,
-    /// The patches that rewrote it.
+    /// The patches applied by rewriting.
     patches: Vec<Patched>,
     backend: B,
     options: CompileOptions,
@@ -60,11 +60,11 @@ pub struct Function<B: Backend> {
     last: Mutex<Option<LastCall<B>>>,
     made: AtomicUsize,
     reused: AtomicUsize,
-    /// The state that the backend keeps for calls with tracked tensors.
+    /// The state that the backend keeps between calls with tracked tensors.
     tracked: B::Tracked,
 }
 
-/// The properties of a call that a function's programs depend on.
+/// The properties of a call for which programs are specialised.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -81,15 +81,15 @@ pub struct Function<B: Backend> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Specialization {
-    /// `true` if programs are built for the sizes of a call: the graph has inputs of open sizes, and a loop is
-    /// unrolled or compiled for its sizes, or the whole program is.
+    /// `true` if programs are specialised for sizes: some input has an open size, and a loop is unrolled or compiled,
+    /// or the whole program is compiled.
     pub by_sizes: bool,
-    /// `true` if programs may be built for the values of static inputs.
+    /// `true` if programs may be specialised for the values of static inputs.
     pub by_static_inputs: bool,
 }
 
 impl Specialization {
-    /// Returns whether one program serves all calls. If so, [`Function::compile`] has already built it.
+    /// Returns `true` if a single program serves all calls. [`Function::compile`] has then already built it.
     pub fn is_none(self) -> bool {
         self == Specialization::default()
     }
@@ -98,10 +98,9 @@ impl Specialization {
 impl<B: Backend> Function<B> {
     /// Compiles a graph with the default [options](CompileOptions).
     ///
-    /// Does all work that does not depend on a call: checks and rewrites the graph, and verifies that every op has a
-    /// lowering rule and every type fits the device. If nothing depends on a call ([`Specialization::is_none`]), as
-    /// for a graph whose sizes are all static or whose loops run natively, the program is built here. Otherwise the
-    /// first call with new sizes builds one.
+    /// Checks and rewrites the graph, and verifies that every op has a lowering rule and that the device supports every
+    /// type. If one program serves all calls ([`Specialization::is_none`]), also builds that program. This is the case
+    /// if all sizes are static or all loops run natively. Otherwise, the first call with new sizes builds a program.
     ///
     /// ```
     /// use funcify::dispatch::{Function, Reference};
@@ -114,13 +113,13 @@ impl<B: Backend> Function<B> {
     /// ```
     ///
     /// # Errors
-    /// Returns the errors of the checks and, if the program is built here, of its compilation.
+    /// Returns an error if a check fails, or if the program cannot be built.
     #[track_caller]
     pub fn compile(graph: &Graph, backend: &B) -> Result<Self> {
         Self::compile_with(graph, backend, CompileOptions::default())
     }
 
-    /// Compiles a graph like [`compile`](Function::compile), with the given options.
+    /// Compiles a graph like [`compile`](Function::compile), but with the given options.
     ///
     /// ```
     /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -162,12 +161,12 @@ impl<B: Backend> Function<B> {
         Ok(function)
     }
 
-    /// Returns the graph.
+    /// Returns the graph as it was passed to [`compile`](Function::compile).
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Returns the backend.
+    /// Returns the backend that the function was compiled for.
     pub fn backend(&self) -> &B {
         &self.backend
     }
@@ -177,21 +176,21 @@ impl<B: Backend> Function<B> {
         &self.options
     }
 
-    /// Returns the properties of a call that its programs depend on.
+    /// Returns the properties of a call for which programs are specialised.
     pub fn specialization(&self) -> Specialization {
         self.specialization
     }
 
-    /// Returns the number of programs built, and the number of calls that reused one.
+    /// Returns the number of programs built so far, and the number of calls that reused one.
     pub fn counts(&self) -> CompileCounts {
         CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
 
-    /// Returns the program for calls of these sizes if the backend compiles it as a whole, for backends that also run
-    /// it on other data than their tensors. The error names the op that prevents it.
+    /// Returns the compiled code for calls of these sizes. Used by backends that also run it on data other than their
+    /// own tensors. If the program is not compiled as a whole, the error names the op that prevents it.
     #[doc(hidden)]
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
-        // A program built without the values of static inputs serves no calls, so it is not cached.
+        // A program built without the values of static inputs cannot serve later calls, so it is not cached.
         let variant = match self.specialization.by_static_inputs {
             true => Arc::new(self.make_program(sizes.clone(), &[])?),
             false => self.pick_program(at, sizes, || Ok(Vec::new()))?,
@@ -206,13 +205,13 @@ impl<B: Backend> Function<B> {
         })
     }
 
-    /// Counts the instructions of the program for the last call, including those in bodies of native loops; 0 before
-    /// the first call.
+    /// Returns the number of instructions in the program of the last call, including those in bodies of native loops.
+    /// Returns 0 if no program has been built.
     pub fn instructions(&self) -> usize {
         self.programs.last().map_or(0, |variant| variant.program.len())
     }
 
-    /// Reports the size of the compiled program, how its loops run, and the memory of its plan.
+    /// Returns a report on the compiled program: its size, its loops, and the memory that its plan needs.
     pub fn report(&self) -> Report {
         let last = self.last_call().as_ref().map(|last| (last.variant.clone(), last.sizes.clone()));
         let latest = last.as_ref().map(|(variant, _)| variant.clone()).or_else(|| self.programs.last());

@@ -1,5 +1,5 @@
-//! Prepares a graph for compilation: inlines calls and compositions, rewrites the graph, and checks it against the
-//! backend.
+//! Prepares a graph for compilation: inlines function calls and compositions of custom ops, rewrites the graph, and
+//! checks that the backend supports it.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use crate::backend::registry::{check_rules, has_kernel, rule_of};
 use crate::backend::{Compiles, LoopStrategy};
 use crate::prepare::compositions::with_compositions;
 
-/// The rules whose work compiled loops do themselves.
+/// The rewrite rules that are disabled if loops are compiled, because compiled loops do that work themselves.
 const RULES_LEFT_TO_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops", "sums_over_steps", "cumulative"];
 
-/// A graph that is ready to be compiled.
+/// A graph that is ready for compilation.
 pub(super) struct Prepared {
     pub(super) graph: Arc<Graph>,
-    /// The patches that rewrote the graph.
+    /// The patches applied by rewriting.
     pub(super) patches: Vec<Patched>,
-    /// `true` if its programs are specialised for sizes.
+    /// `true` if programs of the graph are specialised for sizes.
     pub(super) is_laid_out: bool,
 }
 
-/// Prepares a graph: checks it, replaces calls by their functions and custom ops by their compositions, rewrites it,
-/// and checks that the backend can run it.
+/// Prepares a graph for compilation: checks it, inlines function calls, replaces custom ops without a kernel by their
+/// compositions, rewrites it, and checks that the backend can run it.
 pub(super) fn prepare<B: Backend>(
     graph: &Arc<Graph>,
     backend: &B,
@@ -35,9 +35,8 @@ pub(super) fn prepare<B: Backend>(
     check_rules(backend, at)?;
     let settings = Settings::new(backend, options);
     let plain = graph.without_rules()?.map_or_else(|| graph.clone(), Arc::new);
-    // Checks all compositions, including nested ones.
+    // Reports errors of all compositions, even of those that are not inlined.
     with_compositions(&plain, &|_| true)?;
-    // Replaces a custom op without a kernel by its composition, if it has one.
     let plain = match with_compositions(&plain, &|custom| !has_kernel(backend, custom.name()))? {
         Cow::Owned(composed) => Arc::new(composed),
         Cow::Borrowed(_) => plain,
@@ -48,7 +47,7 @@ pub(super) fn prepare<B: Backend>(
         .clone()
         .map(|all| own.iter().fold(all.or_parallel(backend.parallel()), |rewrites, rule| rewrites.without(rule)));
     let rewritten = rewrites.map(|rewrites| rewritten_at(at, &plain, &rewrites)).transpose()?;
-    // Errors about unsupported types and missing lowering rules refer to the graph as the user wrote it.
+    // If the rewritten graph is unsupported, the graph as the user wrote it is checked instead, for its error messages.
     if let Some(rewritten) = rewritten.filter(|rewritten| !rewritten.patches.is_empty())
         && let Ok(is_laid_out) = check_ops(&settings, &rewritten.graph)
     {
@@ -58,8 +57,8 @@ pub(super) fn prepare<B: Backend>(
     Ok(Prepared { graph: plain, patches: Vec::new(), is_laid_out })
 }
 
-/// Checks that every op has a lowering rule and every type fits the device. Returns whether programs are specialised
-/// for sizes, because a loop or the whole program is unrolled or compiled.
+/// Checks that every op has a lowering rule and that the device supports every type. Returns `true` if programs are
+/// specialised for sizes, because a loop is unrolled or compiled, or the whole program is compiled.
 fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bool> {
     let mut is_laid_out = settings.compiles() == Compiles::Programs;
     for input in graph.inputs() {
@@ -77,7 +76,8 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
         match node.op.class() {
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::Scan(scan)) => {
-                // A loop that ends early runs from the host; if unrolling is forced, it needs its largest count.
+                // A loop with early exit always runs from the host. If unrolling is forced, its maximum number of steps
+                // must nevertheless be static.
                 let may_unroll = scan.until.is_none() || settings.forced_strategy().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 is_laid_out |= may_unroll && strategy == LoopStrategy::Unroll;

@@ -1,4 +1,4 @@
-//! The programs of a function: one for all calls, or one per combination of sizes and static inputs seen so far.
+//! The programs of a function: one for all calls, or one for each combination of sizes and static inputs so far.
 
 use std::time::{Duration, Instant};
 
@@ -9,32 +9,33 @@ use crate::lower::Lowering;
 use crate::run::program::Program;
 use crate::run::span;
 
-/// The values of static inputs, by input.
+/// The values of static inputs, each with the index of its input.
 pub(super) type StaticInputs = Vec<(usize, i64)>;
 
-/// The sizes of a call, and the values of its static inputs.
+/// The sizes and static inputs of a call.
 pub(super) type Signature = (Sizes, StaticInputs);
 
-/// A program with the sizes and static inputs that it was built for.
+/// A program, with the sizes and static inputs for which it was built.
 pub(super) struct Variant<B: Backend> {
     sizes: Sizes,
-    /// The values of the static inputs that the program depends on.
+    /// The values of those static inputs that the program depends on.
     statics: StaticInputs,
     pub(super) program: Program<B>,
     pub(super) notes: Notes,
-    /// The time that it took to build.
+    /// The time taken to build the program.
     pub(super) time: Duration,
-    /// The sizes of the last call and the plan's peak memory for them, where `None` means that it depends on data.
+    /// The sizes of the last call with the plan's peak memory for them in bytes. The peak is `None` if it depends on
+    /// data.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
 }
 
 impl<B: Backend> Variant<B> {
-    /// Returns the compiled code if the backend compiled the program as a whole.
+    /// Returns the compiled code, if the backend compiled the program as a whole.
     pub(super) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
         self.program.whole().filter(|_| self.notes.declined.is_none())
     }
 
-    /// Returns whether the program serves calls with these sizes and these values of static inputs.
+    /// Returns `true` if the program can run calls with these sizes and static inputs.
     fn serves(&self, sizes: &Sizes, statics: &[(usize, i64)]) -> bool {
         self.sizes == *sizes && self.statics.iter().all(|it| statics.contains(it))
     }
@@ -45,8 +46,8 @@ impl<B: Backend> Variant<B> {
 }
 
 impl<B: Backend> Function<B> {
-    /// Returns the program for a call of these sizes, and builds it if no cached one serves the call. `read_statics`
-    /// returns the values of the static inputs, which are read only if a program may depend on them.
+    /// Returns the program for a call with these sizes. If none is cached, builds it. `read_statics` downloads the
+    /// static inputs; it is called only if no cached program serves the call without them.
     pub(super) fn pick_program(
         &self,
         at: &Place,
@@ -75,7 +76,7 @@ impl<B: Backend> Function<B> {
         Ok(variant)
     }
 
-    /// Builds the program for these sizes and these values of static inputs.
+    /// Builds the program for these sizes and static inputs.
     pub(super) fn make_program(&self, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Variant<B>> {
         let _span = span::of_compilation(self.graph.name());
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Reports about a compiled function: its size, its loops, and the memory that its plan needs.
+//! Reports on a compiled function: its size, its loops, and the memory that its plan needs.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -10,8 +10,8 @@ use super::*;
 use crate::lower::report::LoopReport;
 use crate::run::program::Program;
 
-/// A report about a compiled function, on the program of the last call if there is one. A function whose program
-/// depends on the sizes of a call has none before the first call.
+/// A report on a compiled function. Describes the program of the last call, or, before the first call, the program that
+/// was built at compile time, if any.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -29,36 +29,37 @@ use crate::run::program::Program;
 /// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// The number of ops in the graph, including those of bodies, branches and conditions.
+    /// The number of ops in the graph, including those of loop bodies, branches and conditions.
     pub graph_ops: usize,
-    /// The number of times that each rule rewrote the graph before it was compiled, keyed by rule name.
+    /// The number of patches that each rule applied to the graph before compilation, keyed by rule name.
     pub rewrites: BTreeMap<&'static str, usize>,
-    /// The number of instructions in the program. The body of a native loop counts once, that of an unrolled loop
-    /// once per step, even where steps share instructions.
+    /// The number of instructions in the program. The body of a native loop counts once. That of an unrolled loop
+    /// counts once per step, even if steps share instructions.
     pub instructions: usize,
-    /// The loops of the program. Loops with equal reports, including the line and the figures, are listed once.
+    /// The loops of the program. Loops with identical reports, including the source line, are listed once.
     pub loops: Vec<LoopReport>,
-    /// The ops that the program runs on the reference evaluator, because the backend has no kernel for them and did not
-    /// compile them.
+    /// The ops that the program runs with the reference evaluator, because the backend neither has a kernel for them
+    /// nor compiled them.
     pub fallback: BTreeSet<&'static str>,
-    /// The reason why the program is not compiled as a whole, if that was requested.
+    /// The reason why the program is not compiled as a whole, if compilation was requested.
     pub declined: Option<Declined>,
-    /// The time that it took to build the program from the graph.
+    /// The time taken to build the program from the graph.
     pub compile_time: Duration,
-    /// The bytes of the program's instructions in host memory. Shared instructions count once; the elements of
-    /// constants, which lie on the device, are not counted.
+    /// The size of the program's instructions in host memory, in bytes. Shared instructions count once. The elements of
+    /// constants do not count, because they are on the device.
     pub program_bytes: usize,
-    /// The largest number of bytes of tensors that the plan keeps at once, for the sizes of the last call: arguments,
-    /// results, and intermediate values. Each tensor counts with all its elements, even if a backend shares them
-    /// (views, broadcasts) or works in place; a kernel's own temporaries are not counted. The rows of a native loop's
-    /// traces count once, from its start. `None` before the first call, and if the size of some tensor depends on
-    /// data.
+    /// The peak size of the plan's tensors, in bytes, for the sizes of the last call. `None` before the first call, and
+    /// if the size of a tensor depends on data.
+    ///
+    /// Includes arguments, results and intermediate values. Each tensor counts in full, even if the backend creates it
+    /// as a view or in place. The traces of a native loop count in full from the start of the loop. Temporaries inside
+    /// a kernel do not count.
     pub peak_bytes: Option<usize>,
-    /// The number of programs built, and the number of calls that reused one.
+    /// The number of programs built so far, and the number of calls that reused one.
     pub counts: CompileCounts,
 }
 
-/// The number of programs that a function has made and reused so far.
+/// The number of programs that a function has built, and the number of calls that reused one.
 ///
 /// ```
 /// use funcify::dispatch::{CompileCounts, Function, Reference};
@@ -79,12 +80,12 @@ pub struct CompileCounts {
 }
 
 impl Report {
-    /// Creates a report about a graph without a program.
+    /// Creates a report on a graph that has no program yet.
     pub(super) fn of_graph(graph: &Graph, patches: &[Patched], made: CompileCounts) -> Self {
         Report { graph_ops: count_ops(graph), rewrites: counts(patches), counts: made, ..Report::default() }
     }
 
-    /// Adds the graph's program to the report.
+    /// Adds the facts about the graph's program.
     pub(super) fn add_program<B: Backend>(&mut self, program: &Program<B>, notes: &Notes, patches: &[Patched]) {
         self.instructions = program.len();
         self.loops.clone_from(&notes.loops);
@@ -136,12 +137,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// Formats the rules with their counts.
+/// Formats the rules with their patch counts.
 fn listed(rewrites: &BTreeMap<&'static str, usize>) -> String {
     rewrites.iter().map(|(rule, count)| format!("{rule} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Counts the ops of a graph, including those of its bodies.
+/// Counts the ops of a graph, including those in bodies.
 fn count_ops(graph: &Graph) -> usize {
     let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.nodes().len() + bodies.map(|body| count_ops(body)).sum::<usize>()

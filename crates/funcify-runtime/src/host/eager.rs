@@ -1,4 +1,4 @@
-//! Runs one op alone, to compare a backend's kernels with the reference evaluator op by op.
+//! Runs a single op, so that a backend's kernels can be compared with the reference evaluator op by op.
 
 use funcify_core::HostTensor;
 use funcify_core::error::{Place, Result, Site};
@@ -8,7 +8,7 @@ use funcify_core::types::{Sizes, TensorType};
 use crate::backend::registry::{check_rules, kernel_of};
 use crate::backend::{Backend, KernelCall, execution_error};
 
-/// Runs the kernel of one op on host tensors.
+/// Runs the kernel of a single op on host tensors.
 ///
 /// ```
 /// use funcify::HostTensor;

@@ -1,4 +1,4 @@
-//! Opens backends by name, and compiles and calls graphs on host tensors without naming a backend's type.
+//! Opens backends by name, and runs graphs on host tensors without generics over the backend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::function::Function;
 use crate::function::report::{CompileCounts, Report};
 use crate::run::profile::Profile;
 
-/// A type-erased backend. Every [`Backend`] implements this trait.
+/// A type-erased [`Backend`]. Implemented for every backend.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Executor, Reference};
@@ -31,26 +31,26 @@ pub trait Executor: Send + Sync {
     /// Returns the backend's name.
     fn name(&self) -> &'static str;
 
-    /// Compiles a graph.
+    /// Compiles a graph with these options.
     fn compile(&self, graph: &Graph, options: CompileOptions) -> Result<Box<dyn Executable>>;
 
-    /// Returns the names of the ops that the backend has lowering rules for, sorted.
+    /// Returns the names of the ops for which the backend has lowering rules, in alphabetical order.
     fn lowered_ops(&self) -> Vec<&'static str>;
 
-    /// Returns the default strategy of loops that are not compiled.
+    /// Returns the default strategy for loops that are not compiled.
     fn loop_strategy(&self) -> LoopStrategy;
 
     /// Returns the parts of a program that the backend compiles as a whole.
     fn compiles(&self) -> Compiles;
 
-    /// Returns whether the backend runs ops without a lowering rule on the reference evaluator.
+    /// Returns `true` if the backend runs ops without a lowering rule with a fallback kernel.
     fn has_fallback(&self) -> bool;
 
-    /// Returns the reason why the device cannot hold tensors of this dtype or rank, or `None` if it can.
+    /// Returns the reason if the device cannot store tensors of this dtype or rank, or `None` if it can.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 }
 
-/// A graph compiled for some backend, called on host tensors. Every [`Function`] implements this trait.
+/// A type-erased [`Function`], called on host tensors. Implemented for every function.
 ///
 /// ```
 /// use funcify::dispatch::{Executable, Function, Reference};
@@ -62,19 +62,19 @@ pub trait Executor: Send + Sync {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Executable: Send + Sync {
-    /// Runs on host tensors, in the order of the graph's inputs.
+    /// Runs the graph on host tensors, given in the order of its inputs.
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>>;
 
-    /// Runs on host tensors and measures the cost of each instruction.
+    /// Runs the graph on host tensors and measures the cost of each instruction.
     fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)>;
 
-    /// Returns the number of programs compiled, and the number of calls that reused a cached one.
+    /// Returns the number of programs built so far, and the number of calls that reused one.
     fn counts(&self) -> CompileCounts;
 
-    /// Returns the number of instructions in the program for the last call.
+    /// Returns the number of instructions in the program of the last call.
     fn instructions(&self) -> usize;
 
-    /// Returns a report about the compiled graph.
+    /// Returns a report on the compiled graph.
     fn report(&self) -> Report;
 }
 
@@ -130,10 +130,10 @@ impl<B: Backend> Executable for Function<B> {
     }
 }
 
-/// A backend that can be opened by name, created by [`register_backend!`](crate::register_backend).
+/// The registration of a backend under a name, created by [`register_backend!`](crate::register_backend).
 #[doc(hidden)]
 pub struct BackendEntry {
-    /// The name.
+    /// The backend's name.
     pub name: &'static str,
     /// Opens the device, or returns an error that says what is missing.
     pub open: fn() -> Result<Arc<dyn Executor>>,
@@ -141,7 +141,7 @@ pub struct BackendEntry {
 
 inventory::collect!(BackendEntry);
 
-/// Registers a backend by its name: `register_backend!("candle", || Ok(Candle::cpu()));`
+/// Registers a backend under a name: `register_backend!("candle", || Ok(Candle::cpu()));`
 ///
 /// ```
 /// use funcify::dispatch::{Reference, backend_names};
@@ -164,7 +164,7 @@ macro_rules! register_backend {
     };
 }
 
-/// Returns the names of all linked backends: `reference` first, the others sorted.
+/// Returns the names of all linked backends: `reference`, then the others in alphabetical order.
 ///
 /// ```
 /// assert_eq!(funcify::dispatch::backend_names()[0], "reference");
@@ -175,7 +175,7 @@ pub fn backend_names() -> Vec<&'static str> {
     names
 }
 
-/// Opens the backend with that name.
+/// Opens the backend with this name.
 ///
 /// ```
 /// use funcify::dispatch::open_backend;
@@ -199,7 +199,7 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
     Err(Error::Registry { at: at.boxed(), backend: name.to_string(), problem: problem.to_string(), fix })
 }
 
-/// Runs a graph once on a backend given by name, with inputs and outputs by name.
+/// Runs a graph once on the backend with this name. Inputs and outputs are given by name.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ pub fn run_named(
     Ok(names.zip(results).collect())
 }
 
-/// Returns host tensors given by name in the order of a graph's inputs.
+/// Returns named tensors in the order of the graph's inputs. A missing or an unknown name is an error.
 #[doc(hidden)]
 pub fn ordered_inputs(at: &Place, graph: &Graph, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>> {
     let names: Vec<&str> = (0..graph.inputs().len()).map(|index| graph.input_name(index)).collect();

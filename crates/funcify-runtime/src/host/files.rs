@@ -1,4 +1,4 @@
-//! Reads and writes tensors in safetensors files, by name.
+//! Reads and writes named tensors in safetensors files.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use funcify_core::types::DType;
 use funcify_core::{HostTensor, Storage};
 use safetensors::tensor::{Dtype, SafeTensors, View};
 
-/// Reads every tensor of a safetensors file.
+/// Reads all tensors of a safetensors file.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ pub fn read_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, HostT
     read("read_safetensors", Site::caller(), path.as_ref(), |_| true)
 }
 
-/// Reads the tensors of a safetensors file. Tensors of an unsupported type are an error if they are `needed` by name,
-/// and are skipped otherwise.
+/// Reads the tensors of a safetensors file, and skips those whose element type is not supported. Such a tensor is an
+/// error if its name is in `needed`.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ fn read(function: &str, site: Site, path: &Path, needs: impl Fn(&str) -> bool) -
     parse(&bytes, needs).map_err(failed)
 }
 
-/// Reads every tensor of a safetensors file in memory. The error says what is wrong with the file.
+/// Reads all tensors of a safetensors file that is in memory. The error describes the problem with the file.
 ///
 /// ```
 /// assert!(funcify::files::parse_safetensors(b"no such file").is_err());
@@ -86,8 +86,8 @@ fn parse(bytes: &[u8], needs: impl Fn(&str) -> bool) -> Result<BTreeMap<String, 
     Ok(tensors)
 }
 
-/// Writes tensors to a safetensors file. Writes a temporary file next to it first, so that the old file stays if
-/// writing fails.
+/// Writes tensors to a safetensors file. Writes to a temporary file first, so that a failed write leaves an existing
+/// file unchanged.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -109,8 +109,8 @@ pub fn write_safetensors(path: impl AsRef<Path>, tensors: &BTreeMap<String, Host
     replace(path, write).map_err(|reason| file_error("write_safetensors", site, path, reason.into()))
 }
 
-/// Replaces a file with the output of `write`, once that output is complete. The file keeps its permissions, and a link
-/// to it stays a link. Anything but a regular file, such as a pipe or a device, is written directly.
+/// Replaces a file with the output of `write`, once it is complete. Preserves the file's permissions, and follows
+/// symbolic links. Anything but a regular file, such as a pipe or a device, is written directly.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -127,7 +127,7 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Resu
     if let Some(old) = old.filter(fs::Metadata::is_file) {
         fs::set_permissions(&temporary.0, old.permissions()).map_err(text)?;
     }
-    // Flushes to disk before the old file is replaced.
+    // Flush the new file to disk before it replaces the old one.
     fs::File::open(&temporary.0).and_then(|file| file.sync_all()).map_err(text)?;
     fs::rename(&temporary.0, &path).map_err(text)
 }
@@ -137,12 +137,12 @@ struct TemporaryFile(PathBuf);
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // After a rename there is nothing to remove.
+        // The removal fails if the file was renamed, which is fine.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// A problem with a file, and its fix.
+/// A problem with a file, and the fix.
 struct Problem {
     reason: String,
     fix: String,
@@ -179,7 +179,7 @@ impl View for TensorView<'_> {
     }
 }
 
-/// Returns the safetensors type for an element type.
+/// Returns the safetensors dtype that corresponds to a dtype.
 fn file_dtype(dtype: DType) -> Dtype {
     match dtype {
         DType::Bool => Dtype::BOOL,
@@ -194,7 +194,7 @@ fn file_dtype(dtype: DType) -> Dtype {
     }
 }
 
-/// Returns advice on how to store a tensor in a supported element type.
+/// Returns advice on converting a tensor of this dtype to a supported one.
 fn storage_advice(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::I8 | Dtype::I16 => "store it as I32, which represents all of its values exactly",
@@ -250,7 +250,7 @@ mod tests {
 
         write_safetensors(&file, &tensors(2.0)).unwrap();
         assert_eq!((read_safetensors(&file).unwrap(), names(&folder).len()), (tensors(2.0), 1));
-        // The first target is a folder. The folder of the second one does not exist.
+        // The first path is a folder. The second one is in a folder that does not exist.
         for path in [folder.clone(), folder.join("none").join("t.safetensors")] {
             assert_eq!(write_safetensors(path, &tensors(3.0)).unwrap_err().kind(), "File");
         }
@@ -277,7 +277,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Returns the contents of a file with one tensor of this dtype.
+    /// Returns the contents of a safetensors file with one tensor of this dtype.
     fn file_of(dtype: &str, bytes: usize) -> Vec<u8> {
         let header = format!("{{\"odd\":{{\"dtype\":\"{dtype}\",\"shape\":[2],\"data_offsets\":[0,{bytes}]}}}}");
         [(header.len() as u64).to_le_bytes().as_slice(), header.as_bytes(), &vec![0; bytes]].concat()

@@ -1,4 +1,4 @@
-//! Backends by name on tensors in host memory, the reference backend, and files.
+//! Opens backends by name, runs them on host tensors, and reads and writes files. Includes the reference backend.
 
 pub(crate) mod eager;
 pub(crate) mod executor;

@@ -1,4 +1,4 @@
-//! Lists what a backend lacks to run a graph: lowering rules of ops, and tensors that the device does not support.
+//! Lists the features that a graph needs and a backend lacks: lowering rules, dtypes, and ranks.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use funcify_core::types::{DType, TensorType};
 use super::executor::Executor;
 use crate::prepare::compositions::with_compositions;
 
-/// A feature that a backend lacks.
+/// A feature that a graph needs and a backend lacks.
 ///
 /// ```
 /// use funcify::DType;
@@ -22,7 +22,7 @@ use crate::prepare::compositions::with_compositions;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Need {
-    /// A lowering rule of this op.
+    /// A lowering rule for this op.
     Op(&'static str),
     /// Tensors of this element type.
     DType(DType),
@@ -40,9 +40,8 @@ impl fmt::Display for Need {
     }
 }
 
-/// Lists everything that a backend lacks to run a graph, op by op, for the graph as written. Compiling a graph that
-/// needs something from the list returns an error that names the first entry. A custom op with a composition needs the
-/// ops of that composition.
+/// Returns the features that a graph, before any rewrite, needs and a backend lacks. If there are any, compiling the
+/// graph returns an error about one of them. A custom op with a composition needs the ops of the composition instead.
 ///
 /// ```
 /// use funcify::Graph;
@@ -54,7 +53,7 @@ impl fmt::Display for Need {
 /// ```
 pub fn needs(executor: &dyn Executor, graph: &Graph) -> Result<BTreeSet<Need>> {
     let lowered = executor.lowered_ops();
-    // Loops are never kernels.
+    // A fallback kernel runs all ops but `scan`, which needs a loop strategy.
     let has_kernel = |op: &str| lowered.contains(&op) || (executor.has_fallback() && op != Scan::NAME);
     let plain = graph.without_rules()?;
     let plain = with_compositions(plain.as_ref().unwrap_or(graph), &|custom| !has_kernel(custom.name()))?;
@@ -85,7 +84,7 @@ fn collect(
         };
         match node.op.class() {
             OpClass::Control(Control::Switch(_) | Control::While(_)) => {}
-            // Programs upload constants and read sizes on the host themselves.
+            // These need no lowering rule: programs upload constants themselves, and read sizes on the host.
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::AssociativeScan(op)) => {
                 let sweeps = op.sweeps(&node.place(), &graph.types(&node.inputs), &vec![true; op.leaves])?;

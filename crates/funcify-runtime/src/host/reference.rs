@@ -1,5 +1,5 @@
-//! The reference backend: runs each op on the reference evaluator, with the same programs and loops as any other
-//! backend.
+//! The reference backend: runs each op with the reference evaluator. Builds programs and runs loops like all other
+//! backends.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use funcify_core::{HostTensor, Scalar, Storage};
 use crate::backend::registry::Kernel;
 use crate::backend::{Backend, KernelCall, Part, StackType, Tensors};
 
-/// A slow and simple backend on host tensors that supports every op and every type.
+/// A slow and simple backend on host tensors that supports every op and every dtype.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -88,7 +88,8 @@ impl Backend for Reference {
     }
 }
 
-/// Runs any op by its reference evaluation, as the fallback of a backend on the reference's tensors.
+/// Runs any op with the reference evaluator. Intended as the fallback kernel of a backend whose tensors are those of
+/// [`Reference`].
 ///
 /// ```
 /// use funcify::dispatch::{Backend, Function, Kernel, Reference, evaluate_kernel, tensors_of};
@@ -124,8 +125,8 @@ pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
     Ok(results.into_iter().map(Arc::new).collect())
 }
 
-/// Implements the tensor methods of [`Backend`](crate::Backend) with those of a different backend: write
-/// `tensors_of!(Reference);` in an `impl Backend`. The backend then implements only the methods that differ.
+/// Implements the tensor methods of [`Backend`](crate::Backend) by delegating to another backend: write
+/// `tensors_of!(Reference);` in an `impl Backend`, and implement only the methods that differ.
 ///
 /// ```
 /// use std::sync::Arc;

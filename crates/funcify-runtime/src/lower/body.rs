@@ -1,50 +1,53 @@
-//! Lowers bodies: one program for each, shared by its steps, and the part of a loop's body that runs once before the
-//! loop.
+//! Lowers the bodies of loops and branches to separate programs, and the invariant part of a loop's body to
+//! instructions that run once, before the loop.
 
 use funcify_core::graph::{cannot_fail, uses_any};
 
 use super::*;
 
-/// A loop's body whose invariant part is lowered.
+/// The body of a loop whose invariant part is already lowered.
 pub(crate) struct Body {
-    /// The registers of the invariant values.
+    /// The registers of the loop-invariant values.
     pub(crate) registers: Vec<(ValueId, Slot)>,
-    /// `true` for the nodes that each step runs.
+    /// `true` for each node that must run in every step. The other live nodes run before the loop.
     pub(crate) step: Vec<bool>,
 }
 
-/// The source of a nested program.
+/// Identifies the graph from which a nested program is built.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BodyKey {
-    /// A body. If `repeats` is set, its arguments after the first `carries` stay the same from run to run.
+    /// A body whose first `carries` parameters are carries. If `repeats` is set, its other arguments are the same in
+    /// every run.
     Body { graph: GraphId, carries: usize, repeats: bool },
-    /// The step of a native loop, identified by the loop because the loop decides which nodes of the body it runs.
+    /// The step of a native loop. Identified by the loop's node, because the loop determines which nodes of its body
+    /// run in each step.
     Step(NodeKey),
 }
 
-/// The key of a body's program: the body, its static arguments, and the sizes.
+/// The key for sharing a nested program: its source, the static values of its parameters, and the sizes.
 pub(crate) type ProgramKey = (BodyKey, Vec<Option<StaticNumber>>, Sizes);
 
 /// A parameter of a body that is being lowered.
 pub(crate) struct Parameter {
     pub(crate) value: ValueId,
-    /// The value, if it is static.
+    /// The parameter's value, if it is static.
     pub(crate) number: Option<StaticNumber>,
-    /// `true` if it is the same in all runs of the program: see [`Argument::stays`].
+    /// `true` if the argument is the same in every run of the program (see [`Argument::stays`]).
     pub(crate) stays: bool,
-    /// `true` if it is an integer that has a largest value.
+    /// `true` if the parameter is an integer or a boolean that is static or bounded (see [`Bounded`]).
     pub(crate) is_bounded: bool,
 }
 
 impl Parameter {
-    /// Creates a parameter that may differ in each run.
+    /// Creates a parameter whose argument may differ in every run.
     pub(crate) fn new(value: ValueId) -> Self {
         Parameter { value, number: None, stays: false, is_bounded: false }
     }
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Returns the program of a body. Steps with the same static arguments share it.
+    /// Returns the program for the marked nodes of a body. Builds it only once for the same key, static parameters and
+    /// sizes.
     pub(crate) fn shared_program(
         &mut self,
         key: BodyKey,
@@ -68,8 +71,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(program)
     }
 
-    /// Returns the program of a body whose parameters after the first `carries` are these operands. Static operands are
-    /// static in the program as well. If `repeats` is set, all operands are the same in each run.
+    /// Returns the program of a body. `operands` are its arguments after the first `carries`, and static operands are
+    /// static parameters of the program. `repeats` means that these arguments are the same in every run.
     pub(crate) fn sub_program(
         &mut self,
         body: &Arc<Graph>,
@@ -85,7 +88,7 @@ impl<B: Backend> Lowering<'_, B> {
         self.shared_program(key, body, &parameters, &body.live_nodes())
     }
 
-    /// Lowers the marked nodes into a program with these parameters.
+    /// Lowers the marked nodes to a program with these parameters.
     pub(crate) fn lower_body(
         mut self,
         graph: &Graph,
@@ -104,7 +107,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes))
     }
 
-    /// Lowers the nodes that depend on invariants only, to run once before the loop.
+    /// Lowers the loop-invariant nodes of a body, so that they run once, before the loop.
     pub(crate) fn lower_invariants(&mut self, ScanCall { scan, operands, .. }: ScanCall<'_>) -> Result<Body> {
         let body = &scan.body;
         let mut registers = Replay::new(body, []);
@@ -117,8 +120,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let live = body.live_nodes();
         let mut fixed = vec![false; body.nodes().len()];
-        // The sizes that the loop binds: its own number of steps, if it is a value, and those of inner loops, which
-        // each step binds anew.
+        // The sizes that change from step to step or are not known before the loop: the loop's own number of steps, if
+        // an operand or an early exit determines it, and the sizes bound by inner loops.
         let mut stepwise: Vec<&Symbol> = scan.binds().collect();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);

@@ -1,4 +1,4 @@
-//! Lowers switches, while loops, associative scans and data-dependent sizes to programs that run from the host.
+//! Lowers ops that the host must drive: switches, while loops, associative scans and data-dependent sizes.
 
 use std::collections::hash_map::Entry;
 
@@ -13,7 +13,7 @@ use crate::run::switch::SwitchNode;
 use crate::run::while_loop::WhileNode;
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Lowers a switch. With a static index, lowers the selected branch only.
+    /// Lowers a switch. If its index is static, lowers only the selected branch.
     pub(super) fn lower_switch(&mut self, call: NodeCall<'_>, switch: &Switch) -> Result<Vec<Slot>> {
         let NodeCall { graph, node, operands, .. } = call;
         let places = switch.operands();
@@ -36,7 +36,7 @@ impl<B: Backend> Lowering<'_, B> {
         Error::StepCountNotStatic { at: at.boxed(), backend, reason, fix: fix.into() }
     }
 
-    /// Lowers a while loop. Unrolling it needs a static bound.
+    /// Lowers a while loop. Returns an error if unrolling is forced and the loop has no static bound.
     pub(super) fn lower_while(&mut self, call: NodeCall<'_>, op: &While) -> Result<Vec<Slot>> {
         let NodeCall { graph, index, node, operands } = call;
         let at = node.place();
@@ -76,7 +76,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// Lowers an associative scan: as a compiled loop, or else as two sweeps, for any number of elements.
+    /// Lowers an associative scan to a compiled loop if possible, and otherwise to two sweeps, which run for any number
+    /// of elements.
     pub(super) fn lower_associative(&mut self, call: NodeCall<'_>, op: &AssociativeScan) -> Result<Vec<Slot>> {
         let NodeCall { graph, index, node, operands } = call;
         if let Attempt::Compiled(results) = self.lower_whole_node(graph, index, operands)? {
@@ -97,7 +98,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(self.registers_of_all_results(results, (0..op.leaves).map(|leaf| sweeps.needed.contains(&leaf))))
     }
 
-    /// Returns the two sweeps of an associative scan, which are built once for all steps of the enclosing loops.
+    /// Returns the two sweeps of an associative scan. Caches them, so that an enclosing unrolled loop builds them once.
     fn sweeps(
         &mut self,
         key: NodeKey,
@@ -117,7 +118,8 @@ impl<B: Backend> Lowering<'_, B> {
     pub(super) fn lower_bind(&mut self, call: NodeCall<'_>, op: &BindSize) -> Result<Vec<Slot>> {
         let NodeCall { graph, node, operands, .. } = call;
         let (at, symbol) = (node.place(), op.size.clone());
-        // A negative value is rejected when the op runs, because it may be in a branch that does not run (bind-c2).
+        // A static negative value is an error only at run time: the op may be in a branch that is never taken
+        // (bind-c2).
         let action = match self.static_number(operands[0]).and_then(|number| usize::try_from(number).ok()) {
             Some(size) => {
                 self.sizes.set(&symbol, size);

@@ -1,4 +1,4 @@
-//! Checks which loops can be compiled at run time.
+//! Determines which loops with data-dependent sizes can be compiled at run time, once the sizes are known.
 
 use funcify_core::ops::Size;
 
@@ -7,21 +7,21 @@ use super::*;
 use crate::cache::Cache;
 use crate::run::late::{CachedPlan, LateLoop, MAX_TRACE_ROWS};
 
-/// The number of sizes for which plans are cached.
+/// The number of plans to cache, each for different sizes.
 const CACHED_PLANS: usize = 64;
 
-/// The size given to all symbols in a trial plan, which shows whether an op prevents compilation.
+/// The value of unknown symbols in a trial compilation, which shows early whether some op prevents compilation.
 const TRIAL_SIZE: usize = 8;
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Returns a loop with data-dependent sizes, if it can be compiled once they are known. Loops whose body binds
-    /// sizes are declined, because those differ between steps.
+    /// Returns the loop in a form that can be compiled at run time, once its sizes are known. Declines a loop whose
+    /// body binds sizes, because these may differ in each step.
     pub(crate) fn late_loop(&self, graph: &Graph, node: &Node, scan: &Scan) -> Result<LateLoop<B>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
         if scan.body.binds_any() {
             return Err(declined("one of its sizes depends on data"));
         }
-        // The number of steps is a known size when the loop is compiled.
+        // By the time the loop is compiled, its number of steps is a known size, so the operand is not needed.
         let own = usize::from(scan.steps_operand);
         let scan = Scan { steps_operand: false, ..scan.clone() };
         let op = scan.clone().into();
@@ -45,7 +45,7 @@ impl<B: Backend> Lowering<'_, B> {
             }
         });
         if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
-            // A negative count is rejected when the loop runs.
+            // A negative number of steps is rejected when the loop runs.
             let most = usize::try_from(most.max(0))
                 .map_err(|_| declined("it may run more steps than memory can hold rows"))?;
             if most > MAX_TRACE_ROWS && late.has_traces() {

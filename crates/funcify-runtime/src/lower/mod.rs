@@ -1,12 +1,12 @@
 //! Lowers a graph to the instructions of a program.
 //!
-//! A loop's body is split once: nodes that depend on invariants alone run once, before the loop. The other nodes form
-//! the step, which both strategies repeat.
+//! The body of a loop is split in two. Nodes that depend only on invariants run once, before the loop. All other nodes
+//! form the step, which runs once per iteration, unrolled or not.
 //!
-//! A loop with a data-dependent number of steps cannot be unrolled. With an `until` or a bound, unrolling it with early
-//! exits would amount to running one program of its body until the condition ends the loop. It therefore runs from the
-//! host with both strategies. A forced [`LoopStrategy::Unroll`] requires a static maximum number of steps, also for the
-//! loop that runs backward over such a loop (`statics.rs`).
+//! A loop with a data-dependent number of steps cannot be unrolled. A loop with early exit is not unrolled either:
+//! since the host must check the condition after each step anyway, unrolling would have no advantage over a native
+//! loop. If the user forces [`LoopStrategy::Unroll`], such loops still run natively, but their maximum number of
+//! steps must be static. The same holds for their backward loops (`statics.rs`).
 
 mod body;
 mod control;
@@ -41,17 +41,17 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
-/// The numbers of elements for which an op is compiled alone: below the range, compiling does not pay off; above it,
-/// memory would be exceeded.
+/// The sizes, in elements, for which a single op is compiled. Smaller ops do not benefit, and larger ones would exceed
+/// the memory.
 const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
-/// The settings of a lowering.
+/// The compile options that affect lowering, with the backend.
 #[derive(Clone)]
 pub(crate) struct Settings<'a, B: Backend> {
     pub(crate) backend: &'a B,
-    /// The strategy that the user forces on all loops.
+    /// The strategy that the user forces on all loops, if any.
     pub(crate) strategy: Option<LoopStrategy>,
-    /// `true` if a backend that compiles loops must try to compile all of the program.
+    /// `true` if a backend that compiles loops should try to compile the entire program.
     whole: bool,
     pub(crate) max_kernels: usize,
     pub(crate) memory_budget: u64,
@@ -63,7 +63,7 @@ impl<'a, B: Backend> Settings<'a, B> {
         Settings { backend, strategy, whole: options.whole, max_kernels, memory_budget: options.budget() }
     }
 
-    /// Checks that `bytes` stay within the memory budget.
+    /// Returns an error if `bytes` exceed the memory budget.
     pub(crate) fn check_budget(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match bytes > self.memory_budget {
             true => Err(over_budget(at, what(), bytes, 0, self.memory_budget)),
@@ -71,10 +71,10 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// Returns the parts that the backend is asked to compile as a whole.
+    /// Returns the parts of the program to request from the backend as compiled code.
     pub(crate) fn compiles(&self) -> Compiles {
         match (self.strategy, self.backend.compiles()) {
-            // The backend is asked anyway, so that it reports the reason.
+            // A backend that compiles nothing is asked anyway, so that the report contains its reason.
             (Some(LoopStrategy::Compiled), Compiles::Nothing) => Compiles::Loops,
             (strategy, own) => match strategy.unwrap_or_default().restrict(own) {
                 Compiles::Loops if self.whole => Compiles::Programs,
@@ -83,13 +83,13 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// Returns the strategy of loops that are not compiled: the forced one, or else that of their lowering rule.
+    /// Returns the strategy for loops that are not compiled: the forced one, or the one from the lowering rule.
     pub(crate) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
         let rule = rule_of(self.backend, scan.name(), at)?;
         Ok(self.forced_strategy().or(rule.strategy()).unwrap_or(LoopStrategy::Native))
     }
 
-    /// Returns the strategy forced on loops that are not compiled.
+    /// Returns the strategy that the user forces on loops that are not compiled, if any.
     pub(crate) fn forced_strategy(&self) -> Option<LoopStrategy> {
         match self.strategy {
             Some(LoopStrategy::Compiled) => Some(LoopStrategy::Native),
@@ -101,35 +101,36 @@ impl<'a, B: Backend> Settings<'a, B> {
 /// A program under construction.
 pub(crate) struct Lowering<'a, B: Backend> {
     pub(crate) settings: Settings<'a, B>,
-    /// The sizes of the call that the program is specialised for, or no sizes.
+    /// The sizes for which the program is specialised; empty for a program that serves all sizes.
     pub(crate) sizes: Sizes,
-    /// The registers whose integer or boolean value is static: constants, static inputs, sizes of the call, and
-    /// values that follow from them.
+    /// The integers and booleans that are known when the program is built, by register: constants, static inputs,
+    /// sizes, and values computed from them.
     pub(crate) statics: HashMap<Slot, StaticNumber>,
-    /// The sizes and registers that have a static largest value.
+    /// The sizes and registers that are not static but bounded.
     pub(crate) bounded: Bounded,
-    /// The watch that may cancel the lowering, because unrolling may take long.
+    /// The cancellation handles. Unrolling may take long, so lowering checks them.
     watch: ActiveHandles,
-    /// The notes for the report about the program.
+    /// The facts about the program that its report needs.
     pub(crate) notes: Notes,
     pub(crate) instructions: Vec<Instruction<B>>,
     pub(crate) registers: usize,
-    /// The kernels of nodes lowered so far.
+    /// The kernel nodes so far, which unrolled steps share.
     nodes: HashMap<NodeKey, Arc<KernelNode<B>>>,
-    /// The programs of bodies lowered so far.
+    /// The programs of bodies so far.
     pub(crate) programs: HashMap<ProgramKey, Arc<Program<B>>>,
-    /// The two sweeps of associative scans lowered so far.
+    /// The sweeps of associative scans so far.
     sweeps: HashMap<NodeKey, Arc<Sweeps>>,
-    /// The values that each graph seen so far uses.
+    /// For each graph so far, a flag per value that is `true` if the graph uses the value.
     uses: HashMap<GraphId, Arc<[bool]>>,
-    /// The compiled loops so far, or the reasons for declining them, by their sizes.
+    /// The results so far of compiling single nodes for given sizes: the compiled code, or the reason why the backend
+    /// declined.
     compiled: HashMap<(NodeKey, Sizes), CompileResult<B::Tensor>>,
 }
 
-/// Identifies a node by its graph and its index there.
+/// Identifies a node by its graph and its index in that graph.
 pub(crate) type NodeKey = (GraphId, usize);
 
-/// A node to lower, with the registers of its operands.
+/// A node to lower, with the registers that hold its operands.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeCall<'a> {
     pub(crate) graph: &'a Graph,
@@ -138,21 +139,22 @@ pub(crate) struct NodeCall<'a> {
     pub(crate) operands: &'a [Slot],
 }
 
-/// Facts about a lowered program, for its report.
+/// Facts about a lowered program that its report needs.
 #[derive(Default)]
 pub(crate) struct Notes {
-    /// The static inputs whose values the program depends on.
+    /// The indices of the static inputs whose values the program depends on.
     pub(crate) statics: BTreeSet<usize>,
-    /// The report of each loop.
+    /// The reports on the loops of the program.
     pub(crate) loops: Vec<LoopReport>,
     /// The ops that the program runs with the fallback kernel.
     pub(crate) fallback: BTreeSet<&'static str>,
-    /// The reason why the program is not compiled as a whole, if that was requested.
+    /// The reason why the program is not compiled as a whole, if compilation was requested.
     pub(crate) declined: Option<Declined>,
 }
 
 impl Notes {
-    /// Inserts a loop at `place`, before the loops nested in it, unless an equal one is listed.
+    /// Inserts the report on a loop at index `place`, which precedes the loops nested in it. Does nothing if the list
+    /// already has an equal report.
     pub(crate) fn add_loop(&mut self, place: usize, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.insert(place, each);
@@ -179,7 +181,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
     }
 
-    /// Lowers a whole graph. `statics` are the values of its static inputs, by input.
+    /// Lowers a whole graph. `statics` contains pairs of a static input's index and its value.
     pub(crate) fn lower_graph(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Notes)> {
         let argument = |input: &Input| {
             let (register, ty) = (self.register(), graph.ty(input.value).clone());
@@ -204,7 +206,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         (self.registers - 1) as Slot
     }
 
-    /// Lowers the marked nodes in order. Returns the registers of the values.
+    /// Lowers the marked nodes in order. Returns the registers of all values so far.
     pub(crate) fn lower_nodes<'g>(
         &mut self,
         graph: &Graph,
@@ -226,12 +228,12 @@ impl<'a, B: Backend> Lowering<'a, B> {
         })
     }
 
-    /// Returns a flag for each value that a graph uses.
+    /// Returns a flag for each value of a graph: `true` if the graph uses the value.
     pub(crate) fn uses(&mut self, graph: &Graph) -> Arc<[bool]> {
         self.uses.entry(graph.id()).or_insert_with(|| uses(graph).into()).clone()
     }
 
-    /// Adds an instruction and returns the registers of its results.
+    /// Appends an instruction and returns the registers of its results.
     pub(crate) fn push(&mut self, at: &Place, action: Action<B>, operands: &[Slot], count: usize) -> Result<Vec<Slot>> {
         if self.instructions.len() >= self.settings.max_kernels {
             let kernels = self.instructions.len() + 1;
@@ -247,8 +249,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns registers for all results of a node, given those of the results that are `present`. The other registers
-    /// are never set or read.
+    /// Returns a register for each result of a node: the next one of `results` for each `present` result, and a new
+    /// one, which is never set or read, for each other result.
     pub(crate) fn registers_of_all_results(
         &mut self,
         results: Vec<Slot>,
@@ -287,9 +289,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns whether a backend that compiles programs should compile this op alone, in a program that it declined as
-    /// a whole. Ops on few elements, and reshapes, which move nothing, cost less without compilation. A custom op with
-    /// its own kernel runs that kernel.
+    /// Returns `true` if an op should be compiled by itself. This is considered only for backends that compile whole
+    /// programs, after they declined the program. Small ops and reshapes, which move no data, are faster as kernels. A
+    /// custom op with a kernel of its own always runs that kernel.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);
@@ -326,7 +328,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 }
 
-/// Returns whether a tensor of this type is an integer or boolean scalar.
+/// Returns `true` if a tensor of this type is an integer or boolean scalar.
 pub(crate) fn is_number(ty: &TensorType) -> bool {
     ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
 }

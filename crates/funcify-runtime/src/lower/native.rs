@@ -1,4 +1,4 @@
-//! Lowers native loops: the program of the step, and its captures.
+//! Lowers native loops: builds the program of the step and determines the values that it captures.
 
 use super::body::{Body, BodyKey};
 use super::*;
@@ -6,7 +6,7 @@ use crate::run::late::LateLoop;
 use crate::run::native::NativeLoop;
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Lowers a loop to one program for its step.
+    /// Lowers a loop to an instruction that runs the program of the step in a loop.
     pub(super) fn lower_native(
         &mut self,
         ScanCall { scan, key, at, operands, types }: ScanCall<'_>,
@@ -14,10 +14,10 @@ impl<B: Backend> Lowering<'_, B> {
         outputs: Vec<TensorType>,
         late: Option<LateLoop<B>>,
     ) -> Result<Vec<Slot>> {
-        // Each run of the loop binds these sizes anew.
+        // These sizes are not static in the step, because each run of the loop binds them anew.
         scan.binds().for_each(|symbol| self.sizes.remove(symbol));
         let graph = &scan.body;
-        // The values of the enclosing program that a step or its results use.
+        // Find the values that the step or its results use, in order to capture only those.
         let step = graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs);
         let mut needed: HashSet<ValueId> = step.flat_map(|(node, _)| node.inputs.iter().copied()).collect();
         needed.extend(graph.outputs().iter().map(|output| output.value));

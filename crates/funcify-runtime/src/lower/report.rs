@@ -1,11 +1,11 @@
-//! Reports how the loops of a program run.
+//! Reports on the loops of a program.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::*;
 
-/// A report about one loop of a program.
+/// A report on one loop of a program.
 ///
 /// ```
 /// use funcify::dispatch::{Function, LoopStrategy, Reference, Steps};
@@ -23,27 +23,30 @@ use super::*;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopReport {
-    /// The op: `scan`, `while`, or `associative_scan` where it is compiled as a loop.
+    /// The op: `scan`, `while`, or, for an associative scan that is compiled as a loop, `associative_scan`.
     pub op: &'static str,
-    /// The user's line.
+    /// The user's source line.
     pub site: Site,
-    /// The strategy: unrolled, run from the host, or compiled.
+    /// The strategy with which the loop runs.
     pub strategy: LoopStrategy,
-    /// The reason why it is not compiled, if that was requested.
+    /// The reason why the loop is not compiled, if compilation was requested.
     pub declined: Option<Declined>,
-    /// The number of steps that it runs.
+    /// The number of steps.
     pub steps: Steps,
-    /// The number of kernels that a step runs, counting those of each nested loop and branch once. A compiled part
-    /// counts as one; loop-invariant kernels run before the loop and do not count. `None` for a loop that is itself
-    /// compiled, and for an unrolled loop of zero steps.
+    /// The number of kernels per step. `None` for a loop that is itself compiled, and for an unrolled loop of zero
+    /// steps.
+    ///
+    /// The kernels of a nested loop count once, and so do those of each branch. A nested loop that is compiled counts
+    /// as one kernel. Loop-invariant kernels do not count, because they run before the loop.
     pub kernels: Option<usize>,
-    /// The number of times that each rule rewrote the loop, keyed by rule name. Counts the patches at the loop's
-    /// source line, which the loops of its derivatives share. Patches at the lines of its body are not included, and
-    /// programs without source lines have none.
+    /// The number of patches that each rule applied at the loop's source line, keyed by rule name.
+    ///
+    /// Patches of the loop's derivatives are included, because they have the same source line. Patches at the lines of
+    /// the loop's body are not. Empty for programs without source lines.
     pub rewrites: BTreeMap<&'static str, usize>,
 }
 
-/// The number of steps of a loop, as far as it is static.
+/// The number of steps of a loop, to the extent that it is static.
 ///
 /// ```
 /// use funcify::dispatch::Steps;
@@ -52,16 +55,16 @@ pub struct LoopReport {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steps {
-    /// A static number of steps.
+    /// The exact number of steps.
     Exactly(usize),
-    /// A largest number of steps: the loop ends when a condition says so.
+    /// The maximum number of steps of a loop with early exit.
     AtMost(usize),
-    /// A number that depends on the sizes of a call or on data.
+    /// A number of steps that is known only at run time.
     AtRunTime,
 }
 
 impl Steps {
-    /// Returns the number of steps at these sizes.
+    /// Evaluates a number of steps at these sizes.
     pub(crate) fn of(count: &StepCount, sizes: &Sizes) -> Self {
         let at = |dim: &Dim| dim.value(sizes).ok().and_then(|steps| usize::try_from(steps).ok());
         match count {
@@ -82,7 +85,7 @@ impl fmt::Display for Steps {
     }
 }
 
-/// Counts the kernels of instructions. Those of a nested program count once.
+/// Counts the kernels of instructions, including those in nested programs, each of which counts once.
 pub(crate) fn count_kernels<B: Backend>(instructions: &[Instruction<B>]) -> usize {
     let of_one = |action: &Action<B>| match action {
         Action::Kernel(_) | Action::Whole(_) => 1,

@@ -1,4 +1,4 @@
-//! Lowers loops: chooses the strategy and reports it.
+//! Lowers scans: chooses the strategy of each loop and reports it.
 
 use super::report::{Steps, count_kernels};
 use super::*;
@@ -19,7 +19,7 @@ impl<B: Backend> Lowering<'_, B> {
             Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                // The late loop accepts integers, so its reason for declining is the relevant one.
+                // Unlike the first attempt, the late loop supports integers, so its reason is the relevant one.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),
@@ -54,8 +54,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// Returns the strategy of a loop. A forced strategy that is impossible is an error. An impossible strategy from
-    /// the backend's lowering rule is replaced.
+    /// Returns the strategy for a loop. If a forced strategy is impossible, returns an error. If the strategy of the
+    /// lowering rule is impossible, falls back to a native loop.
     fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
         let (scan, forced) = (call.scan, self.settings.forced_strategy());
         match self.settings.strategy_of(scan, call.at)? {
@@ -74,7 +74,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Returns whether the loop's `unroll` hint covers all its steps and its rows are static.
+    /// Returns `true` if the loop's `unroll` hint covers all its steps, and its rows are static.
     fn is_laid_out(&self, ScanCall { scan, types, .. }: ScanCall<'_>) -> bool {
         let is_static = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
         let steps = scan.steps.value(&self.sizes);
@@ -86,14 +86,13 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// A loop to lower.
+/// A scan to lower, with its operands.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanCall<'a> {
     pub(crate) scan: &'a Scan,
-    /// Its node.
+    /// The key of the scan's node.
     pub(crate) key: NodeKey,
     pub(crate) at: &'a Place,
     pub(crate) operands: &'a [Slot],
-    /// The types of the operands.
     pub(crate) types: &'a [TensorType],
 }

@@ -1,26 +1,26 @@
-//! Tracks the integers of a program that are static, and those that are not static but have a largest value.
+//! Tracks which integers and booleans of a program are static, and which of the others are bounded.
 //!
-//! A number is static if it is the same whenever the program runs: constants, static inputs, sizes of the call, and
-//! values that follow from them. It is bounded if it can only have finitely many values, whatever the data is: the
-//! number of steps of a loop that ends early, a counter of such a loop, and values that follow from bounded numbers
-//! alone. A loop with a bounded number of steps has a static maximum number of steps, so forced unrolling accepts it
-//! and runs it as a loop that ends early.
+//! A number is static if it is the same in every run of the program: a constant, a static input, a size of the call, or
+//! a value computed from these. A number is bounded if it can have only finitely many values, whatever the data is: for
+//! example, the number of steps of a loop with early exit, a counter in such a loop, or a value computed from bounded
+//! numbers alone. A loop with a bounded number of steps has a static maximum number of steps. Forced unrolling accepts
+//! such a loop, but runs it natively.
 
 use funcify_core::HostTensor;
 use funcify_core::ops::{Creation, EvalContext};
 
 use super::*;
 
-/// A static number: the same whenever the program runs.
+/// A number that is the same in every run of the program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct StaticNumber {
     number: i64,
-    /// The static inputs that it depends on.
+    /// The indices of the static inputs that the number depends on.
     inputs: BTreeSet<usize>,
 }
 
 impl StaticNumber {
-    /// Creates a number that depends on no input.
+    /// Creates a number that depends on no static input.
     pub(crate) fn constant(number: i64) -> Self {
         StaticNumber { number, inputs: BTreeSet::new() }
     }
@@ -31,24 +31,25 @@ impl StaticNumber {
     }
 }
 
-/// The sizes and registers that are bounded without being static.
+/// The sizes and registers that are bounded but not static.
 #[derive(Clone, Default)]
 pub(crate) struct Bounded {
-    /// The bounded sizes that loops bind.
+    /// The bounded sizes. Loops bind them at run time.
     symbols: HashSet<Symbol>,
-    /// The bounded registers of integers and booleans.
+    /// The registers of bounded integers and booleans.
     registers: HashSet<Slot>,
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Returns the number in a register if it is static, and records that the program depends on it.
+    /// Returns the value of a register if it is static, and records the static inputs that it depends on.
     pub(crate) fn static_number(&mut self, register: Slot) -> Option<i64> {
         let StaticNumber { number, inputs } = self.statics.get(&register)?;
         self.notes.statics.extend(inputs);
         Some(*number)
     }
 
-    /// Computes an integer or boolean scalar that follows from static sizes and numbers.
+    /// Evaluates a kernel now if its result is an integer or boolean scalar and its operands are static. Otherwise
+    /// returns `None`.
     pub(crate) fn static_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<StaticNumber> {
         if !is_foldable(&kernel.op) || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
             return None;
@@ -64,7 +65,7 @@ impl<B: Backend> Lowering<'_, B> {
         Some(StaticNumber { number: results.first()?.get(0).as_i64(), inputs })
     }
 
-    /// Returns whether bounds must be tracked: only where loops must have a static maximum number of steps.
+    /// Returns `true` if bounds are tracked. Only forced unrolling needs them.
     fn tracks_bounds(&self) -> bool {
         self.settings.forced_strategy() == Some(LoopStrategy::Unroll)
     }
@@ -79,7 +80,7 @@ impl<B: Backend> Lowering<'_, B> {
             .all(|symbol| self.sizes.get(symbol).is_some() || self.bounded.symbols.contains(symbol))
     }
 
-    /// Returns whether the steps of a loop and the rows that it reads are bounded.
+    /// Returns `true` if the number of steps of a loop and the lengths of its sequences and buffers are bounded.
     pub(crate) fn is_bounded_loop(&self, ScanCall { scan, operands, types, .. }: ScanCall<'_>) -> bool {
         let places = scan.operands();
         let has_bounded_steps = match places.steps {
@@ -92,14 +93,14 @@ impl<B: Backend> Lowering<'_, B> {
                 .all(|operand| types[operand].shape.dims().first().is_none_or(|rows| self.is_bounded_size(rows)))
     }
 
-    /// Records the sizes that a bounded loop binds.
+    /// Records that the sizes bound by a bounded loop are bounded.
     pub(crate) fn note_bounded_sizes<'s>(&mut self, symbols: impl Iterator<Item = &'s Symbol>) {
         if self.tracks_bounds() {
             self.bounded.symbols.extend(symbols.cloned());
         }
     }
 
-    /// Records a kernel's result that follows from bounded numbers.
+    /// Records that a kernel's result is bounded, if it is computed from bounded numbers alone.
     pub(crate) fn note_bounded_result(&mut self, kernel: &KernelNode<B>, operands: &[Slot], result: Slot) {
         let follows = || {
             let types = kernel.inputs.iter().chain(&kernel.outputs);
@@ -110,8 +111,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Records those carries of a bounded loop, in `results`, that each step computes from bounded numbers and other
-    /// bounded carries alone.
+    /// Records which carries of a bounded loop are bounded: those that each step computes from bounded numbers and
+    /// other bounded carries alone.
     pub(crate) fn note_bounded_carries(&mut self, op: &While, operands: &[Slot], results: &[Slot]) {
         if !self.tracks_bounds() {
             return;
@@ -133,7 +134,7 @@ impl<B: Backend> Lowering<'_, B> {
             .extend(results.iter().zip(carries).filter(|(_, carry)| *carry).map(|(result, _)| *result));
     }
 
-    /// Returns a flag for each output of a body, set if the output is bounded when the flagged inputs are.
+    /// Returns a flag for each output of a body: `true` if it is bounded, provided that the flagged inputs are.
     fn bounded_outputs(&self, body: &Graph, inputs: impl Iterator<Item = bool>) -> Vec<bool> {
         let flagged = body.inputs().iter().zip(inputs).filter(|(_, flag)| *flag);
         let mut bounded: HashSet<ValueId> = flagged.map(|(input, _)| input.value).collect();
@@ -147,14 +148,14 @@ impl<B: Backend> Lowering<'_, B> {
         body.outputs().iter().map(|output| bounded.contains(&output.value)).collect()
     }
 
-    /// Returns whether an op on numbers of these types has a bounded result if its operands are bounded.
+    /// Returns `true` if an op on numbers of these types has a bounded result whenever its operands are bounded.
     fn has_bounded_result<'t>(&self, op: &Op, mut types: impl Iterator<Item = &'t TensorType>) -> bool {
         let has_size = if let Op::Size(size) = op { self.is_bounded_size(&size.dim) } else { true };
         is_foldable(op) && has_size && types.all(is_number)
     }
 
-    /// Returns the bounded sizes and registers in the program of a body with these parameters, whose registers are
-    /// the first ones.
+    /// Returns the bounded sizes and registers for the program of a body. Its parameters are in the first registers, in
+    /// order.
     pub(crate) fn bounds_in_body(&self, parameters: &[Parameter]) -> Bounded {
         let registers = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_bounded);
         Bounded {
@@ -163,14 +164,14 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Creates the parameter of a body for this register of the enclosing program.
+    /// Creates the parameter of a body that captures this register of the enclosing program.
     pub(crate) fn capture_parameter(&self, value: ValueId, register: Slot, stays: bool) -> Parameter {
         let number = self.statics.get(&register).cloned();
         Parameter { value, number, stays, is_bounded: self.is_bounded(register) }
     }
 }
 
-/// Returns whether an op on integers and booleans is evaluated when the program is built, if its operands are static.
+/// Returns `true` if an op on integers and booleans is constant-folded when its operands are static.
 fn is_foldable(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(op) => match op {

@@ -1,7 +1,8 @@
-//! Unrolls a loop: lays its steps out in a straight line, for a static number of steps.
+//! Unrolls a loop with a static number of steps into straight-line code.
 //!
-//! During the layout, a buffer is a table of rows: initial rows are read when they are needed, and written rows are
-//! the registers that the steps set. Nothing is copied until the rows of the results are stacked.
+//! While the code is generated, a buffer is a table of rows. An initial row is read from the operand when a step
+//! needs it, and a written row is the register that the step set. Nothing is copied until the rows of the results are
+//! stacked.
 
 use funcify_core::ops::scan::Start;
 use funcify_core::types::SizeError;
@@ -10,19 +11,19 @@ use super::body::Body;
 use super::*;
 use crate::run::program::{RowsNode, StackNode};
 
-/// A row of a buffer during the layout.
+/// The state of one row of a buffer while a loop is unrolled.
 #[derive(Clone, Copy)]
 enum UnrolledRow {
-    /// A row of the operand, by its index.
+    /// A row of the operand, with its index there.
     Given(usize),
-    /// A value that a step wrote.
+    /// A row that a step wrote to this register.
     Written(Slot),
-    /// A row that is neither given nor written yet.
+    /// A row that has no value yet.
     Missing,
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Lowers a loop to a straight line of its steps.
+    /// Lowers a loop by appending the instructions of all its steps.
     pub(super) fn lower_unrolled(&mut self, call: ScanCall<'_>, body: Body) -> Result<Vec<Slot>> {
         let ScanCall { scan, at, operands, types, .. } = call;
         let steps = static_steps(self, call)?;
@@ -31,7 +32,7 @@ impl<B: Backend> Lowering<'_, B> {
             self.sizes.set(symbol, steps);
             self.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
         }
-        // A step without kernels also takes up space in the line.
+        // Count at least one kernel per step: a step without kernels still takes time and memory.
         let kernels = body.step.iter().filter(|runs| **runs).count().max(1).saturating_mul(steps);
         if kernels > self.settings.max_kernels {
             return Err(too_large(at, self.settings.backend.name(), kernels, self.settings.max_kernels));
@@ -81,7 +82,7 @@ impl<B: Backend> Lowering<'_, B> {
                 }
             }
             carries.iter().zip(params.carries.clone()).for_each(|(register, param)| bind(param, *register));
-            // scan-c1: every read of this step is done before its first write.
+            // scan-c1: all reads of this step happen before its first write.
             let written = line.lowering.lower_nodes(&scan.body, registers, &body.step)?.outputs()?;
             for (index, buffer) in scan.buffers.iter().enumerate() {
                 for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
@@ -103,8 +104,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// Returns the number of steps if it is static: a constant, a static input, or a dimension bound by the sizes of full
-/// buffers or sequences.
+/// Returns the number of steps, or the error `StepCountNotStatic` if it does not follow from constants, static inputs
+/// and sizes.
 pub(crate) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: ScanCall<'_>) -> Result<usize> {
     let ScanCall { scan, at, operands, .. } = call;
     if let Some(operand) = scan.operands().steps {
@@ -125,7 +126,8 @@ pub(crate) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: Sca
     }
 }
 
-/// Returns the rows of each sequence and buffer, by operand, if they are static; 0 for the other operands.
+/// Returns the number of rows of each operand that is a sequence or a buffer, and 0 for all other operands. Returns an
+/// error if a number of rows is not static.
 pub(crate) fn static_rows<B: Backend>(lowering: &Lowering<'_, B>, call: ScanCall<'_>) -> Result<Vec<usize>> {
     let ScanCall { scan, at, types, .. } = call;
     let places = scan.operands();
@@ -151,13 +153,13 @@ fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String
     lowering.not_static(at, reason, fix)
 }
 
-/// The straight line of one loop.
+/// The straight-line code of one loop, under construction.
 struct Line<'l, 'a, B: Backend> {
     lowering: &'l mut Lowering<'a, B>,
     at: Arc<Place>,
-    /// The operands whose rows are read.
+    /// The operands of which rows are read.
     sources: HashMap<Slot, Arc<RowsNode>>,
-    /// The rows read so far.
+    /// The rows that were read so far: the operand and the index of a row, with its register.
     rows: HashMap<(Slot, usize), Slot>,
 }
 
@@ -180,7 +182,7 @@ impl<B: Backend> Line<'_, '_, B> {
         }
     }
 
-    /// Stacks the rows of a result: blocks of rows that still have their initial values, and written rows.
+    /// Stacks the returned rows of a buffer: written rows, and blocks of rows that still have their initial values.
     fn stack(
         &mut self,
         source: Option<Slot>,

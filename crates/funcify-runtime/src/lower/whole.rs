@@ -11,18 +11,19 @@ use crate::prepare::request_whole;
 use crate::run::program::WholeNode;
 use crate::run::whole::RefusableLoop;
 
-/// The outcome of an attempt to compile a node as a whole.
+/// The outcome of trying to compile a node as a whole.
 pub(crate) enum Attempt {
-    /// The node is compiled. Contains the registers of its results.
+    /// The node was compiled. Contains the registers of its results.
     Compiled(Vec<Slot>),
-    /// The node has data-dependent sizes, so it can only be compiled when it runs.
+    /// The node has data-dependent sizes, so it can only be compiled at run time.
     AtRunTime,
-    /// The node is not compiled. Contains the reason, if compilation was requested.
+    /// The node was not compiled. Contains the reason if the backend was asked.
     Declined(Option<Declined>),
 }
 
 impl Attempt {
-    /// Returns the results, or the reason why there are none, for an op that cannot be compiled when it runs.
+    /// Returns the registers of the results, or the reason why the node was not compiled. To be used for ops that
+    /// cannot be compiled at run time.
     pub(crate) fn into_results(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
         match self {
             Attempt::Compiled(results) => Ok(results),
@@ -33,7 +34,8 @@ impl Attempt {
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Lowers the whole program, if all its loops are to be compiled and the backend can compile it.
+    /// Lowers the entire program to compiled code. Returns `None` if the settings do not ask for that, or if the
+    /// backend declines.
     pub(crate) fn lower_whole_program(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
         match self.settings.compiles() {
             Compiles::Loops if is_made_of_loops(graph) => {}
@@ -54,7 +56,7 @@ impl<B: Backend> Lowering<'_, B> {
         self.push_whole(graph, compiled, at, inputs).map(Some)
     }
 
-    /// Adds the compiled code of a graph as one instruction.
+    /// Appends an instruction that runs the compiled code of a graph.
     fn push_whole(
         &mut self,
         graph: &Graph,
@@ -67,7 +69,7 @@ impl<B: Backend> Lowering<'_, B> {
         self.push(&at.clone(), Action::Whole(WholeNode { compiled, outputs, at }), operands, count)
     }
 
-    /// Records that the loops of a graph are compiled.
+    /// Reports all loops of a graph as compiled.
     fn report_loops(&mut self, graph: &Graph) {
         for node in graph.live() {
             let place = self.notes.loops.len();
@@ -76,7 +78,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Records how a node runs, if it is a loop, at index `place` of the loops.
+    /// If a node is a loop, inserts a report on it at index `place`.
     pub(crate) fn report_loop(
         &mut self,
         place: usize,
@@ -93,8 +95,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Lowers one node, such as a loop, to compiled code. If the backend compiles loops but not this node, returns the
-    /// reason.
+    /// Tries to lower a single node, such as a loop, to compiled code.
     pub(crate) fn lower_whole_node(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Attempt> {
         if self.settings.compiles() == Compiles::Nothing {
             return Ok(Attempt::Declined(None));
@@ -102,8 +103,8 @@ impl<B: Backend> Lowering<'_, B> {
         let node = &graph.nodes()[index];
         let used = used_results(&self.uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)?;
-        // A symbol bound by a step is not a size of the program, even if the previous step of an unrolled loop has
-        // bound it.
+        // The sizes that the body binds are unknown here. A stale size from the previous step of an unrolled loop does
+        // not count.
         let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
         node_graph.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
         if !has_sizes {
@@ -126,7 +127,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.registers_of_all_results(results, used.into_iter())))
     }
 
-    /// Compiles a loop that may refuse operands when it runs, or returns what prevents it.
+    /// Compiles a loop to code that may reject its operands at run time, or returns the reason why the backend
+    /// declines.
     pub(crate) fn compile_refusable(&self, graph: &Graph, node: &Node) -> Result<RefusableLoop<B::Tensor>, Declined> {
         let used = used_results(&uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)
@@ -137,8 +139,9 @@ impl<B: Backend> Lowering<'_, B> {
         })
     }
 
-    /// Returns the reason why a program is not compiled. In a graph with integers, asks again for code that may refuse
-    /// integers beyond the exact range of floats: if that is declined as well, returns its reason.
+    /// Returns the reason why a program is not compiled as a whole. If it has integers, the reason may be that some
+    /// exceed the range in which floats are exact. Therefore asks again for code that may reject its operands,
+    /// and returns the reason for the second rejection, if any.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;
@@ -146,24 +149,24 @@ impl<B: Backend> Lowering<'_, B> {
         request_whole(self.settings.backend, self.request(graph, true, true)).err().unwrap_or(declined)
     }
 
-    /// Returns the request to the backend.
+    /// Returns the request for compiling a graph at the current sizes.
     fn request<'r>(&'r self, graph: &'r Graph, is_program: bool, may_refuse: bool) -> WholeRequest<'r> {
         WholeRequest { graph, sizes: &self.sizes, is_program, memory_budget: self.settings.memory_budget, may_refuse }
     }
 }
 
-/// Returns whether a backend that compiles loops compiles all of a program: it has loops or switches, and no matrix
-/// products outside of loops, which are left to the library.
+/// Returns `true` if a backend that compiles loops should compile the entire program: it has loops or switches, and no
+/// matrix products outside of loops, which are left to the library.
 fn is_made_of_loops(graph: &Graph) -> bool {
     let is_control = |node: &Node| steps(graph, node).is_some() || matches!(node.op, Op::Switch(_));
     graph.live().any(is_control) && !has_products(graph)
 }
 
-/// Returns whether a graph has matrix products outside of loops, including those in the branches of switches.
+/// Returns `true` if a graph has matrix products outside of loops, also in the branches of switches.
 fn has_products(graph: &Graph) -> bool {
     graph.live().any(|node| match node.op.class() {
         OpClass::Product(_) => true,
-        // A wrong composition is reported elsewhere.
+        // An error in a composition is reported elsewhere.
         OpClass::Custom(custom) => {
             composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it)))
         }
@@ -176,26 +179,27 @@ fn has_products(graph: &Graph) -> bool {
     })
 }
 
-/// Returns whether a graph has integer values, including those in bodies.
+/// Returns `true` if a graph has integer values, also in bodies.
 fn has_integers(graph: &Graph) -> bool {
     let bodies = || graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.values().any(|value| graph.ty(value).dtype.is_int()) || bodies().any(|body| has_integers(body))
 }
 
-/// Returns the loop of a program with a single loop, as the place of errors about cancelled runs.
+/// Returns the only loop of a program, or `None` if it has no loop or several. Errors about cancellation point to it.
 fn only_loop(graph: &Graph) -> Option<&Node> {
     let mut loops = graph.live().filter(|node| steps(graph, node).is_some());
     loops.next().filter(|_| loops.next().is_none())
 }
 
-/// Returns the number of steps of a node, if it is a loop.
+/// Returns the number of steps of a node if it is a loop.
 fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
     let operands: Vec<&TensorType> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
     node.op.steps(&operands)
 }
 
-/// Builds a graph of one node: its inputs are the node's operands, its outputs the `used` results. Integers that
-/// follow from sizes are computed in it as well, so that their ranges are known there.
+/// Builds a graph of a single node. Its inputs are the node's operands, and its outputs are the `used` results.
+/// Operands that are integers computed from sizes are recomputed inside the graph, so that the backend knows their
+/// ranges.
 pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<Graph> {
     let mut node_graph = Graph::new(node.op.name());
     let mut inputs: Vec<_> = node
@@ -216,7 +220,7 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies those of `values` that are integers, cheap, and computed from constants and sizes alone.
+/// Copies the computation of those `values` that are integers and follow from constants and sizes through cheap ops.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];
@@ -246,7 +250,7 @@ fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Va
     copied
 }
 
-/// Returns a flag for each value of a graph, by index, that is an output or an operand of a live node.
+/// Returns a flag for each value of a graph: `true` if it is an output or an operand of a live node.
 pub(crate) fn uses(graph: &Graph) -> Vec<bool> {
     let mut used = vec![false; graph.values().count()];
     graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
@@ -254,7 +258,7 @@ pub(crate) fn uses(graph: &Graph) -> Vec<bool> {
     used
 }
 
-/// Returns a flag for each result of a node that is among the values that the graph [`uses`].
+/// Returns a flag for each result of a node: `true` if the graph [`uses`] it.
 pub(crate) fn used_results(uses: &[bool], node: &Node) -> Vec<bool> {
     node.outputs.iter().map(|output| uses[output.index()]).collect()
 }

@@ -1,9 +1,8 @@
-//! Replaces custom ops by their compositions ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)),
-//! in graphs that a backend compiles as a whole and in programs that run op by op on a backend without a kernel for
-//! the op.
+//! Replaces custom ops by their compositions ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)).
+//! This is done for graphs that a backend compiles as a whole, and for custom ops for which the backend has no kernel.
 //!
-//! A composition is traced for the types of one node, checked against the op's type rule, and inlined in place of the
-//! node. Custom ops inside a composition are replaced as well.
+//! The composition is traced for the operand types of the node, checked against the op's type rule, and inlined in
+//! place of the node. Custom ops inside a composition are replaced too.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,10 +15,10 @@ use funcify_core::tree::Named;
 
 use crate::backend::Declined;
 
-/// The largest nesting depth of compositions.
+/// The maximum nesting depth of compositions.
 const MAX_DEPTH: usize = 64;
 
-/// Replaces the custom ops selected by `is_selected` that have a composition, also in bodies.
+/// Replaces each custom op for which `is_selected` returns `true` by its composition, if it has one, also in bodies.
 pub(crate) fn with_compositions<'g>(graph: &'g Graph, is_selected: &dyn Fn(&Custom) -> bool) -> Result<Cow<'g, Graph>> {
     match has_custom(graph, is_selected) {
         true => Composer { is_selected, reserved: vec![Arc::new(graph.clone())], depth: 0 }.with_compositions(graph),
@@ -32,7 +31,7 @@ pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// If a custom op prevents compilation, adds to the reason that the op has no composition.
+/// If the op that prevents compilation is a custom op, states as the reason that it has no composition.
 pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(
@@ -43,7 +42,7 @@ pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> 
     }
 }
 
-/// Returns whether a graph or a body in it has a custom op for which `is_one` holds.
+/// Returns `true` if a graph, or a body in it, has a custom op for which `is_one` returns `true`.
 fn has_custom(graph: &Graph, is_one: &dyn Fn(&Custom) -> bool) -> bool {
     graph.nodes().iter().any(|node| match &node.op {
         Op::Custom(custom) => is_one(custom),
@@ -53,17 +52,17 @@ fn has_custom(graph: &Graph, is_one: &dyn Fn(&Custom) -> bool) -> bool {
 
 struct Composer<'a> {
     is_selected: &'a dyn Fn(&Custom) -> bool,
-    /// The graphs whose symbols must not be bound again elsewhere.
+    /// The graphs whose symbols must not be reused for new symbols.
     reserved: Vec<Arc<Graph>>,
-    /// The number of compositions around the current graph.
+    /// The number of compositions that enclose the current graph.
     depth: usize,
 }
 
-/// The replacement of a node.
+/// The replacement for a node.
 enum Replacement {
-    /// The op, possibly with other bodies.
+    /// The same op, possibly with rewritten bodies.
     Op(Op),
-    /// The op's composition.
+    /// The composition of a custom op.
     Composition(Arc<Graph>),
 }
 
@@ -75,12 +74,12 @@ impl Composer<'_> {
         let replacements = graph.nodes().iter().zip(graph.live_nodes());
         let replacements = replacements.map(|(node, live)| live.then(|| self.replacement(graph, node)).transpose());
         let replacements = replacements.collect::<Result<Vec<_>>>()?;
-        // The branches of a switch have no name.
+        // The branches of a switch are unnamed.
         let name = if tracer::is_identifier(graph.name()) { graph.name() } else { "body" };
         let built = tracer::build(name, Site::Unknown, |_| {
             self.reserved.iter().for_each(|reserved| tracer::reserve_symbols(reserved));
             let input = |(index, input): (usize, &Input)| {
-                // Two parameters of a body may have the same name.
+                // The parameters of a body may have duplicate names, but inputs may not.
                 let (own, other) = (graph.input_name(index), format!("x{index}"));
                 let name = if tracer::has_input(own) || !tracer::is_identifier(own) { &other } else { own };
                 tracer::input(name, graph.input_type(index).clone(), input.is_static, Site::Unknown)
@@ -89,7 +88,7 @@ impl Composer<'_> {
             let replayed = Replay::new(graph, inputs).walk_live(|index, node, operands| {
                 at_site(node.site, || match &replacements[index] {
                     Some(Replacement::Op(op)) => emit(op.clone(), &operands),
-                    // The same op elsewhere may bind the same symbols again.
+                    // The composition may be inlined several times, so its symbols must be renamed.
                     Some(Replacement::Composition(graph)) => inline(&graph.with_fresh_symbols(), &operands),
                     None => unreachable!("every replayed node is live and has a replacement"),
                 })

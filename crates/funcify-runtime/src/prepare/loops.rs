@@ -1,4 +1,4 @@
-//! Turns associative scans and running reductions into loops, for backends that compile loops.
+//! Turns associative scans and cumulative reductions into loops, for backends that compile loops.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use funcify_core::ops::{Along, Control, Op, OpClass};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
-/// Replaces associative scans and running reductions by loops, except those without elements at these sizes.
+/// Replaces associative scans and cumulative reductions by loops, except those over zero elements at these sizes.
 pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
     if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));
@@ -25,7 +25,7 @@ pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, 
     let ops = graph.nodes().iter().map(|node| with_loop_bodies(&node.op)).collect::<Result<Vec<Op>>>()?;
     let built = tracer::rebuild(graph, Site::Unknown, |_| {
         tracer::reserve_symbols(graph);
-        // Two parameters of a body may have the same name.
+        // Rename the inputs: the parameters of a body may have duplicate names, but inputs may not.
         let input = |(index, input): (usize, &Input)| {
             tracer::input(&format!("x{index}"), graph.input_type(index).clone(), input.is_static, Site::Unknown)
         };
@@ -42,7 +42,7 @@ pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, 
     Ok(Cow::Owned(built.pruned()))
 }
 
-/// Returns whether a graph or a body in it has an associative scan or a running reduction.
+/// Returns `true` if a graph, or a body in it, has an associative scan or a cumulative reduction.
 fn has_scans(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         let is_scan = match node.op.class() {
@@ -67,7 +67,7 @@ mod tests {
     use funcify_core::types::{Sizes, Symbol};
     use funcify_core::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
 
-    /// Running reductions become loops, along any axis and in both directions; an empty one stays.
+    /// Cumulative reductions along any axis and in both directions become loops; one over zero elements is kept.
     #[test]
     fn a_running_reduction_is_a_loop() {
         for kind in
@@ -98,8 +98,8 @@ mod tests {
         }
     }
 
-    /// Builds a running reduction of the parameters and captures of bodies: in the branches of switches, in the
-    /// condition and the step of a while loop, and in nested bodies.
+    /// Builds a graph with a cumulative reduction in every kind of body: the branches of switches, the condition and
+    /// the step of a while loop, and nested bodies. The reductions apply to parameters as well as to captures.
     fn in_bodies(ty: &str, kind: ReduceKind) -> Graph {
         let running = move |x: Value| x.cumulative(kind, 0, kind == ReduceKind::Min);
         let built = Graph::build("bodies", |g| {
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// An op of an inserted loop may fail; this is an error and not a panic.
+    /// If an op of an inserted loop cannot be built, the result is an error, not a panic.
     #[test]
     fn an_op_that_fails_in_a_loop_is_an_error() {
         for ty in ["f16", "f32"] {

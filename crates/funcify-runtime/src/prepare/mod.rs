@@ -1,4 +1,4 @@
-//! Prepares graphs for a backend that compiles them as a whole.
+//! Prepares graphs for backends that compile them as a whole.
 
 pub(crate) mod compositions;
 pub(crate) mod loops;
@@ -7,10 +7,10 @@ use self::compositions::{explain_missing_composition, with_compositions};
 use self::loops::with_loops;
 use crate::backend::{Backend, CompileResult, Declined, WholeRequest};
 
-/// Asks the backend to compile a program or a loop, after replacing custom ops by their compositions and associative
-/// scans by loops.
+/// Asks the backend to compile a program or a loop. Before that, replaces custom ops by their compositions, and
+/// associative scans and cumulative reductions by loops.
 pub(crate) fn request_whole<B: Backend>(backend: &B, whole: WholeRequest<'_>) -> CompileResult<B::Tensor> {
-    // Wrong compositions are reported when the function is compiled, before any of it is compiled as a whole.
+    // Invalid compositions were already reported, before anything is compiled as a whole.
     let composed = with_compositions(whole.graph, &|_| true)
         .map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;
     let graph = &*with_loops(&composed, whole.sizes)

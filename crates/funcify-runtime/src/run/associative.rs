@@ -1,55 +1,58 @@
-//! Runs associative scans with the odd-even recursion. Each batch of combinations is a program of the backend.
+//! Runs associative scans with the recursive odd-even algorithm, in which each batch of combinations is one run of a
+//! program of the backend.
 //!
-//! The recursion combines the elements in pairs, scans these combinations, half as many, and combines the results with
-//! the elements between the pairs (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One
-//! program serves every length. The up-sweep, which combines pairs, computes all leaves. The down-sweep, which computes
-//! the running combinations, computes the used leaves only; for an affine recurrence it leaves out the factors.
+//! The algorithm combines adjacent elements in pairs, recursively scans the resulting half as many elements, and
+//! combines these results with the elements in between (Blelloch, "Prefix sums and their applications"; JAX's
+//! `lax.associative_scan`). The same two programs serve every length. The up-sweep combines pairs and computes all
+//! leaves. The down-sweep computes the results, but only for the leaves that are used; for an affine recurrence, this
+//! saves the products of the factors.
 
 use funcify_core::types::Symbol;
 
 use super::*;
 
-/// An associative scan with its two compiled sweeps.
+/// An associative scan, lowered to two programs.
 pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) at: Place,
     pub(crate) reverse: bool,
     /// The types of the leaves.
     pub(crate) leaves: Vec<TensorType>,
-    /// The indices of the leaves that have results.
+    /// The indices of the leaves whose results are computed.
     pub(crate) needed: Vec<usize>,
     pub(crate) outputs: Vec<TensorType>,
-    /// The symbol for the number of pairs.
+    /// The symbol for the number of pairs in a batch.
     pub(crate) pairs: Symbol,
-    /// The program that computes the combination of each pair from the rows of the pairs.
+    /// The program that combines a batch of pairs.
     pub(crate) up_sweep: Arc<Program<B>>,
-    /// The program that computes the needed leaves of all results from those at every other row and the pairs of the
-    /// rows between.
+    /// The program that computes the rows in between: it combines each result of the level below with the next element.
+    /// Computes only the needed leaves.
     pub(crate) down_sweep: Arc<Program<B>>,
 }
 
 impl<B: Backend> AssociativeNode<B> {
-    /// Runs the two sweeps, for any number of elements.
+    /// Runs both sweeps, for any number of elements.
     pub(crate) fn run_sweeps(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         let captured = operands.split_off(self.leaves.len());
         let sizes = run.sizes.clone();
         let results = self.level(run, operands, &captured, &mut 0);
-        // Outside of the scan, the symbol for the number of pairs is unbound or has another size.
+        // Restore the sizes: outside of the scan, the symbol for the number of pairs may be unbound or have another
+        // size.
         run.sizes = sizes;
         Ok(results?.into())
     }
 
-    /// Returns the sizes together with those of the largest batch of combinations.
+    /// Returns the sizes with the number of pairs set to that of the largest batch.
     pub(crate) fn largest_sizes(&self, sizes: &Sizes) -> Sizes {
         let mut sizes = sizes.clone();
         let rows = self.leaves.first().and_then(|leaf| leaf.shape.dims().first());
         if let Some(Ok(rows)) = rows.map(|rows| rows.value(&sizes)) {
-            // A negative number of rows is reported when the call runs. So are more rows than memory can hold.
+            // A negative or an excessive number of rows is reported when the call runs.
             sizes.set(&self.pairs, usize::try_from(rows.max(0)).unwrap_or(usize::MAX) / 2);
         }
         sizes
     }
 
-    /// Computes the running combinations of the needed leaves. `ran` counts the batches of combinations.
+    /// Scans the elements `xs`, and returns the needed leaves. `ran` counts the batches so far.
     fn level(
         &self,
         run: &mut Run<'_, B>,
@@ -62,9 +65,8 @@ impl<B: Backend> AssociativeNode<B> {
         if count < 2 {
             return Ok(of_needed);
         }
-        // In a forward scan, pairs begin at row 0; in a reverse scan, they end at the last row. The first row in the
-        // order of the scan is therefore its own result. For an even count, the last row in that order is the result of
-        // the last pair.
+        // The pairs start at row 0, or, in a reverse scan, end at the last row. The first row in scan order is its own
+        // result. If the number of rows is even, the result of the last row in scan order is that of the last pair.
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;

@@ -1,11 +1,11 @@
-//! Binds data-dependent sizes: the host reads them from the device, or they are bound when the program is built if
-//! they are static.
+//! Binds data-dependent sizes, which the host reads from the device. (Static sizes are bound when the program is
+//! built.)
 
 use funcify_core::ops::BindSize;
 
 use super::*;
 
-/// Binds a symbol to a size for the instructions that follow (bind-c3).
+/// An instruction that binds a symbol to a size for the instructions after it (bind-c3).
 pub(crate) struct BindNode {
     pub(crate) op: BindSize,
     /// The dtype of the operand.
@@ -14,7 +14,7 @@ pub(crate) struct BindNode {
 }
 
 impl BindNode {
-    /// Reads the operand and binds the symbol.
+    /// Downloads the operand and binds the symbol to its value.
     pub(crate) fn bind_size<B: Backend>(
         &self,
         run: &mut Run<'_, B>,

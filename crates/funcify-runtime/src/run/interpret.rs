@@ -1,4 +1,4 @@
-//! Interprets a program: runs its instructions one after the other over the slots of a frame.
+//! Interprets a program: runs its instructions in order on the slots of a frame.
 
 use funcify_core::error::BackendError;
 use smallvec::smallvec;
@@ -10,20 +10,20 @@ use super::whole::run_compiled;
 use super::*;
 use crate::backend::KernelCall;
 
-/// The context of a running program, with the sizes that its loops bind.
+/// The context of a running program, including the sizes that are bound at run time.
 pub(crate) struct Run<'a, B: Backend> {
     pub(crate) backend: &'a B,
     pub(crate) sizes: Sizes,
-    /// The watch that may cancel the run.
+    /// The handles that can cancel the run.
     pub(crate) watch: ActiveHandles,
-    /// The memory budget, where instructions are checked against it.
+    /// The memory budget, if it must be checked during the run.
     pub(crate) memory: Option<Memory>,
     /// The profiler, if the call is profiled.
     pub(crate) profiler: Option<Profiler>,
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Begins the next step of a loop, after `ran` steps, unless the run is cancelled.
+    /// Begins the next step of a loop, after `ran` steps. Returns an error if the run was cancelled.
     pub(crate) fn begin_step(&mut self, at: &Place, ran: usize) -> Result<()> {
         self.watch.check(at, Progress::Steps(ran))?;
         if let Some(profiler) = &mut self.profiler {
@@ -36,22 +36,22 @@ impl<B: Backend> Run<'_, B> {
         result.map_err(|error| execution_error(at, self.backend.name(), error))
     }
 
-    /// Returns the type of a stacked tensor in this call.
+    /// Evaluates the type of a stacked tensor at the current sizes.
     pub(crate) fn stack_type(&self, at: &Place, ty: &TensorType) -> Result<StackType> {
         let shape = ty.shape.value(&self.sizes).map_err(|error| funcify_core::ops::no_size(at, error))?;
         Ok(StackType { dtype: ty.dtype, rows: shape[0], row: shape[1..].to_vec() })
     }
 }
 
-/// The memory of a running program. Callers that run a program repeatedly reuse it, so that a run allocates nothing.
+/// The slots of a running program. A loop reuses the frame of its body, so that steps allocate no slots.
 pub(crate) struct Frame<T> {
     slots: Vec<Option<T>>,
-    /// The bytes that each slot holds, where a [`Ledger`] accounts for them.
+    /// The number of bytes in each slot, as tracked by a [`Ledger`].
     bytes: Vec<u64>,
 }
 
 impl<B: Backend> Program<B> {
-    /// Runs the program on its arguments, in a frame of its own.
+    /// Runs the program on its arguments, in a new frame.
     pub(crate) fn execute(&self, run: &mut Run<'_, B>, arguments: Vec<B::Tensor>) -> Result<Vec<B::Tensor>> {
         let mut frame = self.frame();
         self.place_all(&mut frame, 0, arguments);
@@ -62,19 +62,19 @@ impl<B: Backend> Program<B> {
         Ok((0..self.outputs.len()).map(|output| self.take(&mut frame, output)).collect())
     }
 
-    /// Creates a frame without arguments.
+    /// Creates a frame with empty slots.
     pub(crate) fn frame(&self) -> Frame<B::Tensor> {
         Frame { slots: vec![None; self.slots], bytes: Vec::new() }
     }
 
-    /// Puts an argument into a frame. All arguments that do not stay must be put there before each run.
+    /// Puts an argument into a frame. Before each run, this must be done for all arguments except those that stay.
     pub(crate) fn place(&self, frame: &mut Frame<B::Tensor>, argument: usize, tensor: B::Tensor) {
         if let Some(slot) = self.inputs[argument] {
             frame.slots[slot as usize] = Some(tensor);
         }
     }
 
-    /// Puts arguments into a frame, starting at argument `first`.
+    /// Puts consecutive arguments into a frame, starting with argument `first`.
     pub(crate) fn place_all(
         &self,
         frame: &mut Frame<B::Tensor>,
@@ -84,12 +84,12 @@ impl<B: Backend> Program<B> {
         (first..).zip(tensors).for_each(|(argument, tensor)| self.place(frame, argument, tensor));
     }
 
-    /// Takes an output out of a frame after a run. Outputs are taken in order, each once.
+    /// Moves an output out of a frame after a run. Outputs must be taken in order, once each.
     pub(crate) fn take(&self, frame: &mut Frame<B::Tensor>, output: usize) -> B::Tensor {
         fetch(&mut frame.slots, self.outputs[output])
     }
 
-    /// Runs the instructions on the arguments in the frame.
+    /// Runs all instructions on the arguments in the frame.
     pub(crate) fn interpret(&self, frame: &mut Frame<B::Tensor>, run: &mut Run<'_, B>) -> Result<()> {
         let Frame { slots, bytes } = frame;
         let (mut ledger, backend) = (Ledger::open(self, run, bytes), run.backend);

@@ -1,14 +1,14 @@
-//! Compiles loops with data-dependent sizes at run time. Their number of steps or rows is known only while the program
-//! runs, so they are compiled for these sizes then. The same holds for loops on integers: compiled code holds integers
-//! as floats, and refuses those that floats cannot represent.
+//! Compiles loops at run time. This is done for loops whose number of steps or rows depends on data, once these sizes
+//! are known. It is also done for loops on integers: compiled code represents integers as floats, and rejects operands
+//! that floats cannot represent.
 //!
-//! A loop that ends early is compiled for its largest number of steps, with the number of steps that ran as an
-//! additional result, and its traces are cut to that many rows. If its traces could then be very long, it runs
-//! natively.
+//! A loop with early exit is compiled for its maximum number of steps. The compiled code returns the actual number of
+//! steps as an additional result, and the traces are truncated to that many rows. If the traces could be very long, the
+//! loop runs natively instead.
 //!
-//! The decision to compile such a loop depends on its sizes alone, never on earlier calls, so that a repeated call
-//! returns the same bits. Planning costs some tenths of a millisecond, so the plans for the most recent sizes are
-//! cached. A loop that cannot be compiled runs natively.
+//! The decision to compile depends only on the sizes, never on earlier calls, so that repeated calls return identical
+//! bits. Planning takes some tenths of a millisecond, so the plans for the most recent sizes are cached. A loop that
+//! cannot be compiled runs natively.
 
 use funcify_core::error::Progress;
 use funcify_core::graph::Graph;
@@ -20,13 +20,13 @@ use crate::backend::{CompileResult, WholeRequest};
 use crate::cache::Cache;
 use crate::prepare::request_whole;
 
-/// The largest number of rows in the traces of a compiled loop that ends early.
+/// The maximum number of rows in a trace of a compiled loop with early exit.
 pub(crate) const MAX_TRACE_ROWS: usize = 1 << 16;
 
-/// A loop that is compiled at run time.
+/// A loop that is compiled at run time, once its sizes are known.
 pub(crate) struct LateLoop<B: Backend> {
-    /// A graph of the loop alone; its inputs are the loop's operands without the number of steps, its outputs the
-    /// used results.
+    /// A graph whose only op is the loop. Its inputs are the loop's operands except the number of steps. Its outputs
+    /// are the used results, and, for a loop with early exit, the number of steps that ran.
     pub(crate) graph: Graph,
     pub(crate) scan: Scan,
     pub(crate) used: Vec<bool>,
@@ -34,7 +34,7 @@ pub(crate) struct LateLoop<B: Backend> {
     pub(crate) cached: Cache<Sizes, CachedPlan<B>>,
 }
 
-/// The plan for some sizes, or `None` if it was declined.
+/// A plan for given sizes, or `None` if the backend declined to compile the loop for them.
 pub(crate) struct CachedPlan<B: Backend> {
     pub(crate) sizes: Sizes,
     pub(crate) plan: CompiledLoop<B>,
@@ -49,13 +49,13 @@ impl<B: Backend> Clone for CachedPlan<B> {
 }
 
 impl<B: Backend> LateLoop<B> {
-    /// Compiles the loop for these sizes.
+    /// Compiles the loop for these sizes, to code that may reject its operands.
     pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
         let (graph, memory_budget) = (&self.graph, self.memory_budget);
         request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
-    /// Returns the sizes of the symbols that the loop uses.
+    /// Selects the sizes of the symbols that the loop uses.
     pub(crate) fn own_sizes(&self, all: &Sizes) -> Sizes {
         let mut sizes = Sizes::new();
         self.graph.visit_symbols(&mut |symbol| {
@@ -66,7 +66,7 @@ impl<B: Backend> LateLoop<B> {
         sizes
     }
 
-    /// Returns the plan for the sizes of this run, unless it is declined.
+    /// Returns the plan for the current sizes and number of steps, or `None` if the backend declines.
     fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<CompiledLoop<B>> {
         let mut sizes = self.own_sizes(&run.sizes);
         if let Some(symbol) = &self.scan.until {
@@ -81,7 +81,7 @@ impl<B: Backend> LateLoop<B> {
                     Ok(compiled) => Some(compiled),
                     Err(declined) => declined.unless_fault(at, run.backend.name()).map(|_| None)?,
                 };
-                // A cancelled plan must not be cached for the next call.
+                // Do not cache the plan if planning was cancelled.
                 run.watch.check(at, Progress::Uncounted)?;
                 Ok(CachedPlan { sizes: sizes.clone(), plan })
             },
@@ -89,8 +89,9 @@ impl<B: Backend> LateLoop<B> {
         Ok(cached.plan)
     }
 
-    /// Runs the plan for the loop's sizes, if there is one, for at most `steps` steps. The operands leave out the
-    /// number of steps. Returns the results and the number of steps that ran.
+    /// Runs the compiled loop for at most `steps` steps, and returns its results with the number of steps that ran.
+    /// Returns `None` if there is no plan or the compiled code rejects the operands. `operands` excludes the number of
+    /// steps.
     pub(crate) fn run_planned(
         &self,
         run: &Run<'_, B>,
@@ -122,7 +123,7 @@ impl<B: Backend> LateLoop<B> {
         Ok(Some((all, ran)))
     }
 
-    /// Returns whether a trace is among the used results.
+    /// Returns `true` if one of the used results is a trace.
     pub(crate) fn has_traces(&self) -> bool {
         self.scan.buffers.iter().zip(&self.used).any(|(buffer, used)| *used && buffer.returned == Returned::All)
     }

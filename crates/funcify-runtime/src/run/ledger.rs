@@ -1,8 +1,7 @@
-//! Accounts for the memory of a running program against the budget.
+//! Tracks the memory of a running program against the budget.
 //!
-//! A program whose plan stays within the budget in all branches needs no accounting. Otherwise, and where sizes
-//! depend on data, each instruction is checked against the budget before it runs, so that branches which do not run
-//! are not counted.
+//! A program whose plan is known to stay within the budget, whichever branches run, is not tracked. Otherwise, and if
+//! sizes depend on data, each instruction is checked before it runs, so that branches which do not run do not count.
 
 use funcify_core::memory::{bytes_of, over_budget};
 
@@ -10,7 +9,7 @@ use super::native::NativeLoop;
 use super::program::{Action, Instruction, with_slots};
 use super::*;
 
-/// The budget, and the bytes that the enclosing programs hold.
+/// The memory budget, and the bytes held by the enclosing programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) budget: u64,
@@ -18,7 +17,7 @@ pub(crate) struct Memory {
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Checks that `bytes` more stay within the budget.
+    /// Returns an error if `bytes` additional bytes exceed the budget.
     pub(crate) fn check_budget(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match &self.memory {
             Some(memory) if memory.held.saturating_add(bytes) > memory.budget => {
@@ -28,30 +27,31 @@ impl<B: Backend> Run<'_, B> {
         }
     }
 
-    /// Returns the bytes of a tensor of this type, or 0 before its sizes are bound, when it does not exist yet.
+    /// Returns the number of bytes of a tensor of this type, or 0 if its sizes are not bound yet.
     pub(crate) fn bytes_of(&self, ty: &TensorType) -> u64 {
         bytes_of(ty, &self.sizes, self.backend.element_bytes(ty.dtype)).unwrap_or(0)
     }
 }
 
-/// The bytes that the slots of one running program hold.
+/// Tracks the bytes held by the slots of one running program.
 pub(crate) struct Ledger<'f> {
     slots: &'f mut Vec<u64>,
     live: u64,
-    /// The bytes that the enclosing programs held when this one began.
+    /// The bytes that the enclosing programs held when this program began.
     outer: u64,
 }
 
 impl<'f> Ledger<'f> {
-    /// Opens the ledger of a program that begins, if it needs one. Reuses the allocation of `slots`.
+    /// Opens the ledger of a program that is about to run. Returns `None` if the run has no budget to check. Reuses the
+    /// allocation of `slots`.
     pub(crate) fn open<B: Backend>(program: &Program<B>, run: &Run<'_, B>, slots: &'f mut Vec<u64>) -> Option<Self> {
         let outer = run.memory?.held;
         slots.clear();
         slots.resize(program.slots, 0);
         let mut ledger = Ledger { slots, live: 0, outer };
         for (slot, ty) in with_slots(&program.inputs, &program.input_types) {
-            // The arguments of a body are held by the enclosing program; those of the whole program belong to the
-            // caller, and are counted.
+            // The arguments of a body are already counted by the enclosing program. Those of the whole program belong
+            // to the caller, but they count too.
             let bytes = if outer == 0 { run.bytes_of(ty) } else { 0 };
             ledger.set(slot, bytes);
         }
@@ -63,8 +63,8 @@ impl<'f> Ledger<'f> {
         self.slots[slot] = bytes;
     }
 
-    /// Checks that the results of an instruction stay within the budget. Programs nested in the instruction start with
-    /// the bytes that this program holds.
+    /// Returns an error if the results of an instruction would exceed the budget. Programs nested in the instruction
+    /// start with the bytes that this program holds.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,
@@ -85,7 +85,7 @@ impl<'f> Ledger<'f> {
         Ok(())
     }
 
-    /// Records the results, whose sizes are bound by now, and releases operands used for the last time.
+    /// Records the results of an instruction, whose sizes are bound now, and releases the operands that it used last.
     pub(crate) fn record_results<B: Backend>(&mut self, instruction: &Instruction<B>, run: &mut Run<'_, B>) {
         for operand in instruction.operands.iter().filter(|operand| operand.last) {
             self.set(operand.slot as usize, 0);
@@ -100,7 +100,7 @@ impl<'f> Ledger<'f> {
 }
 
 impl<B: Backend> Instruction<B> {
-    /// Returns the types of the results that the instruction computes. A kernel also computes unused results.
+    /// Returns the types of the results that the instruction allocates. A kernel also allocates its unused results.
     fn made_types(&self) -> impl Iterator<Item = &TensorType> {
         let makes_all = matches!(self.action, Action::Kernel(_));
         let types = self.results.iter().zip(self.action.output_types());
@@ -109,8 +109,8 @@ impl<B: Backend> Instruction<B> {
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// Returns the bytes of one more row of each buffer that is collected during the loop because the number of rows
-    /// depends on data.
+    /// Returns the number of bytes that one more step adds to the collected traces. Only a loop with early exit, whose
+    /// number of rows depends on data, collects traces; returns 0 for all others.
     pub(crate) fn collected_row_bytes(&self, run: &Run<'_, B>) -> u64 {
         if run.memory.is_none() || self.scan.until.is_none() {
             return 0;
@@ -120,7 +120,8 @@ impl<B: Backend> NativeLoop<B> {
         rows.fold(0, u64::saturating_add)
     }
 
-    /// Checks that traces with a data-dependent number of rows stay within the budget.
+    /// Returns an error if the traces would exceed the budget. Applies only to loops whose number of steps is an
+    /// operand.
     pub(crate) fn check_trace_budget(&self, run: &Run<'_, B>, used: impl Fn(usize) -> bool) -> Result<()> {
         if run.memory.is_none() || self.count.is_none() || self.scan.until.is_some() {
             return Ok(());

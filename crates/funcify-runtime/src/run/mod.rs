@@ -1,4 +1,4 @@
-//! Runs programs over slots, and implements their instructions.
+//! Runs programs: the instruction set, its interpreter, and the profiler.
 
 pub(crate) mod associative;
 pub(crate) mod bind;

@@ -1,15 +1,16 @@
-//! Runs native loops: one program for the body, run once per step.
+//! Runs native loops by running the program of the body once per step.
 //!
-//! A growing buffer (nit-sot, sit-sot, mit-sot) keeps the rows that its taps still read, and writes its trace in place
-//! where the device can, or else collects the rows. A full buffer (mit-mot) keeps the written rows next to the initial
-//! tensor, so that nothing is written through a view that a step still reads. Unused traces are not built.
+//! A growing buffer (nit-sot, sit-sot, mit-sot) keeps only the rows that its taps still read. It writes its trace in
+//! place if the device supports that, and otherwise collects the rows. A full buffer (mit-mot) keeps the written rows
+//! separate from the initial tensor, so that no write goes through a view that a step still reads. Unused traces are
+//! not built.
 //!
-//! The captures of a step are put into the body's frame once. A step moves rows and carries in and out of the frame,
-//! and allocates nothing. When a step takes a carry, or a row that no later step reads, only the frame holds it, so a
-//! kernel may overwrite it.
+//! The captures of a step are put into the frame of the body once, before the loop. A step moves rows and carries in
+//! and out of the frame, and allocates no slots. If no later step reads a row or a carry, the frame holds the only
+//! reference to it, so a kernel may overwrite it in place.
 //!
-//! A loop with an `until` (scan-c6) reads one boolean per step on the host and collects its traces, because
-//! allocating the largest possible number of rows could take far more memory than needed.
+//! A loop with an `until` (scan-c6) downloads one boolean per step. It collects the rows of its traces, because
+//! allocating the maximum number of rows could take far more memory than needed.
 
 use std::collections::VecDeque;
 
@@ -19,27 +20,27 @@ use super::late::LateLoop;
 use super::program::Slot;
 use super::*;
 
-/// A loop with a compiled body.
+/// A loop whose body is lowered to a program.
 pub(crate) struct NativeLoop<B: Backend> {
     pub(crate) scan: Scan,
     pub(crate) at: Place,
-    /// The program of one step. Its arguments are the body's parameters without the invariants, then the values of
-    /// the enclosing program that the step needs.
+    /// The program of one step. Its arguments are the parameters of the body except the invariants, followed by the
+    /// captured values.
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The number of operands of the loop itself. The other operands are values that the body needs.
+    /// The number of operands that belong to the loop itself. They are followed by the values that the step captures.
     pub(crate) own_operands: usize,
-    /// The types of the rows of each buffer.
+    /// For each buffer, the type of a row.
     pub(crate) rows: Vec<TensorType>,
-    /// The dtype of the step count, if it is an operand.
+    /// The dtype of the operand that holds the number of steps, if there is one.
     pub(crate) count: Option<DType>,
-    /// The loop in the form that is compiled at run time, if that is possible. Its invariants are the last operands.
+    /// The loop in a form that is compiled at run time, if possible. The loop's invariants are then the last operands.
     pub(crate) late: Option<LateLoop<B>>,
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// Runs the loop. `results` tells which results are used.
+    /// Runs the loop. A result that is unused has no slot in `results`.
     pub(crate) fn run_loop(
         &self,
         run: &mut Run<'_, B>,
@@ -83,7 +84,7 @@ impl<B: Backend> NativeLoop<B> {
         Ok(outputs)
     }
 
-    /// Runs up to `steps` steps and returns how many ran.
+    /// Runs up to `steps` steps. Returns the number of steps that ran.
     fn run_steps(
         &self,
         run: &mut Run<'_, B>,
@@ -111,7 +112,7 @@ impl<B: Backend> NativeLoop<B> {
                 }
             }
             self.body.place_all(&mut frame, params.carries.start, carries.drain(..));
-            // scan-c1: every read of this step is done before its first write.
+            // scan-c1: all reads of this step happen before its first write.
             self.body.interpret(&mut frame, run).map_err(|error| error.in_step(&self.at, ran))?;
             for ((buffer, rows), written) in self.scan.buffers.iter().zip(&mut *buffers).zip(&layout.buffers) {
                 for (k, written) in buffer.writes.iter().zip(written.clone()) {
@@ -135,14 +136,14 @@ impl<B: Backend> NativeLoop<B> {
         Ok(ran)
     }
 
-    /// Binds the number of steps that ran to a symbol, for a loop that ends early (scan-c6).
+    /// If the loop has an early exit, binds its symbol to the number of steps that ran (scan-c6).
     fn bind_steps(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
         let Some(symbol) = &self.scan.until else { return Ok(()) };
         run.sizes.set(symbol, ran);
         self.scan.check_returned(&self.at, ran)
     }
 
-    /// Returns the number of steps to run (scan-c6).
+    /// Returns the maximum number of steps to run, from an operand or from the sizes (scan-c6).
     fn count_steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
         let operand = self.scan.operands().steps;
         if let (Some(operand), Some(dtype), Some(symbol)) = (operand, self.count, self.scan.steps.as_symbol()) {
@@ -156,42 +157,41 @@ impl<B: Backend> NativeLoop<B> {
     }
 }
 
-/// The rows of a buffer while the loop runs.
+/// A buffer while its loop runs.
 struct NativeBuffer<'l, B: Backend> {
     native: &'l NativeLoop<B>,
-    /// The index of the buffer.
+    /// The index of the buffer among the buffers of the loop.
     index: usize,
-    /// `true` if the result is used.
+    /// `true` if the buffer's result is used.
     used: bool,
-    /// The type of the complete buffer, if all steps run.
+    /// The type of the complete buffer, provided that all steps run.
     ty: StackType,
     contents: BufferContents<B::Tensor>,
 }
 
-/// The current rows of a buffer.
+/// The rows of a buffer that are currently kept.
 enum BufferContents<T> {
-    /// A buffer that grows by one row a step.
+    /// A buffer that grows by one row per step.
     Growing {
-        /// The rows before the next write, oldest first. Keeps the rows that the taps still read and those that are
-        /// returned.
+        /// The most recent rows, oldest first: those that the taps still read and those that are returned.
         recent: VecDeque<T>,
-        /// The number of recent rows to keep.
+        /// The maximum number of recent rows to keep.
         keep: usize,
-        /// The number of rows that the taps may read.
+        /// The number of initial rows. No tap reads further back than that.
         given: usize,
         trace: Trace<T>,
     },
-    /// A full buffer: its initial tensor, and the rows written so far.
+    /// A full buffer: its initial tensor, and the rows that were written so far.
     Full { initial: T, written: Vec<Option<T>> },
 }
 
 /// The trace of a growing buffer.
 enum Trace<T> {
-    /// No trace: it is unused, or only its last rows are.
+    /// No trace, because it is unused or only its last rows are returned.
     None,
-    /// A tensor written in place. `None` only while a row is written.
+    /// A tensor that is written in place. `None` only while a row is being written.
     InPlace(Option<T>),
-    /// The rows in the order of the loop.
+    /// The rows so far, in the order in which the loop visits them.
     Collected(Vec<T>),
 }
 
@@ -205,7 +205,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         used: bool,
     ) -> Result<Self> {
         let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
-        // An empty buffer has no operand.
+        // A buffer that starts empty has no operand.
         let count = given.map_or(0, |tensor| backend.shape(tensor)[0]);
         let rows = if buffer.start == Start::Full { count } else { steps + count };
         let ty = run.stack_type(at, &native.rows[index].stacked(rows))?;
@@ -215,7 +215,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         }
         let first_rows = given.into_iter().flat_map(|given| (0..count).map(move |row| backend.row(given, row)));
         let first_rows = first_rows.map(|row| run.fail(at, row)).collect::<Result<Vec<_>>>()?;
-        // In the order of the loop: a reverse loop reads the initial rows from the last to the first.
+        // A reverse loop visits the initial rows from the last to the first.
         let mut recent = VecDeque::from(first_rows.clone());
         if native.scan.reverse {
             recent.make_contiguous().reverse();
@@ -227,7 +227,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 keep = keep.max(count);
                 Trace::None
             }
-            // A loop that ends early may need far less memory than all steps would.
+            // Do not allocate all rows: a loop with early exit may need far fewer.
             Returned::All if native.scan.until.is_some() => Trace::Collected(recent.iter().cloned().collect()),
             Returned::All => match run.fail(at, backend.allocate(&ty))? {
                 Some(mut trace) => {
@@ -248,7 +248,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         Ok(NativeBuffer { native, index, used, ty, contents })
     }
 
-    /// Returns the row for a read in step `t`. The reads of a step are done in order.
+    /// Returns the row that read number `read` accesses in step `t`. The reads of a step must be done in order.
     fn read(&mut self, run: &Run<'_, B>, read: usize, t: usize) -> Result<B::Tensor> {
         let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
         let (offset, row) = (reads[read], t + reads[read]);
@@ -258,11 +258,12 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 None => run.fail(at, run.backend.row(initial, row)),
             },
             BufferContents::Growing { recent, keep, given, .. } => {
-                // scan-c5: upward, offsets 0..given are the rows before the write at offset `given`; downward,
-                // offsets 1..=given are the rows before the write at offset 0.
+                // scan-c5: an ascending loop writes at offset `given` and reads offsets 0..given; a descending loop
+                // writes at offset 0 and reads offsets 1..=given.
                 let back = if self.native.scan.reverse { offset } else { *given - offset };
                 let place = recent.len().checked_sub(back);
-                // The write of this step drops the row, and no other read needs it, because each offset is listed once.
+                // If the write of this step would drop the row, move it out: no other read of the step needs it,
+                // because the offsets are distinct.
                 let is_last_use = place == Some(0) && back == *keep;
                 let tensor = match place {
                     Some(0) if is_last_use => recent.pop_front(),
@@ -299,7 +300,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         Ok(())
     }
 
-    /// Returns the result of the buffer. For an unused buffer, returns any tensor that is available.
+    /// Returns the buffer's result. If it is unused, returns an arbitrary tensor.
     fn finish(self, run: &Run<'_, B>) -> Result<B::Tensor> {
         let NativeBuffer { native, index, used, mut ty, contents } = self;
         let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
@@ -324,7 +325,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
             }
             BufferContents::Full { initial, .. } if !used => return Ok(initial),
             BufferContents::Full { initial, written } => {
-                // Blocks of rows that still have their initial values, and written rows.
+                // Group consecutive rows that still have their initial values into blocks.
                 let returned = native.scan.returned_rows(buffer, ty.rows, 0);
                 let (mut parts, mut next) = (Vec::new(), returned.start);
                 for block in written[returned].chunk_by(|row, other| row.is_none() && other.is_none()) {

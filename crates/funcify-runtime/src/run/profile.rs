@@ -1,5 +1,5 @@
-//! Profiles calls: records the time and the result bytes of each instruction, and sums them by op, by source line and
-//! by step.
+//! Profiles calls: records the time and the result size of each instruction, and aggregates them by op, by source line
+//! and by step.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -9,11 +9,11 @@ use super::interpret::Run;
 use super::program::Instruction;
 use super::*;
 
-/// A profile of one call of a function ([`Function::profile`](crate::Function::profile)).
+/// The profile of one call of a function ([`Function::profile`](crate::Function::profile)).
 ///
-/// The profiler waits for the device after each instruction, so that a kernel's time is its own. This makes a
-/// profiled call slower than a normal one: by some 0.1 microseconds per instruction where the tensors are in host
-/// memory, by the waiting on other devices.
+/// The profiler waits for the device after each instruction, in order to attribute the time to the right kernel. A
+/// profiled call is therefore slower than a normal one. In host memory, the overhead is about 0.1 microseconds per
+/// instruction. On other devices, it is the time spent waiting.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -33,13 +33,13 @@ use super::*;
 /// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Profile {
-    /// The time from the first instruction to the last.
+    /// The time from the start of the first instruction to the end of the last.
     pub total: Duration,
-    /// The instructions that ran, each after those nested in it: a loop comes after its steps.
+    /// The instructions that ran. Nested instructions come first: a loop comes after its steps.
     pub events: Vec<Event>,
 }
 
-/// An instruction that ran.
+/// The execution of an instruction.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -53,25 +53,26 @@ pub struct Profile {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// The op, such as `matmul` or `scan`. Rows that an unrolled loop reads and stacks belong to the loop.
+    /// The op, such as `matmul` or `scan`. The reading and stacking of rows by an unrolled loop belong to the loop.
     pub op: String,
-    /// The user's line.
+    /// The user's source line.
     pub site: Site,
-    /// The number of loops and switches around it.
+    /// The number of enclosing loops and switches.
     pub depth: usize,
-    /// The index of the step, from 0, in the innermost enclosing loop that runs step by step.
+    /// The index of the step, counted from 0, in the innermost enclosing loop that runs natively. `None` outside of
+    /// such loops.
     pub step: Option<usize>,
-    /// The time at which it began, relative to the beginning of the call.
+    /// The start time, relative to the start of the call.
     pub start: Duration,
-    /// The time that it took, including nested instructions.
+    /// The elapsed time, including nested instructions.
     pub time: Duration,
-    /// The time that it took, excluding nested instructions.
+    /// The elapsed time, excluding nested instructions.
     pub own: Duration,
-    /// The bytes of its results.
+    /// The size of the results in bytes.
     pub bytes: usize,
 }
 
-/// A line of a table: the sum of some events.
+/// The totals of a group of events: a row of a profile's table.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -85,33 +86,33 @@ pub struct Event {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Share {
-    /// The property that the events share: the op, the line, or the step.
+    /// The op, the source line or the step that the events of the group share.
     pub name: String,
-    /// The number of events.
+    /// The number of events in the group.
     pub count: usize,
-    /// The time of the events, excluding instructions nested in them.
+    /// The total time of the events, excluding instructions nested in them.
     pub time: Duration,
-    /// The bytes of the events' results.
+    /// The total size of the events' results in bytes.
     pub bytes: usize,
 }
 
 impl Profile {
-    /// Returns the events summed by op, the longest time first.
+    /// Aggregates the events by op. The group with the longest time comes first.
     pub fn by_op(&self) -> Vec<Share> {
         longest_first(self.shares(|event| Some(event.op.clone()), String::clone))
     }
 
-    /// Returns the events summed by the user's line, the longest time first.
+    /// Aggregates the events by source line. The group with the longest time comes first.
     pub fn by_line(&self) -> Vec<Share> {
         longest_first(self.shares(|event| Some(event.site.to_string()), String::clone))
     }
 
-    /// Returns the events summed by the step of their innermost loop, in the order of the steps. Sums over all loops.
+    /// Aggregates the events by the step of their innermost loop, in step order. Step `i` of all loops is one group.
     pub fn by_step(&self) -> Vec<Share> {
         self.shares(|event| event.step, |step| format!("step {step}"))
     }
 
-    /// Sums the events of each key, in the order of the keys.
+    /// Aggregates the events by key, in key order.
     fn shares<K: Ord>(&self, key: impl Fn(&Event) -> Option<K>, name: impl Fn(&K) -> String) -> Vec<Share> {
         let mut shares: BTreeMap<K, Share> = BTreeMap::new();
         for event in &self.events {
@@ -125,8 +126,8 @@ impl Profile {
         shares.into_values().collect()
     }
 
-    /// Formats the events for a browser's trace viewer (`chrome://tracing`, <https://ui.perfetto.dev>), as JSON in
-    /// the Trace Event Format.
+    /// Formats the events as JSON in the Trace Event Format, for a browser's trace viewer (`chrome://tracing`,
+    /// <https://ui.perfetto.dev>).
     pub fn trace_json(&self) -> String {
         let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
         let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
@@ -148,7 +149,7 @@ impl Profile {
     }
 }
 
-/// Escapes a string for JSON, without the quotes.
+/// Escapes a string for JSON. Does not add quotes.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -166,7 +167,7 @@ fn longest_first(mut shares: Vec<Share>) -> Vec<Share> {
     shares
 }
 
-/// The number of lines that a table prints.
+/// The maximum number of rows that are printed per table.
 const PRINTED: usize = 12;
 
 impl fmt::Display for Profile {
@@ -193,18 +194,18 @@ fn table(f: &mut fmt::Formatter<'_>, title: &str, shares: &[Share]) -> fmt::Resu
     }
 }
 
-/// Records the instructions of a call.
+/// Records the events of a call.
 pub(crate) struct Profiler {
     began: Instant,
     open: Vec<Open>,
     events: Vec<Event>,
 }
 
-/// A running instruction.
+/// An instruction that is running.
 struct Open {
     start: Instant,
     inside: Duration,
-    /// The current step, if the instruction is a loop.
+    /// The index of the current step, if the instruction is a loop.
     step: Option<usize>,
 }
 
@@ -213,7 +214,7 @@ impl Profiler {
         Profiler { began: Instant::now(), open: Vec::new(), events: Vec::new() }
     }
 
-    /// Records that a loop begins its next step.
+    /// Records that the innermost running loop begins a step.
     pub(crate) fn note_step(&mut self, step: usize) {
         self.open.last_mut().expect("a step belongs to a running loop instruction").step = Some(step);
     }
@@ -222,7 +223,7 @@ impl Profiler {
         Profile { total: self.began.elapsed(), events: self.events }
     }
 
-    /// Records that an instruction begins.
+    /// Records the start of an instruction.
     pub(crate) fn open(&mut self) {
         self.open.push(Open { start: Instant::now(), inside: Duration::ZERO, step: None });
     }
@@ -247,7 +248,7 @@ impl Profiler {
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Records a finished instruction of a profiled call, after waiting for the device.
+    /// If the call is profiled, waits for the device and records the end of an instruction.
     #[inline]
     pub(crate) fn note_profiled(&mut self, instruction: &Instruction<B>, results: &Tensors<B::Tensor>) {
         let Some(profiler) = &mut self.profiler else { return };
@@ -266,7 +267,7 @@ mod tests {
     use crate::{CompileOptions, Function, LoopStrategy, Reference};
     use funcify_core::{Graph, HostTensor, scan, while_loop};
 
-    /// Builds a program with a scan of 3 steps, then a loop that runs twice.
+    /// Builds a program with a scan of 3 steps, followed by a while loop that runs 2 steps on this test's inputs.
     fn program() -> Graph {
         Graph::build("program", |g| {
             let (xs, w) = (g.input("xs", "f32[3,2]"), g.input("w", "f32[2]"));
@@ -290,12 +291,11 @@ mod tests {
         let adds = of("add");
         assert_eq!(adds.iter().map(|event| event.step).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
         assert!(adds.iter().all(|event| event.depth == 1 && event.bytes == 8));
-        // Results: the trace of 3 rows, and the last row.
+        // The scan returns a trace of 3 rows and the last row: (3 + 1) * 2 elements of 4 bytes each.
         let scans = of("scan");
         assert_eq!((scans.len(), scans[0].bytes, scans[0].depth, scans[0].step), (1, 32, 0, None));
         assert!(scans[0].own <= scans[0].time && scans[0].time <= profile.total);
         assert!(adds.iter().all(|event| event.start >= scans[0].start));
-        // 4 + 22 < 100, 16 + 88 ends it.
         assert_eq!(of("while")[0].bytes, 8);
         assert_eq!(of("reduce").len(), of("while").len() + 1, "the condition ran once more than the step");
     }

@@ -1,4 +1,4 @@
-//! Programs: kernels over numbered slots, each slot freed or reused after its last use.
+//! Programs: lists of instructions on numbered slots. A slot is freed or reused after its last use.
 
 use std::borrow::Cow;
 use std::slice::from_ref;
@@ -15,55 +15,56 @@ use super::while_loop::WhileNode;
 use super::*;
 use crate::backend::registry::Kernel;
 
-/// The index of a tensor. While the program is built, it is the index of a register, which is set once; afterwards, it
-/// is the index of a slot.
+/// The index of a slot, which holds a tensor. While a program is being built, it is the index of a register, which is
+/// set exactly once.
 pub(crate) type Slot = u32;
 
-/// An operand of an instruction, by its slot.
+/// An operand of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub(crate) slot: Slot,
-    /// `true` if this is the last use, which moves the tensor out of the slot.
+    /// `true` if this is the last use of the tensor, which is then moved out of the slot.
     pub(crate) last: bool,
 }
 
-/// One instruction.
+/// An instruction: an action with its operands and results.
 pub(crate) struct Instruction<B: Backend> {
     pub(crate) action: Action<B>,
     pub(crate) operands: SmallVec<[Operand; 3]>,
-    /// The slots of the results; `None` for unused ones.
+    /// The slot of each result, or `None` if the result is unused.
     pub(crate) results: SmallVec<[Option<Slot>; 2]>,
 }
 
-/// The action of an instruction.
+/// The operation that an instruction performs.
 pub(crate) enum Action<B: Backend> {
     /// Runs a kernel.
     Kernel(Arc<KernelNode<B>>),
     /// Runs a native loop.
     Loop(Box<NativeLoop<B>>),
-    /// Runs one of several programs.
+    /// Runs one of several programs, selected by an index.
     Switch(Box<SwitchNode<B>>),
-    /// Runs the program of a loop's body while the program of its condition returns true.
+    /// Runs a body's program for as long as the condition's program returns `true`.
     While(Box<WhileNode<B>>),
-    /// Runs the programs of an associative scan.
+    /// Runs the two sweeps of an associative scan.
     Associative(Box<AssociativeNode<B>>),
     /// Runs code that the backend compiled as a whole.
     Whole(WholeNode<B::Tensor>),
-    /// Returns a tensor that is part of the program.
+    /// Returns a constant, which is stored in the program.
     Constant { tensor: B::Tensor, ty: TensorType },
-    /// Binds a symbol to a size for the instructions that follow: the number of steps of an unrolled loop.
+    /// Binds a symbol to a static size, such as the number of steps of an unrolled loop, for the following
+    /// instructions.
     Bind { symbol: Symbol, size: usize },
-    /// Binds a symbol to the value of the operand.
+    /// Binds a symbol to the value of the operand, for the following instructions.
     BindSize(Box<BindNode>),
-    /// Reads one row of the operand.
+    /// Reads row `row` of the operand.
     Row { row: usize, of: Arc<RowsNode> },
-    /// Reads several rows of the operand.
+    /// Reads `count` consecutive rows of the operand, from row `start`.
     Rows { start: usize, count: usize, block: Box<TensorType>, of: Arc<RowsNode> },
-    /// Concatenates the operands, rows and blocks of rows, along axis 0.
+    /// Concatenates rows and blocks of rows along axis 0.
     Stack(Arc<StackNode>),
 }
 
-/// A node that runs as a kernel. All steps of an unrolled loop share it.
+/// A node that runs as a kernel. The steps of an unrolled loop share it.
 pub(crate) struct KernelNode<B: Backend> {
     pub(crate) kernel: Kernel<B>,
     pub(crate) op: Op,
@@ -72,42 +73,42 @@ pub(crate) struct KernelNode<B: Backend> {
     pub(crate) at: Place,
 }
 
-/// A program or a loop that the backend compiled as a whole.
+/// A program, a loop or an op that the backend compiled as a whole.
 pub(crate) struct WholeNode<T> {
     pub(crate) compiled: Arc<dyn Compiled<T>>,
     pub(crate) outputs: Vec<TensorType>,
     pub(crate) at: Place,
 }
 
-/// A tensor whose rows are read.
+/// Describes the operand of an instruction that reads rows.
 pub(crate) struct RowsNode {
     /// The type of a row.
     pub(crate) row: TensorType,
     pub(crate) at: Place,
 }
 
-/// A stack of rows and blocks.
+/// Describes the result of an instruction that stacks rows and blocks of rows.
 pub(crate) struct StackNode {
     pub(crate) ty: TensorType,
-    /// `true` for each operand that is a block of rows.
+    /// For each operand, `true` if it is a block of rows rather than a single row.
     pub(crate) is_block: Vec<bool>,
     pub(crate) at: Arc<Place>,
 }
 
-/// An argument of a program to plan.
+/// An argument of a program that is being planned.
 pub(crate) struct Argument {
     pub(crate) register: Slot,
     pub(crate) ty: TensorType,
-    /// `true` if the argument stays in the frame from run to run, like the captures of a loop. Other arguments are
-    /// moved at their last use.
+    /// `true` if the argument stays in the frame between runs, like the captures of a loop. All other arguments are
+    /// moved out of the frame at their last use.
     pub(crate) stays: bool,
 }
 
-/// A compiled graph, or a compiled body of a native loop.
+/// The executable form of a graph or of a body: instructions on slots.
 pub(crate) struct Program<B: Backend> {
     pub(crate) instructions: Vec<Instruction<B>>,
     pub(crate) slots: usize,
-    /// The slots of the arguments; `None` for unused ones.
+    /// The slot of each argument, or `None` if the argument is unused.
     pub(crate) inputs: Vec<Option<Slot>>,
     /// The types of the arguments.
     pub(crate) input_types: Vec<TensorType>,
@@ -115,7 +116,7 @@ pub(crate) struct Program<B: Backend> {
 }
 
 impl<B: Backend> Program<B> {
-    /// Returns the compiled code if the program is a single instruction that the backend compiled as a whole.
+    /// If the program is a single instruction that runs compiled code, returns that code.
     pub(crate) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
         match self.instructions.as_slice() {
             [Instruction { action: Action::Whole(node), .. }] => Some(&node.compiled),
@@ -123,7 +124,7 @@ impl<B: Backend> Program<B> {
         }
     }
 
-    /// Plans the memory of instructions over registers: finds each last use and maps registers to slots.
+    /// Assigns slots to registers: finds the last use of each register, after which its slot can be reused.
     pub(crate) fn plan(
         mut instructions: Vec<Instruction<B>>,
         registers: usize,
@@ -148,8 +149,8 @@ impl<B: Backend> Program<B> {
         let inputs = arguments.iter().map(place).collect();
         let input_types = arguments.into_iter().map(|argument| argument.ty).collect();
         for instruction in &mut instructions {
-            // The results get slots before the operands free theirs, so a kernel's operands and results never share
-            // one.
+            // Assign the slots of the results before those of the operands are freed, so that a kernel's results never
+            // share a slot with its operands.
             let results = instruction.results.iter_mut();
             results.for_each(|result| *result = result.filter(|r| used[*r as usize]).map(|r| slots.assign(r)));
             instruction.operands.iter_mut().for_each(|operand| slots.resolve(operand));
@@ -158,14 +159,14 @@ impl<B: Backend> Program<B> {
         Program { instructions, slots: slots.count, inputs, input_types, outputs }
     }
 
-    /// Counts the instructions, including those of loop bodies and branches.
+    /// Returns the number of instructions, including those of nested programs.
     pub(crate) fn len(&self) -> usize {
         let nested = self.instructions.iter().flat_map(|instruction| instruction.action.programs());
         self.instructions.len() + nested.map(|program| program.len()).sum::<usize>()
     }
 }
 
-/// Returns the items that have a slot, each with the slot's index.
+/// Pairs each used slot, as an index, with its item, and skips the items without a slot.
 pub(crate) fn with_slots<T>(
     slots: &[Option<Slot>],
     all: impl IntoIterator<Item = T>,
@@ -173,7 +174,7 @@ pub(crate) fn with_slots<T>(
     slots.iter().zip(all).filter_map(|(slot, each)| Some(((*slot)? as usize, each)))
 }
 
-/// Assigns slots, and frees those whose tensor was used for the last time.
+/// Assigns slots to registers, and reuses the slots that are freed.
 struct SlotMap {
     slot_of: Vec<Option<Slot>>,
     free: Vec<Slot>,
@@ -200,7 +201,7 @@ impl SlotMap {
 }
 
 impl<B: Backend> Action<B> {
-    /// Returns the nested programs.
+    /// Returns the programs nested in the instruction.
     pub(crate) fn programs(&self) -> Vec<&Arc<Program<B>>> {
         match self {
             Action::Loop(native) => vec![&native.body],
@@ -211,17 +212,17 @@ impl<B: Backend> Action<B> {
         }
     }
 
-    /// Returns the place of the op that it runs.
+    /// Returns the op, and the user's source line.
     pub(crate) fn place(&self) -> Place {
         self.place_and_output_types().0.into_owned()
     }
 
-    /// Returns the types of its results.
+    /// Returns the types of the results.
     pub(crate) fn output_types(&self) -> &[TensorType] {
         self.place_and_output_types().1
     }
 
-    /// Returns the place of the op that it runs, and the types of its results.
+    /// Returns the op with the user's source line, and the types of the results.
     fn place_and_output_types(&self) -> (Cow<'_, Place>, &[TensorType]) {
         let (at, outputs) = match self {
             Action::Kernel(node) => (&node.at, node.outputs.as_slice()),
@@ -241,7 +242,7 @@ impl<B: Backend> Action<B> {
     }
 }
 
-/// Builds the error for a program that grows past the limit.
+/// Builds the error for a program whose number of instructions exceeds the limit.
 pub(crate) fn too_large(at: &Place, backend: &str, kernels: usize, limit: usize) -> Error {
     Error::ProgramTooLarge {
         at: at.boxed(),

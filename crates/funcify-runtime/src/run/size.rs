@@ -1,4 +1,4 @@
-//! Computes the memory of a program: its instructions on the host, and the peak of its plan's tensors.
+//! Computes the memory needs of a program: the size of its instructions on the host, and the peak size of its tensors.
 
 use std::collections::HashSet;
 use std::mem::size_of;
@@ -7,7 +7,8 @@ use super::program::{Action, Instruction, KernelNode, Operand, Slot, with_slots}
 use super::*;
 
 impl<B: Backend> Program<B> {
-    /// Returns the bytes of its instructions. `seen` holds the addresses of shared parts that were already counted.
+    /// Returns the size of the program in bytes. `seen` contains the addresses of shared parts, in order to count each
+    /// part once.
     pub(crate) fn bytes(&self, seen: &mut HashSet<usize>) -> usize {
         let mut first = |address: usize, bytes: usize| if seen.insert(address) { bytes } else { 0 };
         let mut bytes = size_of::<Self>();
@@ -30,8 +31,8 @@ impl<B: Backend> Program<B> {
         bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
     }
 
-    /// Returns the peak number of bytes of the tensors in slots, and the number of bytes of the arguments. Returns
-    /// `None` if a size depends on data.
+    /// Returns the peak size of the tensors in slots, and the size of the arguments, both in bytes. Returns `None` if a
+    /// size depends on data or overflows.
     pub(crate) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
         let mut held = vec![0; self.slots];
         let (mut live, mut peak) = (0usize, 0usize);
@@ -41,7 +42,7 @@ impl<B: Backend> Program<B> {
         }
         let arguments = live;
         for instruction in &self.instructions {
-            // A kernel's unused results exist while it runs.
+            // While a kernel runs, its unused results take up memory too.
             let mut unused = 0usize;
             for (slot, ty) in instruction.results.iter().zip(instruction.action.output_types()) {
                 if let Some(slot) = slot {
@@ -69,10 +70,10 @@ impl<B: Backend> Program<B> {
     }
 }
 
-/// Returns the number of bytes of a tensor of this type. Returns `None` if a size is unknown, or on overflow.
+/// Returns the size of a tensor of this type in bytes, or `None` if a dimension is unknown or the size overflows.
 fn bytes_of(ty: &TensorType, sizes: &Sizes) -> Option<usize> {
     let sizes = ty.shape.value(sizes).ok()?;
-    // Sizes of 0 count as 1 here, because strides are also computed from the other sizes.
+    // Sizes of 0 count as 1 in the overflow check, because strides are computed even for empty tensors.
     let bytes = sizes.iter().try_fold(ty.dtype.size(), |product, size| product.checked_mul((*size).max(1)))?;
     Some(if sizes.contains(&0) { 0 } else { bytes })
 }

@@ -1,11 +1,11 @@
-//! Emits spans of the crate `tracing` if the feature of that name is enabled: one per compiled program, per call, and
-//! per instruction.
+//! Creates spans of the `tracing` crate for each compiled program, each call and each instruction, if the feature
+//! `tracing` is enabled.
 //!
-//! Without the feature, a span is a unit struct.
+//! Without the feature, a span is a unit struct that does nothing.
 
 use funcify_core::error::Place;
 
-/// A span, which ends when it is dropped.
+/// A span that ends when it is dropped.
 #[cfg(feature = "tracing")]
 pub(crate) type Span = tracing::span::EnteredSpan;
 
@@ -14,7 +14,7 @@ pub(crate) type Span = tracing::span::EnteredSpan;
 #[must_use]
 pub(crate) struct Span;
 
-/// Enters the span of building a program: `funcify.compile`.
+/// Enters the span `funcify.compile`, for building a program.
 pub(crate) fn of_compilation(function: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.compile", function).entered();
@@ -25,7 +25,7 @@ pub(crate) fn of_compilation(function: &str) -> Span {
     }
 }
 
-/// Enters the span of a call: `funcify.call`.
+/// Enters the span `funcify.call`, for a call of a function.
 pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.call", function, backend).entered();
@@ -36,7 +36,7 @@ pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     }
 }
 
-/// Enters the span of an instruction, at the level `TRACE`: `funcify.op`, with the user's line.
+/// Enters the span `funcify.op`, for an instruction. It has the level `TRACE`, and contains the user's source line.
 #[inline]
 pub(crate) fn of_instruction(place: impl FnOnce() -> Place) -> Span {
     #[cfg(feature = "tracing")]
@@ -64,7 +64,7 @@ mod tests {
     use crate::{Function, Reference};
     use funcify_core::{Graph, scan};
 
-    /// Records the names of the spans that begin.
+    /// A subscriber that records the names of new spans.
     struct Names(Arc<Mutex<Vec<&'static str>>>);
 
     impl Subscriber for Names {
@@ -96,7 +96,7 @@ mod tests {
         });
         let names = names.lock().unwrap();
         let count = |name: &str| names.iter().filter(|other| **other == name).count();
-        // The loop, and two additions.
+        // Three ops: the loop, and one addition in each of its two steps.
         assert_eq!((count("funcify.compile"), count("funcify.call"), count("funcify.op")), (1, 1, 3));
     }
 }

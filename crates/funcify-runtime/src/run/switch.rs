@@ -1,4 +1,4 @@
-//! Runs switches: reads the index on the host and runs the program of the selected branch.
+//! Runs switches: downloads the index and runs the program of the selected branch.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use funcify_core::ops::Switch;
 
 use super::*;
 
-/// A switch with compiled branches.
+/// A switch whose branches are lowered to programs.
 pub(crate) struct SwitchNode<B: Backend> {
     pub(crate) switch: Switch,
     pub(crate) at: Place,
     pub(crate) branches: Vec<Arc<Program<B>>>,
-    /// The operands of each branch, as ranges.
+    /// For each branch, the range of its operands.
     pub(crate) places: Vec<Range<usize>>,
     /// The dtype of the index.
     pub(crate) index: DType,
@@ -20,7 +20,7 @@ pub(crate) struct SwitchNode<B: Backend> {
 }
 
 impl<B: Backend> SwitchNode<B> {
-    /// Runs the selected branch (switch-c3).
+    /// Runs the selected branch only (switch-c3).
     pub(crate) fn run_branch(&self, run: &mut Run<'_, B>, operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         let index = run.fail(&self.at, run.backend.download(&operands[0], self.index))?;
         let chosen = self.switch.selected_branch(index.get(0).as_i64());

@@ -1,11 +1,12 @@
-//! Runs while loops: reads the condition on the host before each step.
+//! Runs while loops: downloads the value of the condition before each step.
 
 use funcify_core::ops::While;
 
 use super::whole::RefusableLoop;
 use super::*;
 
-/// A while loop with a compiled condition and body. The arguments of both are the carries, then the captures.
+/// A while loop whose condition and body are lowered to programs. The arguments of both are the carries, followed by
+/// their own captures.
 pub(crate) struct WhileNode<B: Backend> {
     pub(crate) op: While,
     pub(crate) at: Place,
@@ -13,12 +14,12 @@ pub(crate) struct WhileNode<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The loop compiled as a whole, if any. It runs first, and may refuse its operands.
+    /// The loop compiled as a whole, if possible. It is tried first, and may reject its operands.
     pub(crate) compiled: Option<RefusableLoop<B::Tensor>>,
 }
 
 impl<B: Backend> WhileNode<B> {
-    /// Runs the compiled loop, or the steps one by one if it refuses its operands.
+    /// Runs the compiled loop. If there is none or it rejects its operands, runs the steps one by one.
     pub(crate) fn run_while(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         if let Some(compiled) = &self.compiled
             && let Some(results) = compiled.run_unless_refused(run, &self.at, &operands)?
@@ -35,11 +36,11 @@ impl<B: Backend> WhileNode<B> {
         self.condition.place_all(&mut before_step, carries.len(), of_condition);
         self.body.place_all(&mut in_body, carries.len(), of_body);
         let mut ran = 0;
-        // while-c3
+        // while-c3: the bound limits the number of steps.
         while bound.is_none_or(|bound| i64::try_from(ran).is_ok_and(|ran| ran < bound)) {
             run.begin_step(&self.at, ran)?;
             let in_step = |error: Error| error.in_step(&self.at, ran);
-            // while-c1
+            // while-c1: the condition is evaluated before each step.
             self.condition.place_all(&mut before_step, 0, carries.iter().cloned());
             self.condition.interpret(&mut before_step, run).map_err(in_step)?;
             let holds = self.condition.take(&mut before_step, 0);

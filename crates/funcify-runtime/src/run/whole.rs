@@ -3,15 +3,16 @@
 use super::*;
 use crate::backend::Outcome;
 
-/// A compiled loop that may refuse its operands when it runs.
+/// A compiled loop that may reject its operands at run time.
 pub(crate) struct RefusableLoop<T> {
     pub(crate) compiled: Arc<dyn Compiled<T>>,
-    /// `true` for each result of the loop that the code returns.
+    /// For each result of the loop, `true` if the code returns it.
     pub(crate) used: Vec<bool>,
 }
 
 impl<T: Clone + 'static> RefusableLoop<T> {
-    /// Runs the code, unless it refuses its operands. Results that it does not return are filled with placeholders.
+    /// Runs the code and returns all results of the loop, with placeholders for those that the code does not return.
+    /// Returns `None` if the code rejects its operands.
     pub(crate) fn run_unless_refused<B: Backend<Tensor = T>>(
         &self,
         run: &Run<'_, B>,
@@ -24,7 +25,8 @@ impl<T: Clone + 'static> RefusableLoop<T> {
     }
 }
 
-/// Returns the used results at their positions, with placeholders for the unused ones, which are never read.
+/// Returns one tensor for each result of a node: the used results, and arbitrary placeholders for the others, which are
+/// never read.
 pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
     debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it returns each used result");
     let placeholder = operands.first().or(results.first()).cloned();
@@ -33,8 +35,8 @@ pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operan
     used.iter().filter_map(&mut next).collect()
 }
 
-/// Runs compiled code, unless the run is cancelled. Returns `None` if it refuses its operands. Calls `at` only to
-/// report an error.
+/// Runs compiled code and returns its results, or `None` if it rejects its operands. Returns an error if the run is
+/// cancelled. Calls `at` only for errors.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,
     watch: &ActiveHandles,

@@ -1,4 +1,4 @@
-//! Builds the two graphs of a single-step program from the action of each node.
+//! Builds the two graphs of a single-step program from the actions of the nodes.
 
 use std::collections::BTreeSet;
 
@@ -11,27 +11,27 @@ use super::label::{Action, Labelling};
 use super::time::Label;
 use super::*;
 
-/// A value that passes from one step to the next.
+/// A value that each step passes to the next.
 struct State {
     name: String,
     ty: TensorType,
     initial: Initial,
-    /// The value for the next step.
+    /// The value to pass to the next step.
     next: Value,
 }
 
-/// The initial value of a state.
+/// The source of a state's initial value.
 #[derive(Clone, Copy)]
 enum Initial {
-    /// A value of the program.
+    /// A value of the original program.
     Value(ValueId),
-    /// A separate input: the rows of a sequence that precede the rows of the first step.
+    /// A separate input of the start graph: the rows of a sequence that precede the first step.
     Input,
-    /// The same number in all elements: a scalar of the program, or zero.
+    /// The same number for all elements: a scalar of the original program, or zero.
     Filled(Option<ValueId>),
 }
 
-/// The role of an input of the step.
+/// The role of an input of the step graph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     State(usize),
@@ -39,7 +39,7 @@ enum Role {
     Invariant(ValueId),
 }
 
-/// The step under construction. Its inputs are declared as they are needed, and ordered at the end.
+/// The step graph under construction. Its inputs are declared when they are first needed, and sorted at the end.
 struct Draft<'p, 'g> {
     plan: &'p Labelling<'g>,
     at: Place,
@@ -47,19 +47,19 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// For running combinations, flags that are true if an earlier step ran. A flag is a tensor with the symbolic axes
-    /// of the rows, so that each stream has its own boolean.
+    /// The flags for running combinations, by shape: `true` if an earlier step ran. A flag has the symbolic axes of the
+    /// rows, so that each stream has its own boolean.
     started: Vec<(Shape, Value)>,
 }
 
-/// Facts about the step in addition to its graph.
+/// The roles of the step's inputs, and the initial values of its states.
 struct Parts {
     roles: Vec<Role>,
     initials: Vec<(String, TensorType, Initial)>,
 }
 
 impl Labelling<'_> {
-    /// Builds the graphs of the program.
+    /// Builds the start graph and the step graph.
     pub(super) fn build_graphs(&self, at: &Place) -> Result<Stepped> {
         let mut parts = None;
         let draft = tracer::rebuild(self.graph, at.site, |_| {
@@ -80,7 +80,8 @@ impl Labelling<'_> {
         Ok(Stepped { start, step, states: kept.len(), rows })
     }
 
-    /// Returns the step with its inputs in order and without unneeded states, and the values of its invariants.
+    /// Sorts the inputs of the step graph and removes the states that are not `kept`. Returns the graph, and the values
+    /// of the original program that its invariant inputs receive.
     fn order_inputs(&self, draft: &Graph, parts: &Parts, kept: &[usize]) -> Result<(Graph, Vec<ValueId>)> {
         let (states, results) = draft.outputs().split_at(parts.initials.len());
         let outputs = kept.iter().map(|state| states[*state].clone()).chain(results.iter().cloned());
@@ -113,8 +114,8 @@ impl Labelling<'_> {
         Ok((graph, invariants))
     }
 
-    /// Builds the graph that runs before the first step. If its inputs do not determine a size, it also takes a row
-    /// of a sequence.
+    /// Builds the start graph, which runs before the first step. If its inputs do not determine all sizes, adds rows of
+    /// sequences as inputs, only for their shapes.
     fn start(&self, at: &Place, initials: &[(String, TensorType, Initial)], invariants: &[ValueId]) -> Result<Graph> {
         let plain = self.start_with(at, initials, invariants, &[])?;
         let mut known: Vec<Symbol> = Vec::new();
@@ -200,7 +201,7 @@ impl Labelling<'_> {
     }
 }
 
-/// Rejects a step that uses a size which only the graph before the first step determines.
+/// Rejects a step that uses a size which only the start graph determines.
 fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
     let Err(errors) = step.check() else { return Ok(()) };
     let Some(found) = errors.iter().find_map(|error| match error {
@@ -217,7 +218,7 @@ fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
     })
 }
 
-/// Returns the states that the outputs need, directly or through other states.
+/// Returns the indices of the states that the outputs need, directly or through other states.
 fn needed_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
     let count = parts.initials.len();
     let mut kept = vec![false; count];
@@ -239,7 +240,7 @@ fn needed_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
     }
 }
 
-/// Returns the type of a row, without the axis of the steps.
+/// Returns the type of a single row: the type without the axis of the steps.
 fn row_type(ty: &TensorType, axis: usize) -> TensorType {
     ty.with_shape(ty.shape.without(axis))
 }
@@ -252,7 +253,7 @@ fn zeros(ty: &TensorType) -> Value {
     }
 }
 
-/// Slices rows of an axis.
+/// Slices rows `from..to` along an axis.
 fn rows(value: Value, axis: usize, from: usize, to: usize) -> Value {
     value.slice(axis as i64, from as i64..to as i64)
 }
@@ -265,7 +266,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Draft { plan, at, values, roles: Vec::new(), names, states: Vec::new(), started: Vec::new() }
     }
 
-    /// Returns a name that no input has.
+    /// Returns a name that no input has yet, based on `wanted`.
     fn unused_name(&mut self, wanted: &str) -> String {
         let numbered = (1..).map(|number| format!("{wanted}_{number}"));
         let name = std::iter::once(wanted.to_string()).chain(numbered).find(|name| !self.names.contains(name));
@@ -274,9 +275,9 @@ impl<'p, 'g> Draft<'p, 'g> {
         name
     }
 
-    /// Declares a state. Returns its index and its value in the step.
+    /// Declares a state. Returns its index, and its value at the start of the step.
     fn declare_state(&mut self, wanted: &str, ty: TensorType, initial: Initial) -> (usize, Value) {
-        // A state initialized from an input takes the input's name, unless something in the step has that name.
+        // Prefer the name of the input that initializes the state, if the step has no input of that name.
         let own = match initial {
             Initial::Value(value) => match self.plan.graph.source(value) {
                 Source::Input(input) => Some(self.plan.graph.input_name(input).to_string()),
@@ -292,7 +293,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         (number, value)
     }
 
-    /// Returns the value in the step for a value of the program.
+    /// Returns the value in the step graph that corresponds to a value of the original program.
     fn value(&mut self, id: ValueId) -> Result<Value, Failed> {
         if let Some(value) = self.values[id.index()] {
             return Ok(value);
@@ -308,7 +309,7 @@ impl<'p, 'g> Draft<'p, 'g> {
                     Source::Input(input) => (graph.input_name(input).to_string(), graph.inputs()[input].is_static),
                     Source::Node(..) => (graph.value_name(id).unwrap_or("invariant").to_string(), false),
                 };
-                // An input keeps its name, unless a state has taken it.
+                // An input keeps its name, unless a state has the same name.
                 let is_free = matches!(graph.source(id), Source::Input(_)) && !tracer::has_input(&wanted);
                 let name = if is_free { wanted } else { self.unused_name(&wanted) };
                 self.roles.push(Role::Invariant(id));
@@ -319,7 +320,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(value)
     }
 
-    /// Returns the next states and the outputs, by name.
+    /// Returns the outputs of the step graph by name: the next states, then the outputs of the program.
     fn outputs(mut self) -> Result<(Vec<(String, Value)>, Parts), Failed> {
         self.declare_sequences();
         let plan = self.plan;
@@ -346,7 +347,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((outputs, Parts { initials: initials.collect(), roles: self.roles }))
     }
 
-    /// Declares one row of each sequence, after the earlier rows that a step also reads.
+    /// Declares an input for one row of each sequence. If a step also reads earlier rows, these become a state.
     fn declare_sequences(&mut self) {
         let plan = self.plan;
         for (index, input) in plan.graph.inputs().iter().enumerate() {
@@ -365,7 +366,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// Appends rows to those of a state. The state of the next step begins one row later.
+    /// Declares a state of earlier rows, and returns these rows followed by `rest`. The next state begins one row
+    /// later.
     fn with_earlier_rows(
         &mut self,
         name: &str,
@@ -382,7 +384,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         all
     }
 
-    /// Emits a node in the step and returns its results.
+    /// Emits the counterpart of a node in the step graph, and returns its results.
     fn emit_node(&mut self, node: &Node, action: Action) -> Result<Vec<Value>, Failed> {
         let plan = self.plan;
         match (action, &node.op) {
@@ -421,7 +423,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// Emits one step of a loop. Its carries, and the rows that its taps read, are states.
+    /// Emits one step of a loop. The loop's carries and the rows that its taps read become states.
     fn emit_step(&mut self, node: &Node, scan: &Scan) -> Result<Vec<Value>, Failed> {
         let (places, layout, results) = (scan.operands(), scan.params(), scan.results());
         let param_name = |index: usize| scan.body.input_name(index).to_string();
@@ -479,7 +481,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(outputs)
     }
 
-    /// Emits running combinations. The combination so far is a state, which the first step does not use.
+    /// Emits a running combination. The combination so far is a state, which the first step ignores.
     fn emit_running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
         let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
         let window = self.plan.window(node.inputs[0]);
@@ -494,7 +496,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         };
         let element =
             |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };
-        // The combinations for the rows that earlier steps saw, or only the previous combination.
+        // The states: the combinations at the rows that earlier steps saw, or only the previous one.
         let known = (window - 1).max(1);
         let mut states = Vec::new();
         for row in 0..known {
@@ -532,7 +534,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns a flag for rows of this shape that is true if an earlier step ran.
+    /// Returns a flag for rows of this shape, which is `true` if an earlier step ran.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

@@ -1,5 +1,5 @@
-//! Labels how each value of a program changes from step to step, and chooses the action of a step for each node.
-//! Rejects everything that would need rows of later steps, or all steps at once.
+//! Determines how each value of a program changes from step to step, and how a step computes each node. Rejects
+//! programs that need rows of later steps, or all steps at once.
 
 use funcify_core::graph::uses_any;
 use funcify_core::ops::scan::{Returned, Scan, Start};
@@ -9,34 +9,34 @@ use super::rows;
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// The action of a step for a node.
+/// The way in which a step computes a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
-    /// No action: the node runs once, before the first step.
+    /// Not at all: the node runs once, before the first step.
     Once,
-    /// The op, at the sizes of one step.
+    /// By the same op, at the sizes of one step.
     Op,
-    /// A delay: `rows` rows precede the rows of the first step.
+    /// By a delay: `rows` additional rows precede those of the first step.
     Delay { axis: usize, rows: usize },
-    /// A convolution whose operand has `rows` zeros before the first step.
+    /// By a convolution over the latest rows. `rows` zeros precede the rows of the first step.
     DelayedConv { axis: usize, rows: usize },
-    /// One step of a loop.
+    /// By one step of the loop.
     Step,
-    /// A combination with the result so far, along an axis.
+    /// By combining the new element with the result so far, along an axis.
     Running { axis: usize },
 }
 
-/// The labels of all values, and the actions of the nodes that the outputs need.
+/// The labels of all values, and the actions for the nodes that the outputs need.
 pub(super) struct Labelling<'g> {
     pub(super) graph: &'g Graph,
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
     pub(super) actions: Vec<Option<Action>>,
-    /// The symbols that a step binds.
+    /// The symbols that nodes of the step bind.
     stepwise: Vec<&'g Symbol>,
 }
 
-/// Returns the error for a part of a program that cannot be computed step by step.
+/// Returns an error about a part of a program that cannot be computed step by step.
 fn not_steppable<T>(at: &Place, component: impl Into<String>, reason: &str, fix: &str) -> Result<T> {
     Err(Error::NotSteppable { at: at.boxed(), component: component.into(), reason: reason.into(), fix: fix.into() })
 }
@@ -73,7 +73,8 @@ impl<'g> Labelling<'g> {
         &self.labels[value.index()]
     }
 
-    /// Returns the axis along which a value has one row per step, if its rows have an axis to themselves.
+    /// Returns the axis along which a value has one row per step. Returns `None` if the rows are merged with other
+    /// axes.
     pub(super) fn axis(&self, value: ValueId) -> Option<usize> {
         match self.label(value) {
             Label::Rows(rows) => rows.axis(&self.graph.ty(value).shape),
@@ -81,7 +82,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the number of rows of a value that a step sees.
+    /// Returns the number of rows of a value that each step sees.
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
             Label::Rows(rows) => {
@@ -91,7 +92,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Labels an input: it is a sequence if one of its axes counts the steps.
+    /// Labels an input. It is a sequence if the length of one axis is the number of steps, up to a constant.
     fn label_input(&self, at: &Place, index: usize) -> Result<Label> {
         let shape = &self.graph.input_type(index).shape;
         if !self.time.is_in_shape(shape) {
@@ -110,7 +111,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the action for a node, and the labels of its results.
+    /// Returns the action for a node and the labels of its results.
     fn label_node(&self, node: &Node) -> Result<(Action, Vec<Label>)> {
         let at = &node.place();
         let labels: Vec<Label> = node.inputs.iter().map(|input| self.label(*input).clone()).collect();
@@ -153,7 +154,8 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the action and the label for an op that moves rows along the axis of the steps.
+    /// Returns the action and the label for an op that shifts or selects rows along the axis of the steps. Returns
+    /// `None` for all other ops.
     fn label_row_move(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
         let first = *node.inputs.first()?;
         let result = &self.graph.ty(*node.outputs.first()?).shape;
@@ -163,7 +165,7 @@ impl<'g> Labelling<'g> {
                 if start.constant().is_some() && self.time.counts_steps(limit) {
                     return Some((Action::Op, rows(*axis)));
                 }
-                // The last rows, if a step sees enough of them.
+                // A slice of the last rows is the latest value, provided that a step sees that many rows.
                 let is_last = self.time.counts_steps(start) && self.time.counts_steps(limit);
                 let is_seen = self.time.at_one_step(start).constant().is_some_and(|start| start >= 0);
                 (is_last && is_seen).then_some((Action::Op, Label::Latest))
@@ -192,14 +194,15 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Labels the results of a loop over the steps, whose states become those of the program.
+    /// Labels the results of a loop over the steps. Its states become states of the single-step program.
     fn label_scan(&self, at: &Place, node: &Node, scan: &Scan) -> Result<Vec<Label>> {
         let places = scan.operands();
         let operand = |place: usize, kind: &str| match self.graph.value_name(node.inputs[place]) {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
-        // At the sizes of one step, `2 T - 1` is also one step, but for more steps it is more than one per step.
+        // `counts_steps` rejects loops such as one of `2 T - 1` steps: a single step if T is 1, but two more for each
+        // further row.
         if !self.time.counts_steps(&scan.steps) || self.time.at_one_step(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
                 ("its number of steps is not that of the other loops", "split them into separate programs");
@@ -293,8 +296,8 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the size that counts the steps. It is taken from the first loop over a size of an input. If there is none, it
-/// is taken from the first running combination, and otherwise from the first loop with a given number of steps.
+/// Returns the size that counts the steps: that of the first loop over a size of an input. If there is none, that of
+/// the first running combination. Otherwise, that of the first loop with any other symbolic number of steps.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;
@@ -304,7 +307,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
             OpClass::Control(Control::Scan(scan)) => (scan.steps.clone(), true),
             OpClass::Control(Control::AssociativeScan(_)) => (dims(0)[0].clone(), false),
             OpClass::Along(Along::Cumulative(op)) => (dims(0)[op.axis].clone(), false),
-            // These ops have no steps, or their conditions decide the number.
+            // These ops either have no steps, or run until a condition ends them.
             OpClass::Control(Control::While(_) | Control::Switch(_) | Control::Call(_)) => continue,
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => continue,
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => continue,
@@ -316,7 +319,8 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
         };
         match (is_loop, is_input_size(graph, &time)) {
             (true, true) => _ = found[0].get_or_insert(time),
-            // Rows that precede the rows of the sequences are not steps.
+            // A running combination starts with the first row, so one step is one row, even if a sequence has more
+            // rows.
             (false, true) => _ = found[1].get_or_insert(Time { size: 1, ..time }),
             (true, false) => _ = found[2].get_or_insert(time),
             (false, false) => _ = fixed.get_or_insert((node.place(), steps)),
@@ -336,7 +340,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     Err(graph.explain(Error::NotSteppable { at, component: "the program".into(), reason, fix: fix.into() }))
 }
 
-/// Returns whether the type of an input contains the symbol that counts the steps.
+/// Returns `true` if the symbol that counts the steps is in the type of an input.
 fn is_input_size(graph: &Graph, time: &Time) -> bool {
     (0..graph.inputs().len()).any(|index| time.is_in_shape(&graph.input_type(index).shape))
 }

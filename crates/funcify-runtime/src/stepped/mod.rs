@@ -1,25 +1,25 @@
-//! Turns a sequence program into a single-step program: train as a scan, serve as a step.
+//! Turns a sequence program into a single-step program: train with a scan, serve step by step.
 //!
-//! [`Steppable::stepped`] splits a graph in two. `start` runs once: it computes the states before the first step, and
-//! all values that every step shares. `step` runs once per row: it takes the states and one row of each sequence, and
-//! returns the next states and the contribution of that row to the program's outputs. Both are ordinary graphs that
-//! can be printed, batched and run on every backend; [`Stepper`](crate::Stepper) runs them.
+//! [`Steppable::stepped`] splits a graph in two. `start` runs once: it computes the initial states, and all values
+//! that are the same in each step. `step` runs once per row: it receives the states and one row of each sequence, and
+//! returns the next states and the outputs for that row. Both are ordinary graphs that can be printed, batched and
+//! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
-//! The first loop defines the steps by the symbol in its number of steps. An input with that symbol in its shape is a
-//! sequence. Other values are of one of three kinds (`time.rs`), which are propagated through the ops (`rows.rs`,
+//! The symbol in the number of steps of the first loop counts the steps, and every input with that symbol in its shape
+//! is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the ops (`rows.rs`,
 //! `label.rs`):
 //!
-//! - **stepped-c1** fixed: it depends on no sequence. It is computed in `start`.
-//! - **stepped-c2** rows: it has one row per step, and no row needs a later row of a sequence. Rows may lie along any
-//!   axis, or be merged with others, as in `x W` of a batch. A step computes as many rows as the value has at the sizes
-//!   of one step, starting with the step's own row. It computes several rows if a loop reads rows before the first
-//!   step. For an output, the step returns the newest row.
-//! - **stepped-c3** latest: it is the value that the program would return if it ended with this step: the last carry of
-//!   a loop, the last row of a trace. Only outputs, and ops without rows, use it.
+//! - **stepped-c1** fixed: it depends on no sequence. `start` computes it.
+//! - **stepped-c2** rows: it has one row per step, and no row depends on later rows of a sequence. The rows may lie
+//!   along any axis, or an axis may be merged with others, as in `x W` for a batch. A step usually computes one row.
+//!   If a loop reads rows before its first step, it computes several: as many as the value has at the sizes of one
+//!   step, starting with the step's own row. For an output, the step returns the newest row.
+//! - **stepped-c3** latest: the value that the program would have if it ended with this step, such as the last carry
+//!   of a loop or the last row of a trace. It can be an output, or an operand of ops without rows.
 //!
-//! States are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede its
-//! first step, the rows that `pad` and `concat` put before the first step, and the results so far of running
-//! combinations. Everything else that spans steps is rejected with [`Error::NotSteppable`].
+//! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
+//! first step, the rows that `pad` and `concat` insert before the first step, and the results so far of running
+//! combinations. Everything else that spans several steps is rejected with [`Error::NotSteppable`].
 
 mod derive;
 mod label;
@@ -50,22 +50,26 @@ use label::Labelling;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Stepped {
-    /// The graph that runs before the first step. Its inputs are the used inputs of the program that are not
-    /// sequences, in their order; then `x_before` for each sequence `x` with rows before the first step; then, if
-    /// these do not determine all sizes, `x_row`, a row of a sequence whose elements are not used. Its outputs are
-    /// the states, then the values that all steps share.
+    /// The graph that runs before the first step.
+    ///
+    /// Its inputs are the used inputs of the program that are not sequences, in order. They are followed by
+    /// `x_before` for each sequence `x` that has rows before the first step. If these inputs do not determine all
+    /// sizes, a row of a sequence, `x_row`, follows; only its shape is used. The outputs are the initial states, then
+    /// the values that are the same in each step.
     pub start: Graph,
-    /// The graph of one step. Its inputs are the states, then a row of each sequence, in their order and without the
-    /// axis of the steps, then the values that all steps share. Its outputs are the next states, `next_h` for `h`,
-    /// then the outputs of the program, as the newest row where an output has one row per step.
+    /// The graph that runs once per step.
+    ///
+    /// Its inputs are the states, one row of each sequence (in order, without the axis of the steps), and the values
+    /// that are the same in each step. Its outputs are the next states (`next_h` for state `h`), then the outputs of
+    /// the program. An output with one row per step is reduced to its newest row.
     pub step: Graph,
     /// The number of states.
     pub states: usize,
-    /// The number of sequences.
+    /// The number of sequences: each step receives one row of each.
     pub rows: usize,
 }
 
-/// Converts sequence programs to single-step programs, as a method of graphs.
+/// Adds [`stepped`](Steppable::stepped) to graphs.
 ///
 /// ```
 /// use funcify::prelude::*;
@@ -78,7 +82,7 @@ pub struct Stepped {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Steppable {
-    /// Returns the program in its single-step form.
+    /// Converts a sequence program to its single-step form.
     ///
     /// ```
     /// use funcify::prelude::*;
@@ -100,9 +104,9 @@ pub trait Steppable {
     /// ```
     ///
     /// # Errors
-    /// Returns `NotSteppable`, with the op, the component and a fix, for everything that needs more than the steps so
-    /// far: loops that run in reverse or end early, full buffers (mit-mot), reductions over the steps, and rows of
-    /// later steps. Also returns it for a program without a loop over a size of its inputs.
+    /// Returns `NotSteppable`, with the op, the component and a fix, if an output depends on later steps: through a
+    /// reverse loop, a loop with early exit, a full buffer (mit-mot), a reduction over the steps, or a row of a later
+    /// step. Also returns it for a program without a loop over a size of its inputs.
     #[track_caller]
     fn stepped(&self) -> Result<Stepped>;
 }

@@ -1,12 +1,12 @@
-//! Propagates rows of steps through ops that keep no state: determines which ops act on each row separately, and the
-//! layout of the rows in their results.
+//! Propagates rows through ops without state: determines which ops act on each row independently, and the layout of the
+//! rows in their results.
 
 use funcify_core::ops::{Creation, Indexing, Movement, Product};
 
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// Returns the layout of the rows in the results of an op that acts on each row separately. Returns `None` for all
+/// Returns the layout of the rows in each result of an op that acts on each row independently. Returns `None` for all
 /// other ops.
 pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Vec<RowLayout>> {
     let shape = |index: usize| &graph.ty(node.inputs[index]).shape;
@@ -26,7 +26,7 @@ pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Lab
             (repeated.rows == rows(0)?.rows && has_one_step_axis(time, result)).then_some(repeated)?
         }
         OpClass::Product(Product::Conv(op)) if is_fixed(1) && rows(0)?.axis(shape(0))? >= 2 => {
-            // The window has as many positions as there are for one step.
+            // Without strides and padding, each row of the result depends on a fixed window of rows.
             let axis = rows(0)?.axis(shape(0))?;
             let is = |dims: &[funcify_core::types::Dim]| dims[axis - 2].constant() == Some(0);
             let slides = op.strides[axis - 2] == 1 && op.input_dilation[axis - 2] == 1;
@@ -34,14 +34,14 @@ pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Lab
         }
         OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => rows_by_lanes(time, graph, node, labels)?,
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Custom(_) => rows_by_lanes(time, graph, node, labels)?,
-        // These ops may depend on the number of steps, and bodies see the rows of all steps.
+        // These ops may depend on the number of steps, or have bodies that see the rows of all steps.
         OpClass::Creation(_) | OpClass::Binding(_) | OpClass::Control(_) => return None,
     };
     Some(vec![one; node.outputs.len()])
 }
 
-/// Returns the layout of the rows in the result of an op whose operands have their rows along the axes that become one
-/// batch axis of the result. Operands without rows are the same in each step.
+/// Returns the layout of the rows in the result of an op that acts on each lane of some axis independently, if the rows
+/// of all operands are in the lanes of the same result axis. Operands without lanes must be the same in each step.
 fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
     let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
     let (operands, results): (Vec<_>, Vec<_>) = (operands.iter().collect(), results.iter().collect());
@@ -65,7 +65,7 @@ fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> O
     })
 }
 
-/// Returns the reason why an op that [`result_rows`] does not support has no single-step form, and a fix.
+/// Returns the reason why an op rejected by [`result_rows`] has no single-step form, and a fix.
 pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'static str) {
     let unknown = ("it is not known to act on each step alone", "move it into the step of the loop");
     let choice = (
@@ -101,7 +101,7 @@ pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'stat
     }
 }
 
-/// Returns the rows that all operands share.
+/// Returns the layout of the rows, if it is the same for all operands.
 fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     match labels.first()? {
         Label::Rows(rows) if labels.iter().all(|label| *label == Label::Rows(rows.clone())) => Some(rows.clone()),
@@ -109,13 +109,13 @@ fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     }
 }
 
-/// Returns the layout of the rows of a value that has the same row for each step.
+/// Returns the layout of the rows of a broadcast that repeats the same row for each step.
 fn repeated_rows(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
     (time.counts_steps(&shape[axis]) && has_one_step_axis(time, shape)).then(|| RowLayout::of(shape, axis))
 }
 
-/// Returns whether exactly one axis depends on the number of steps.
+/// Returns `true` if exactly one axis depends on the number of steps.
 fn has_one_step_axis(time: &Time, shape: &Shape) -> bool {
     shape.dims().iter().filter(|dim| time.is_in(dim)).count() == 1
 }

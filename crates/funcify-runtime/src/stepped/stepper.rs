@@ -1,4 +1,4 @@
-//! Serves a program one step at a time, and keeps its states as tensors of the backend.
+//! [`Stepper`], which runs a single-step program and keeps its states as tensors of the backend.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::backend::{Backend, CompileOptions, execution_error};
 use crate::function::Function;
 use crate::host::files::{read_safetensors, write_safetensors};
 
-/// A program over a sequence, run one step at a time: a filter, a controller, a generative model.
+/// Runs a sequence program one step at a time, as in a filter, a controller or a generative model.
 ///
-/// [`Steppable::stepped`] says which programs are supported. The states, and the values that all steps share, are
-/// computed once and stay with the backend. A step is one call of one program, which is compiled once for the sizes
-/// of its rows: [as a whole](CompileOptions::whole) where the backend compiles loops. On backends that run loops
-/// natively or compile the whole program, steps return the same bits as the whole sequence, if the ops around the
-/// loop compute the same bits for one row as for many.
+/// [`Steppable::stepped`] describes the supported programs. The initial states, and the values that are the same in
+/// each step, are computed once and stay on the device. Each step is a single call of a program that is compiled
+/// once, and [as a whole](CompileOptions::whole) if the backend compiles loops. On backends that run loops natively
+/// or compile entire programs, steps return bit-identical results to the sequence program, provided that the ops
+/// around the loop compute the same bits for one row as for many.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -43,8 +43,8 @@ use crate::host::files::{read_safetensors, write_safetensors};
 ///
 /// # Many streams
 ///
-/// A program whose states have an axis with a symbol, such as `B`, runs that many streams at once.
-/// [`streams`](Stepper::streams) changes the set of streams: it gathers the rows of the states along that axis.
+/// If the states have an axis of symbolic size, such as `B`, the stepper runs that many streams at once.
+/// [`streams`](Stepper::streams) changes the set of streams, by gathering rows of the states along that axis.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -62,56 +62,56 @@ use crate::host::files::{read_safetensors, write_safetensors};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// All streams share a state without that axis, such as a count of the steps. A new stream that joins running ones
-/// cannot reset such a state, so that is an error if steps change the state. Give the state the axis: a count of
-/// `f32[B]` instead of `f32[]`.
+/// A state without that axis, such as a counter of steps, is shared by all streams. If the steps change a shared state,
+/// a new stream cannot join running ones, because the state cannot be reset for it alone. To allow this, give the state
+/// the axis: a counter of type `f32[B]` instead of `f32[]`.
 pub struct Stepper<B: Backend> {
     stepped: Stepped,
     /// The compiled step, without duplicate outputs.
     step: Function<B>,
-    /// For each output of a step, the index of the function's result.
+    /// For each output of [`Stepped::step`], the index of the corresponding result of `step`.
     results: Vec<usize>,
-    /// `true` for each state that a step changes.
+    /// For each state, `true` if steps change it.
     changes: Vec<bool>,
-    /// `true` if no step has run yet and the states are the initial ones.
+    /// `true` if the states are the initial ones, because no step has run since.
     is_at_start: bool,
-    /// The states and the values that all steps share, as computed at the start. `initial` contains those of the
-    /// current streams.
+    /// The initial states, then the values that are the same in each step: in `original` for the streams with which the
+    /// stepper was created, in `initial` for the current streams.
     original: Vec<B::Tensor>,
     initial: Vec<B::Tensor>,
-    /// The current states, then the values that all steps share.
+    /// The current states, then the values that are the same in each step.
     current: Vec<B::Tensor>,
-    /// The program that gathered streams last.
+    /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol whose streams were changed, the original stream from which each current stream comes.
+    /// For each symbol whose streams were changed, the index in `original` at which each current stream started.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
-/// The program that gathers streams along the axis of a symbol.
+/// A program that gathers streams along the axis of a symbol.
 struct Gather<B: Backend> {
     symbol: Symbol,
-    /// The other symbols whose streams have changed since the start.
+    /// The other symbols whose streams were changed earlier.
     others: Vec<Symbol>,
     program: Function<B>,
 }
 
 impl<B: Backend> Stepper<B> {
-    /// Creates a stepper. `fixed` are the inputs of [`Stepped::start`], in their order: those that are not sequences.
+    /// Creates a stepper. `fixed` contains the inputs of [`Stepped::start`], in order: all inputs but the sequences.
     ///
     /// # Errors
-    /// Returns `NotSteppable` for a program that needs more than the steps so far, and the errors of
+    /// Returns `NotSteppable` if the program has no single-step form ([`Steppable::stepped`]), and the errors of
     /// [`Function::compile`] and [`Function::call`].
     #[track_caller]
     pub fn new(graph: &Graph, backend: &B, fixed: &[B::Tensor]) -> Result<Self> {
         Self::with_options(graph, backend, CompileOptions::default(), fixed)
     }
 
-    /// Creates a stepper like [`new`](Stepper::new), with options for both programs.
+    /// Creates a stepper like [`new`](Stepper::new), with the options for compiling `start` and `step`.
     #[track_caller]
     pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
         let stepped = graph.stepped()?;
-        // Compiled as a whole, `start` writes shared values contiguously once, instead of a strided view for each
-        // step.
+        // If `start` is compiled as a whole, it returns shared values as contiguous tensors. Otherwise, they might be
+        // strided views, which each step would have to read.
         let options = CompileOptions { whole: true, ..options };
         let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
@@ -121,7 +121,7 @@ impl<B: Backend> Stepper<B> {
         Ok(Stepper { stepped, step, results, changes, is_at_start, initial, current, original, gather, origins })
     }
 
-    /// Creates a stepper like [`new`](Stepper::new), from tensors in host memory.
+    /// Creates a stepper like [`new`](Stepper::new), with inputs in host memory.
     #[track_caller]
     pub fn with_host(graph: &Graph, backend: &B, fixed: &[HostTensor]) -> Result<Self> {
         let at = Place::new("stepper", Site::caller());
@@ -129,7 +129,7 @@ impl<B: Backend> Stepper<B> {
         Self::new(graph, backend, &uploaded)
     }
 
-    /// Creates a stepper for a function's graph, on its backend and with its options.
+    /// Creates a stepper for the graph of a function, with its backend and its options.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -151,8 +151,8 @@ impl<B: Backend> Stepper<B> {
         Self::with_options(function.graph(), function.backend(), function.options().clone(), fixed)
     }
 
-    /// Runs one step: takes a row of each sequence, in the order of the program's inputs and without the axis of the
-    /// steps, and returns the outputs. An error leaves the states unchanged.
+    /// Runs one step and returns the outputs. `rows` contains one row of each sequence, in the order of the program's
+    /// inputs, without the axis of the steps. If the step fails, the states are unchanged.
     #[track_caller]
     pub fn step(&mut self, rows: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
         if rows.len() != self.stepped.rows {
@@ -173,7 +173,7 @@ impl<B: Backend> Stepper<B> {
         Ok(outputs.iter().map(|output| results[*output].clone()).collect())
     }
 
-    /// Runs one step like [`step`](Stepper::step), on tensors in host memory.
+    /// Runs one step like [`step`](Stepper::step), on rows in host memory.
     #[track_caller]
     pub fn step_host(&mut self, rows: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.stepped.step.name(), Site::caller());
@@ -185,18 +185,18 @@ impl<B: Backend> Stepper<B> {
         outputs.iter().zip(types).map(|(tensor, ty)| download(self.step.backend(), &at, tensor, ty)).collect()
     }
 
-    /// Resets the states to those before the first step.
+    /// Resets the states of all streams to their initial values.
     pub fn reset(&mut self) {
         self.current.clone_from(&self.initial);
         self.is_at_start = true;
     }
 
-    /// Returns the graphs, whose docs describe the inputs.
+    /// Returns the two graphs that the stepper runs.
     pub fn stepped(&self) -> &Stepped {
         &self.stepped
     }
 
-    /// Returns the compiled step, without duplicate outputs.
+    /// Returns the compiled step. Unlike [`Stepped::step`], it has no duplicate outputs.
     pub fn function(&self) -> &Function<B> {
         &self.step
     }
@@ -206,7 +206,7 @@ impl<B: Backend> Stepper<B> {
         &self.current[..self.stepped.states]
     }
 
-    /// Returns the states by name.
+    /// Downloads the states, by name.
     #[track_caller]
     pub fn state(&self) -> Result<BTreeMap<String, HostTensor>> {
         let at = Place::new("state", Site::caller());
@@ -218,9 +218,9 @@ impl<B: Backend> Stepper<B> {
         named.collect()
     }
 
-    /// Replaces the states; `states` must contain all of them. A missing or unknown name, a type that does not fit,
-    /// or sizes other than those of the current states are errors, which leave the states unchanged. To continue from
-    /// the states of another number of streams, call [`streams`](Stepper::streams) first to make room for them.
+    /// Replaces all states. Returns an error, and leaves the states unchanged, if a name is missing or unknown, or if
+    /// the type or the sizes of a state differ from those of the current one. To restore states for a different
+    /// number of streams, first call [`streams`](Stepper::streams) to change the number.
     ///
     /// ```
     /// use funcify::dispatch::{Reference, Stepper};
@@ -269,7 +269,7 @@ impl<B: Backend> Stepper<B> {
         write_safetensors(path, &self.state()?)
     }
 
-    /// Replaces the states with those in a safetensors file.
+    /// Replaces the states with those in a safetensors file, like [`set_state`](Stepper::set_state).
     #[track_caller]
     pub fn load_state(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let at = Place::new("load_state", Site::caller());
@@ -277,18 +277,20 @@ impl<B: Backend> Stepper<B> {
         self.replace_states(&at, &states)
     }
 
-    /// Changes the set of streams along the axis of the symbol `streams` of the states. `from` lists, for each new
-    /// position, the current stream that continues there, or `None` for a new stream. A new stream gets the original
-    /// states and shared values at its position, or those at position 0 if the stepper was created with fewer streams.
-    /// A stream may continue in two positions.
+    /// Changes the set of streams along the axis whose size is the symbol `streams`. For each new batch index, `from`
+    /// contains the index of the current stream that continues there, or `None` for a new stream. A stream may continue
+    /// at several indices.
     ///
-    /// States without the axis stay unchanged while streams continue, and are reset to the original ones if all
-    /// streams are new.
+    /// A new stream starts from the original states and shared values at its index, or at index 0 if the stepper was
+    /// created with fewer streams. States without the axis are unchanged, unless all streams are new: then they are
+    /// reset to their original values.
     ///
     /// # Errors
-    /// Returns an error for a stream that does not exist; for a symbol that no state has, or that a state has in more
-    /// than the size of one axis; and, after a step, for a new stream that joins running ones if the steps change a
-    /// state without the axis. The states are then unchanged.
+    /// Returns an error, and leaves the states unchanged, if:
+    ///
+    /// - `from` contains the index of a stream that does not exist;
+    /// - no state has the symbol, or one has it elsewhere than as the size of a single axis;
+    /// - a new stream would join running ones, and the steps change a state without the axis.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
@@ -329,9 +331,8 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// Returns two lists with an entry per position. The first contains the row to gather from the current streams
-    /// followed by the original ones. The second contains the original stream from which the stream at that position
-    /// comes.
+    /// Returns two lists with one entry per new batch index: the row to gather from the current streams followed by the
+    /// original ones, and the index of the original stream from which the stream started.
     fn rows_and_origins(
         &self,
         at: &Place,
@@ -368,8 +369,8 @@ impl<B: Backend> Stepper<B> {
         Ok((rows, origins))
     }
 
-    /// Checks that no step changes a state that all streams share: a new stream would continue from the state of the
-    /// others.
+    /// Returns an error if steps change a state that all streams share. A new stream would not start from its initial
+    /// value.
     fn check_shared(&self, at: &Place, symbol: &Symbol, axes: &[Option<usize>]) -> Result<()> {
         let is_shared = |index: &usize| self.changes[*index] && axes[*index].is_none();
         let Some(index) = (0..self.stepped.states).find(is_shared) else { return Ok(()) };
@@ -382,17 +383,17 @@ impl<B: Backend> Stepper<B> {
         Err(at.mismatch(format!("state `{name}`"), expected, found, fix))
     }
 
-    /// Returns the inputs of the step that are rows of sequences.
+    /// Returns the indices of the step's inputs that are rows of sequences.
     fn row_inputs(&self) -> std::ops::Range<usize> {
         self.stepped.states..self.stepped.states + self.stepped.rows
     }
 
-    /// Returns the input of the step for a state or a shared value.
+    /// Returns the index of the step's input for entry `index` of `current`.
     fn kept_input(&self, index: usize) -> usize {
         if index < self.stepped.states { index } else { index + self.stepped.rows }
     }
 
-    /// Returns the type of a state or a shared value.
+    /// Returns the type of entry `index` of `current`: a state or a shared value.
     fn kept_type(&self, index: usize) -> &TensorType {
         self.stepped.step.input_type(self.kept_input(index))
     }
@@ -406,7 +407,7 @@ impl<B: Backend> Stepper<B> {
         }
         let mut tensors = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            // The sizes must be those of the current state, because other states and shared values have them too.
+            // The sizes must not change, because other states and shared values have the same ones.
             let shape = self.step.backend().shape(&self.current[index]);
             let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
             let found = states.get(*name);
@@ -422,7 +423,7 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// Returns the axis of the streams for each state and each shared value.
+    /// Returns the axis of the streams of each state and each shared value, or `None` for those without it.
     fn stream_axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
         let streams = Dim::symbol(symbol);
         let mut axes = Vec::with_capacity(self.current.len());
@@ -447,8 +448,9 @@ impl<B: Backend> Stepper<B> {
         Ok(axes)
     }
 
-    /// Builds the program that gathers all tensors with an axis of streams: rows of the current streams, then of the
-    /// original ones. For the streams of `others`, the original tensors are taken at the current streams.
+    /// Builds the program that gathers, for each tensor with an axis of streams, rows of the current tensor followed
+    /// by the original one. If the streams of `others` were changed, it first gathers the original tensor along their
+    /// axes.
     fn gather_graph(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.stream_axes(at, symbol)?;
         let other_axes = others.iter().map(|other| self.stream_axes(at, other)).collect::<Result<Vec<_>>>()?;
@@ -486,13 +488,13 @@ impl<B: Backend> Stepper<B> {
     }
 }
 
-/// The outputs of a step, with duplicates found by common subexpression elimination.
+/// The outputs of a step, after common subexpression elimination identified duplicates.
 struct Outputs {
     /// The step without duplicate outputs.
     distinct: Graph,
-    /// The index in `distinct` for each output of the step.
+    /// For each output of the step, the index of the equal output of `distinct`.
     results: Vec<usize>,
-    /// `true` for each state whose next value differs from its value.
+    /// For each state, `true` if the next state may differ from the current one.
     changes: Vec<bool>,
 }
 

@@ -1,43 +1,44 @@
-//! Locates the steps in a value: determines the elements that belong to a step.
+//! Determines the elements of a value that belong to each step.
 
 use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 
-/// The size that counts steps, and its value for one step.
+/// The symbol that counts the steps, and its value for a single step.
 pub(super) struct Time {
     pub(super) symbol: Symbol,
-    /// The size at which the loops run one step: 1, or more where a loop reads rows before its first step.
+    /// The size at which the loops run a single step. More than 1 if a loop reads rows before its first step.
     pub(super) size: i64,
 }
 
 impl Time {
-    /// Returns the size that counts the steps of a loop of `steps` steps, if it depends on a single symbol.
+    /// Returns the time of a loop with `steps` steps, or `None` unless that number depends on exactly one symbol.
     pub(super) fn of(steps: &Dim) -> Option<Time> {
         let (symbol, size) = steps.solve(1)?;
         let others = steps.clone() - Dim::symbol(&symbol);
         others.constant().map(|_| Time { symbol, size })
     }
 
-    /// Returns whether a size depends on the number of steps.
+    /// Returns `true` if a dimension depends on the number of steps.
     pub(super) fn is_in(&self, dim: &Dim) -> bool {
         dim.symbols().contains(&&self.symbol)
     }
 
-    /// Returns whether a shape depends on the number of steps.
+    /// Returns `true` if a shape depends on the number of steps.
     pub(super) fn is_in_shape(&self, shape: &Shape) -> bool {
         shape.dims().iter().any(|dim| self.is_in(dim))
     }
 
-    /// Returns whether a size is the number of steps plus a constant.
+    /// Returns `true` if a dimension is the symbol that counts the steps, plus a constant.
     pub(super) fn counts_steps(&self, dim: &Dim) -> bool {
         (dim.clone() - Dim::symbol(&self.symbol)).constant().is_some()
     }
 
-    /// Returns a size at one step.
+    /// Substitutes the sizes of a single step into a dimension.
     pub(super) fn at_one_step(&self, dim: &Dim) -> Dim {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// Returns the number of rows that a step sees of a value with `rows` rows.
+    /// Returns the number of rows that each step sees of a value with `rows` rows. Returns `None` if it is not
+    /// constant.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())
     }
@@ -49,19 +50,19 @@ impl Time {
     }
 }
 
-/// The way in which a value changes from step to step.
+/// The kind of a value: the way in which it changes from step to step (stepped-c1 to stepped-c3).
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Label {
     /// A value that is the same in each step.
     Fixed,
-    /// A value with one row per step. A step sees as many rows as the value has at the sizes of one step, starting with
-    /// its own row.
+    /// A value with one row per step. Each step sees as many rows as the value has at the sizes of one step, starting
+    /// with the step's own row.
     Rows(RowLayout),
-    /// A value as it would be if the program ended with this step.
+    /// A value that each step computes as if the program ended with that step.
     Latest,
 }
 
-/// The layout of a value's rows: in the order of its elements, it consists of `before` blocks of `rows` rows each.
+/// The layout of a value's rows: in row-major order, the value consists of `before` blocks of `rows` rows each.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct RowLayout {
     pub(super) before: Dim,
@@ -69,12 +70,12 @@ pub(super) struct RowLayout {
 }
 
 impl RowLayout {
-    /// Returns the layout of the rows along an axis.
+    /// Returns the layout of rows along an axis.
     pub(super) fn of(shape: &Shape, axis: usize) -> RowLayout {
         RowLayout { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
     }
 
-    /// Returns the axis of the rows, if they have an axis to themselves.
+    /// Returns the axis of the rows. Returns `None` if they are merged with other dimensions.
     pub(super) fn axis(&self, shape: &Shape) -> Option<usize> {
         let is_axis = |axis: &usize| shape[*axis] == self.rows && elements(&shape.dims()[..*axis]) == self.before;
         (0..shape.rank()).find(is_axis)
@@ -88,7 +89,8 @@ impl RowLayout {
         shape[axis].divided_by(&(outer * self.rows.clone())).map(|_| axis)
     }
 
-    /// Returns the layout after a reshape in which the axis that contains the rows has become an axis of the new shape.
+    /// Returns the layout after an op that turns axis `from.1` of shape `from.0`, which contains the rows, into axis
+    /// `to.1` of shape `to.0`.
     pub(super) fn after_move(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
         let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
         Some(RowLayout { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })

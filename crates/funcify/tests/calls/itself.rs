@@ -1,26 +1,26 @@
-//! Derivative rules that call their own function (call-c7).
+//! Tests derivative rules that call their own function (call-c7).
 
 use super::{assert_rejected, build, check};
 use funcify::prelude::*;
 use funcify::{custom_jvp, custom_vjp};
 
-/// The square of x, with 10 x declared as its derivative: JAX's idiom.
+/// Computes x^2, with the custom derivative 10 x. The rule calls the function, which is idiomatic in JAX.
 fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (square(x), x), |x, ct| ct * x * 10.0)
 }
 
-/// The exponential, with three times itself declared as its derivative.
+/// Computes exp(x), with three times itself as the custom derivative.
 fn tripled(x: Value) -> Value {
     custom_jvp(x, |x| x.exp(), |x, _, tangent| tangent * tripled(x) * 3.0)
 }
 
-/// A function that calls itself in `backward`: its declared derivative is twice the function, at every order.
+/// Computes `scale` x^3, with twice itself as the custom derivative of every order: `backward` calls the function.
 fn power(x: Value, scale: f64) -> Value {
     custom_vjp(x, move |x| x * x * x * scale, |x| (power(x, scale), x), |x, ct| ct * power(x, scale) * 2.0)
 }
 
-/// The loss is y^2 and its gradient is 2 y 10 x, in which y is again a call of the function. The second derivative is
-/// therefore 200 x^2 + 20 y, and the third is 400 x + 200 x.
+/// The loss is y^2 for y = `square(x)`. Its gradient is 2 y 10 x, in which y is again a call of `square`. The second
+/// derivative is therefore 200 x^2 + 20 y, and the third is 400 x + 200 x.
 #[test]
 fn its_derivative_is_the_rule_again() {
     let loss = |x: Value| square(x).square();
@@ -37,7 +37,7 @@ fn rules_for_tangents_may_call_their_function() {
     check(program, 0.0, &[&[3.], &[3.], &[9.], &[9.], &[27.]]);
 }
 
-/// Two closures that capture Rust data count as the same rule if the data is equal.
+/// Closures that capture Rust data count as the same rule if the captured data is equal.
 #[test]
 fn backward_may_call_its_function() {
     let f = |x: Value| power(x, 2.0);
@@ -45,7 +45,7 @@ fn backward_may_call_its_function() {
     check(|x| (grad(x, |x| grad(x, f)), hvp(x, x.ones_like(), f)), 3.0, &[&[216.], &[216.]]);
 }
 
-/// The gradient is 10 n 10 x, where n has the derivative 10 x.
+/// Two steps compute y = n^2 for n = x^2, so the gradient is 10 n 10 x by the custom rule.
 #[test]
 fn in_a_loop_as_outside() {
     let looped = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (square(c), ())).0;
@@ -61,7 +61,8 @@ fn on_lanes() {
     check(|xs| vmap(xs, second), [1.0, 2.0], &[&[220., 880.]]);
     let of_lanes = |xs: Value| vmap(xs, |x| square(x).square()).sum(0);
     check(|xs| grad(xs, |xs| grad(xs, of_lanes).sum(0)), [1.0, 2.0], &[&[220., 880.]]);
-    // One of the two arguments has no lanes outside the rule, and the other has none inside it.
+    // The outer calls have lanes in one argument only. The rule swaps the arguments, so its own calls have lanes in the
+    // other one only.
     fn product(x: Value, w: Value) -> Value {
         let forward = |(x, w): (Value, Value)| (product(w, x), (x, w));
         custom_vjp((x, w), |(x, w)| x * w, forward, |(x, w), ct| (ct * w * 2.0, ct * x * 3.0))
@@ -80,7 +81,7 @@ fn on_lanes() {
     assert_eq!(of(&on_lanes), of(&one_by_one));
 }
 
-/// The text contains the rule once.
+/// The text form contains the rule only once, although the rule calls itself.
 #[test]
 fn it_prints_once() {
     let text = build(|g| square(g.input("x", "f64[]"))).to_string();
@@ -94,7 +95,7 @@ fn it_prints_once() {
     assert!(Graph::parse(&other).is_err());
 }
 
-/// A chain of rules, each different from the others.
+/// A rule may call its function with different data, if this chain of distinct rules is finite.
 #[test]
 fn rules_in_rules_may_differ_if_they_end() {
     fn ending(x: Value, n: i32) -> Value {
@@ -103,7 +104,7 @@ fn rules_in_rules_may_differ_if_they_end() {
         }
         custom_vjp(x, |x| x * x, |x| (ending(x, n - 1), x), move |x, ct| ct * x * f64::from(n))
     }
-    // 2 y x, where y is a plain square: 6 x^2.
+    // The gradient of the square of `ending(x, 1)` is 2 y x. Here, y is a plain square, so the derivative is 6 x^2.
     check(|x| grad(x, |x| grad(x, |x| ending(x, 1).square())), 3.0, &[&[54.]]);
 }
 

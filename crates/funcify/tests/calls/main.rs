@@ -1,5 +1,5 @@
-//! Calls and their derivative rules. The rules are wrong on purpose, so that using one differs from differentiating
-//! the function.
+//! Tests calls with custom derivative rules. The rules are deliberately wrong, so that a result shows whether the rule
+//! was used or the function was differentiated.
 
 mod itself;
 
@@ -7,12 +7,12 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 use funcify::{CheckpointPolicy, checkpoint, custom_jvp, custom_vjp};
 
-/// The square of x. Its reverse-mode derivative is 10 x.
+/// Computes x^2, with the custom reverse-mode derivative 10 x.
 fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0)
 }
 
-/// The cube of x. Its forward-mode derivative is 10 y.
+/// Computes y = x^3, with the custom forward-mode derivative 10 y.
 fn cube(x: Value) -> Value {
     custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0)
 }
@@ -26,7 +26,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     graph
 }
 
-/// Asserts that a program of a scalar or vector x computes these numbers, in the reference evaluator and compiled.
+/// Asserts that the program returns these numbers for `x`, both in the reference evaluator and compiled.
 #[track_caller]
 fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, expected: &[&[f64]]) {
     let x = x.into();
@@ -59,7 +59,7 @@ fn the_rule_is_the_derivative_in_both_modes() {
     check(|x| (grad(x, cube), jvp(x, x.ones_like(), cube).1), 3.0, &[&[270.], &[270.]]);
 }
 
-/// d/dx 10 x = 10. d/dx 10 y is 10 times the rule: 100 y.
+/// Higher derivatives differentiate the rule: 10 x has the derivative 10, and 10 y has 100 y.
 #[test]
 fn higher_orders_are_those_of_the_rule() {
     check(|x| (grad(x, |x| grad(x, square)), hvp(x, x.ones_like(), square)), 3.0, &[&[10.], &[10.]]);
@@ -71,12 +71,12 @@ fn higher_orders_are_those_of_the_rule() {
     check(|x| grad(x, |x| grad(x, |x| grad(x, cube))), 3.0, &[&[27000.]]);
 }
 
-/// Bodies of loops, branches and recomputed regions keep the rule, whatever is saved.
+/// Calls in loops, branches and recomputed code keep their rule, under every checkpoint policy.
 #[test]
 fn bodies_keep_the_rule() {
     let chain =
         |f: fn(Value) -> Value| move |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (f(c), ())).0;
-    // Twice: 10 x * 10 x^2, and 10 x^3 * 10 x^9.
+    // The derivative of two applications is 10 x * 10 x^2 for `square`, and 10 x^3 * 10 x^9 for `cube`.
     check(|x| grad(x, chain(square)), 2.0, &[&[20. * 40.]]);
     check(|x| jvp(x, x.ones_like(), chain(square)).1, 2.0, &[&[20. * 40.]]);
     check(|x| grad(x, chain(cube)), 2.0, &[&[80. * 5120.]]);
@@ -91,7 +91,7 @@ fn bodies_keep_the_rule() {
     }
 }
 
-/// Maps x, an integer n and a weight to the row sums of x, multiplied by the weight and n, and to n + 1.
+/// Returns n w sum(x) for each row of x, and n + 1. The custom rule doubles the derivative in x and triples that in w.
 fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
     let f = |(x, n, w): (Value, Value, Value)| ((x * w).sum(-1) * n.cast(DType::F64), n + 1);
     custom_vjp(
@@ -114,11 +114,11 @@ fn integers_have_no_cotangents() {
         let (_, (pushed, none)) = jvp((x, w), (x.ones_like(), w.ones_like()), f);
         (y, count, pulled, pushed, none)
     };
-    // y = 5 w sum(x); the rule returns 10 w for each x, and 15 sum(x) for w.
+    // y = 5 w sum(x). The rule returns 10 w for each element of x, and 15 sum(x) for w.
     check(program, [1.0, 2.0], &[&[45.], &[6.], &[30., 30.], &[45.], &[60. + 45.], &[0.]]);
 }
 
-/// Batches every argument: the cotangent of a shared value is the sum over the lanes.
+/// Any of the arguments may have lanes. The cotangent of an argument without lanes is summed over the lanes.
 #[test]
 fn lanes() {
     let xs = [1.0, 2.0, 3.0];
@@ -135,7 +135,7 @@ fn lanes() {
         (of_xs, of_w, jvp((xs, w), (xs, w), |(xs, w)| vmap(xs, |x| product(x, w))).1)
     };
     check(shared, xs, &[&[12., 12., 12.], &[18.], &[30., 60., 90.]]);
-    // Only `backward` captures a value with lanes. The result then has lanes too, each with its own cotangent.
+    // Even if only a value captured by `backward` has lanes, the results have lanes with separate cotangents.
     let captured = |xs: Value| {
         let x = xs.sum(0);
         grad(x, |x| (vmap(xs, |scale| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct * scale)) * xs).sum(0))
@@ -148,7 +148,7 @@ fn lanes() {
     check(captured, xs, &[&[14.]]);
 }
 
-/// call-c4
+/// Checks call-c4: derivatives with respect to captured values are rejected.
 #[test]
 fn what_is_captured_is_not_differentiated() {
     let by_vjp = |x: Value, w: Value| custom_vjp(x, |x| x * w, |x| (x * w, ()), |(), ct| ct * w);
@@ -167,7 +167,7 @@ fn what_is_captured_is_not_differentiated() {
         assert_rejected(looped, "NoDerivative", "captured value");
         check(|x| grad(x, |x| f(x, x.stop_gradient())), 3.0, &[&[3.]]);
         check(|x| jvp(x, x, |x| f(x, x.stop_gradient())).1, 3.0, &[&[9.]]);
-        // Captured values are constants of the inner derivative and variables of the outer one.
+        // Captures may depend on the variable of an outer derivative, as long as the inner one does not reach them.
         check(|x| grad(x, |w| grad(w.ones_like() * 2.0, |x| f(x, w))), 3.0, &[&[1.]]);
     }
     let residual = |g: &Builder| {
@@ -175,14 +175,14 @@ fn what_is_captured_is_not_differentiated() {
         grad([g.input("x", "f64[]"), g.input("w", "f64[]")], f)
     };
     assert_rejected(residual, "NoDerivative", "of `forward`");
-    // If only `backward` captures a value, second derivatives still account for it.
+    // Second derivatives include values that only `backward` captures.
     let scaled = |x: Value, w: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct * w);
     check(|x| grad(x, |x| scaled(x, x * 2.0)), 3.0, &[&[6.]]);
     check(|w| grad(w, |w| grad(w.ones_like(), |x| scaled(x, w.square()))), 3.0, &[&[6.]]);
     check(|w| jvp(w, w.ones_like(), |w| scaled(w, w.square())).1, 3.0, &[&[9.]]);
 }
 
-/// call-c5
+/// Checks call-c5: a rule that is not linear in its cotangents or tangents supports only its own mode.
 #[test]
 fn a_rule_that_is_not_linear_has_one_mode() {
     let clip = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0));
@@ -200,8 +200,8 @@ fn a_rule_that_is_not_linear_has_one_mode() {
     assert_rejected(|g| grad(g.input("x", "f64[]"), squared), "NoDerivative", "not linear in the tangents");
 }
 
-/// The tangents of a running product are an associative scan of pairs. Its transpose reads the running products, which
-/// need no tangents, so only the first half of each pair remains.
+/// The tangents of a running product are an associative scan over pairs. Only the tangent of each pair is transposed;
+/// the running product itself needs no cotangent.
 #[test]
 fn a_tangent_with_an_associative_scan_has_a_transpose() {
     let product = |x: Value| x.cumprod(0, false).sum(..);
@@ -211,8 +211,8 @@ fn a_tangent_with_an_associative_scan_has_a_transpose() {
     check(|x| hvp(x, x.ones_like(), |x| by_rule(numbers(x))), 3.0, &[&[2. + 40.]]);
 }
 
-/// If a tangent reaches only results without a cotangent, it gets no cotangent, even if it shares a loop with other
-/// tangents.
+/// A tangent that reaches only results without cotangents gets no cotangent itself, even if it is in the same loop as
+/// other tangents.
 #[test]
 fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {
     let powers = |(x, y): (Value, Value)| scan((x, y), iota(3, DType::F64), |(x, y), _| ((x * 2.0, y * 3.0), ())).0;
@@ -220,7 +220,7 @@ fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {
     check(|x| grad(x, |x| by_rule((x, x * 0.5)).0), 3.0, &[&[8.]]);
 }
 
-/// Rules that contain loops whose step counts are known only at run time.
+/// Rules may contain loops whose number of steps is known only at run time.
 #[test]
 fn rules_with_loops() {
     let repeated = |n: Value, x: Value| {
@@ -233,7 +233,7 @@ fn rules_with_loops() {
     check(|x| (grad(x, implicit), jvp(x, x.ones_like(), implicit).1), 4.0, &[&[0.25], &[0.25]]);
 }
 
-/// call-c6
+/// Checks call-c6: a size that the function binds must not appear in its results.
 #[test]
 fn a_size_that_the_function_gives_does_not_leave_it() {
     let until = |xs: Value| funcify::scan_until(xs.sum(0) * 0.0, xs, |c, x| (c + x, x, x.gt(2.0))).1;
@@ -243,7 +243,7 @@ fn a_size_that_the_function_gives_does_not_leave_it() {
     assert_rejected(|g| residual(g.input("xs", "f64[T]")), "Type", "result 1 of `forward`");
 }
 
-/// Tracing two functions whose rules call each other would never end.
+/// Two functions whose rules call each other are rejected, because tracing them would never end.
 #[test]
 fn rules_that_call_each_other_end() {
     fn ping(x: Value) -> Value {
@@ -255,7 +255,7 @@ fn rules_that_call_each_other_end() {
     assert_rejected(|g| ping(g.input("x", "f64[]")), "Type", "the rule does not fit");
 }
 
-/// A program that is not differentiated skips values that only a rule uses.
+/// Values that only a rule uses are not computed if the program is not differentiated.
 #[test]
 fn programs_have_no_rules() {
     let graph = build(|g| {
@@ -276,7 +276,8 @@ fn values_beside_gradients_are_those_of_forward() {
     check(|x| value_and_grad(x, f), 1.0, &[&[101.], &[1.]]);
 }
 
-/// Checks the type rule on texts, which bypass the entry points.
+/// Type errors in texts are reported by the type rule, because texts bypass the checks of `custom_vjp` and
+/// `custom_jvp`.
 #[test]
 fn texts_are_checked() {
     let text = |forward: &str, backward: &str| {
@@ -310,7 +311,7 @@ fn texts_are_checked() {
     rejects("%b, %b", "%ct, %ct", "the list of cotangents of `backward`");
 }
 
-/// Rejects a surplus tangent, both at the entry point and in a text.
+/// A rule that returns one tangent too many is rejected, both in a trace and in a text.
 #[test]
 fn a_tangent_too_many_is_refused() {
     let two = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| (tangent, tangent));

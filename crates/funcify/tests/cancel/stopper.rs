@@ -1,4 +1,4 @@
-//! An op that returns its operand and cancels a handle on its `n`th run.
+//! An identity op that cancels a handle on its `n`th run.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use funcify::{Cancellation, Value, apply, custom_op};
 use crate::elementwise::elementwise;
 
 thread_local! {
-    /// The handle, and the number of runs left before the op cancels it.
+    /// The handle, and the number of runs until the op cancels it.
     pub(crate) static HANDLE: RefCell<Option<(Cancellation, usize)>> = const { RefCell::new(None) };
 }
 

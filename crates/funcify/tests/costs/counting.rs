@@ -1,4 +1,4 @@
-//! A backend that counts the work it is asked to do.
+//! A backend that counts the work it does.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,18 +12,18 @@ use funcify::ops::{EvalContext, OpRules};
 use funcify::rewrite::RewriteOptions;
 use funcify::{DType, Graph, HostTensor, funcify, ops};
 
-/// The reference backend with counters.
+/// The reference backend, with counters.
 #[derive(Clone, Default)]
 pub(crate) struct CountingBackend(Arc<Counts>);
 
-/// A tensor of the reference backend. Its bytes count as held until its last clone is dropped.
+/// A tensor of the reference backend whose bytes count as held until its last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct CountedTensor(
     Arc<HostTensor>,
     #[expect(dead_code, reason = "returns the bytes to the counter on drop")] Arc<Bytes>,
 );
 
-/// A number of held bytes, subtracted from the counter on drop.
+/// A number of held bytes. Dropping it subtracts them from the counter.
 struct Bytes(usize, Arc<Counts>);
 
 impl Drop for Bytes {
@@ -32,13 +32,14 @@ impl Drop for Bytes {
     }
 }
 
-/// The work counted since the last [`CountingBackend::take_counts`].
+/// The work since the last call of [`CountingBackend::take_counts`].
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
     uploads: AtomicUsize,
     stacked: AtomicUsize,
-    /// The bytes of all held tensors, and their peak since the last [`CountingBackend::take_counts`].
+    /// The bytes of all tensors that are currently held, and their peak since the last call of
+    /// [`CountingBackend::take_counts`].
     held: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -53,7 +54,7 @@ impl CountingBackend {
         CountedTensor(tensor, Arc::new(Bytes(bytes, self.0.clone())))
     }
 
-    /// Returns how often the kernel of each op ran since the last call.
+    /// Returns the number of runs of each op's kernel since the last call, and resets the counters.
     fn take_counts(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.0.kernels.lock().unwrap())
     }
@@ -105,7 +106,7 @@ impl Backend for CountingBackend {
         Ok(self.hold(Reference.stack(parts.collect(), ty)?))
     }
 
-    /// Models a device on which every kernel costs as much as the largest one.
+    /// Prefers low depth, like a device on which small kernels cost as much as large ones.
     fn parallel(&self) -> Parallel {
         Parallel::Prefer
     }
@@ -122,27 +123,27 @@ impl Backend for CountingBackend {
     }
 }
 
-/// The cost of one call of a program that is already compiled for the sizes of the call.
+/// The cost of calling a program that is already compiled.
 pub(crate) struct Cost {
     /// The number of runs of each op's kernel.
     pub(crate) kernels: BTreeMap<&'static str, usize>,
     /// The number of host tensors uploaded to the device.
     pub(crate) uploads: usize,
-    /// The number of rows and blocks stacked into tensors.
+    /// The number of rows and blocks that were stacked into tensors.
     pub(crate) stacked: usize,
-    /// The peak number of tensor bytes held by the call, on top of those that the function keeps between calls.
+    /// The peak size in bytes of the tensors that the call held, excluding those that the function keeps between calls.
     pub(crate) peak: usize,
-    /// The peak that its plan predicts.
+    /// The peak that the plan predicted, in bytes.
     pub(crate) planned: usize,
 }
 
 impl Cost {
-    /// Measures the second call with these arguments.
+    /// Measures a repeated call with these arguments, so that compilation is not included.
     pub(crate) fn measure(graph: &Graph, strategy: LoopStrategy, arguments: &[HostTensor]) -> Cost {
         Self::measure_rewritten(graph, strategy, arguments, None)
     }
 
-    /// Like [`Cost::measure`], with rewrites.
+    /// Measures like [`Cost::measure`], after applying rewrites.
     pub(crate) fn measure_rewritten(
         graph: &Graph,
         strategy: LoopStrategy,
@@ -169,7 +170,7 @@ impl Cost {
         }
     }
 
-    /// Returns how often the kernel of an op ran.
+    /// Returns the number of times that the kernel of an op ran.
     pub(crate) fn run_count(&self, op: &str) -> usize {
         self.kernels.get(op).copied().unwrap_or(0)
     }

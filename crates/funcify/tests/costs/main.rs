@@ -1,5 +1,5 @@
-//! Asserts the costs of programs: the number of kernels that run, and the work that is done only once or skipped. Tests
-//! of values would not notice a regression here, because the values are right at any cost.
+//! Tests the costs of programs: the number of kernels that run, and the work that is shared or skipped. Tests of
+//! results would not notice a regression here, because a slow program returns the same results.
 
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
@@ -16,7 +16,7 @@ use shared::{built, traced};
 
 const STRATEGIES: [LoopStrategy; 2] = [Unroll, Native];
 
-/// Returns 0.01, 0.02, .. as f64.
+/// Returns a tensor with the elements 0.01, 0.02, ...
 fn ramp(shape: &[usize]) -> HostTensor {
     let mut next = 0.0;
     HostTensor::from_fn(DType::F64, shape, |_| {
@@ -35,12 +35,12 @@ fn compile_without_rewrites(graph: &Graph, strategy: LoopStrategy) -> Function<R
     Function::compile_with(graph, &Reference, options).unwrap()
 }
 
-/// Counts the ops of a graph and its bodies.
+/// Counts the ops of a graph, including those in bodies.
 fn count_ops(graph: &Graph) -> usize {
     graph.nodes().iter().map(|node| 1 + node.op.bodies().into_iter().map(|body| count_ops(body)).sum::<usize>()).sum()
 }
 
-/// Counts the occurrences of an op in a graph and its bodies.
+/// Counts the uses of an op in a graph, including those in bodies.
 fn count(graph: &Graph, op: &str) -> usize {
     let of_node = |node: &funcify::graph::Node| {
         usize::from(node.op.name() == op) + node.op.bodies().into_iter().map(|body| count(body, op)).sum::<usize>()
@@ -85,7 +85,7 @@ fn only_the_branch_that_is_taken_runs() {
     assert_eq!(ran, [1, 0, 0, 1, 0]);
 }
 
-/// The gradient of a cond recomputes the chosen branch and runs its adjoint, and skips the other branch.
+/// The gradient of a cond recomputes the selected branch and runs its adjoint, but nothing of the other branch.
 #[test]
 fn the_gradient_of_a_choice_runs_one_branch() {
     let graph =
@@ -95,7 +95,7 @@ fn the_gradient_of_a_choice_runs_one_branch() {
     assert!(cost.run_count("exp") <= 2 && cost.run_count("tanh") <= 2, "{:?}", cost.kernels);
 }
 
-/// Lanes that share a predicate run one branch.
+/// If all lanes share the predicate, only one branch runs.
 #[test]
 fn lanes_that_share_a_predicate_take_one_branch() {
     let graph = built("model", |g| {
@@ -122,7 +122,7 @@ fn a_choice_by_a_size_is_its_branch() {
     assert_eq!((cost.run_count("exp"), cost.run_count("sin")), (1, 0), "{:?}", cost.kernels);
 }
 
-/// A loop of at most 100 steps that ends after its third step.
+/// Builds a loop of at most 100 steps that exits early, after its third step.
 fn early_ending_loop(g: &funcify::Builder) -> (Value, Value) {
     let xs = g.input("xs", "f64[100]");
     scan_until(xs.index(0, 0) * 0.0, xs, |c, x| {
@@ -158,7 +158,7 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
             let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
             if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
         });
-        // It computes 0 and 1, and then ends.
+        // The loop runs at least one step. The condition runs once more than the body.
         let cost = Cost::measure(&graph, Native, &[number(-0.5)]);
         assert_eq!(
             (cost.run_count("sin"), cost.run_count("exp")),
@@ -169,7 +169,7 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
     }
 }
 
-/// If the gradient is truncated to the last two of fifty steps, the backward loop runs only two steps.
+/// If the gradient is truncated to the last 2 of 50 steps, the backward loop runs only 2 steps.
 #[test]
 fn a_truncated_gradient_runs_the_last_steps_alone() {
     let graph = |options: ScanOptions| {
@@ -186,8 +186,8 @@ fn a_truncated_gradient_runs_the_last_steps_alone() {
     }
 }
 
-/// The backward pass does not recompute residuals that the policy saves: the product and the exponential of a step, 20
-/// times each.
+/// Values that the policy saves are not recomputed in the backward pass. Counts the products and the exponentials of 20
+/// steps.
 #[test]
 fn what_is_saved_is_not_computed_again() {
     let cost = |policy: CheckpointPolicy| {
@@ -199,12 +199,12 @@ fn what_is_saved_is_not_computed_again() {
         let cost = Cost::measure(&gradient, Native, &[ramp(&[20, 2]), ramp(&[2, 2])]);
         (cost.run_count("matmul").saturating_sub(40), cost.run_count("exp"))
     };
-    // In addition, the backward pass has two products of its own per step.
+    // The counts exclude 40 products: those of the backward pass itself, two per step.
     let costs = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute].map(cost);
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
 
-/// The backward pass reuses the residuals of the chosen branch, and computes nothing of the other branch.
+/// The backward pass reuses the residuals of the selected branch, and computes nothing of the other branch.
 #[test]
 fn what_is_saved_of_a_choice_is_not_computed_again() {
     let graph = built("model", |g| {
@@ -223,7 +223,7 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
     }
 }
 
-/// The policy saves values that depend on a product of many terms; it recomputes the inputs of such a product and
+/// `SaveCostly` saves values computed from a product of many terms. It recomputes the operands of such a product, and
 /// products of few terms.
 #[test]
 fn what_is_costly_is_not_computed_again() {
@@ -238,11 +238,11 @@ fn what_is_costly_is_not_computed_again() {
         let cost = Cost::measure(&gradient, Native, &[ramp(&[1, terms]), ramp(&[terms, terms])]);
         ["cos", "matmul", "exp"].map(|op| cost.run_count(op))
     };
-    // The derivative of `sin` is a `cos`, and the backward pass has two products.
+    // Both counts include the backward pass: its `cos` is the derivative of `sin`, and it has two products per step.
     assert_eq!((cost(31), cost(32)), ([60, 80, 40], [60, 60, 20]));
 }
 
-/// `SaveDots` saves convolutions as well as products.
+/// `SaveDots` saves convolutions as well as matrix products.
 #[test]
 fn what_is_saved_of_convolutions_is_not_computed_again() {
     let cost = |policy: CheckpointPolicy| {
@@ -259,7 +259,7 @@ fn what_is_saved_of_convolutions_is_not_computed_again() {
     assert_eq!((dots, again), (all, all + 20));
 }
 
-/// A gradient with respect to one of two inputs does not compute the other's derivative.
+/// A gradient with respect to one of two inputs does not compute the derivative of the other.
 #[test]
 fn a_gradient_has_what_is_asked_for_alone() {
     let graph = built("model", |g| {
@@ -271,7 +271,7 @@ fn a_gradient_has_what_is_asked_for_alone() {
     assert_eq!(count(&ops("xs"), "cos"), 1);
 }
 
-/// The up-sweep of 64 elements runs six additions, and the down-sweep five.
+/// For 64 elements, the up-sweep runs six additions, and the down-sweep five.
 #[test]
 fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b));
@@ -279,8 +279,7 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
 }
 
-/// An affine loop becomes an associative scan on a device that prefers depth, like the counting one, if reassociation
-/// is tolerated.
+/// An affine loop becomes an associative scan if the options tolerate reassociation and the device prefers low depth.
 #[test]
 fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {
@@ -294,11 +293,11 @@ fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     let tolerant = || RewriteOptions::new().tolerance(Tolerance::Reassociated);
     let [exact, avoided] = [RewriteOptions::new(), tolerant().parallel(Parallel::Avoid)].map(|it| kernels(1024, it));
     assert_eq!([exact, avoided], [2048, 2048]);
-    // Doubling the steps adds 25 kernels to the two sweeps together.
+    // Doubling the number of steps adds one level, with 25 kernels, to the recursion.
     assert_eq!([64, 128, 1024].map(|count| kernels(count, tolerant())), [143, 168, 243]);
 }
 
-/// The products of the factors are not results of a scan, so they run only in the up-sweep.
+/// Running products of the factors are not used by the gradient, so only the up-sweep computes such products.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {
@@ -311,7 +310,7 @@ fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([multiplied(64), multiplied(128), multiplied(1024)], [38, 44, 62]);
 }
 
-/// The function runs once, and the derivative runs along three tangents as one batch.
+/// The function is evaluated once, and its derivative is applied to three tangents as one batch.
 #[test]
 fn linearised_functions_run_once() {
     let graph = built("model", |g| {
@@ -340,7 +339,7 @@ fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
     assert_eq!(counts(Unroll), CompileCounts { made: 3, reused: 2 });
 }
 
-/// The step count is the product of two static inputs: a new product needs a new program.
+/// The number of steps is the product of two static inputs, so only a new product requires a new program.
 #[test]
 fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
     let graph = built("model", |g| {
@@ -357,7 +356,7 @@ fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
     }
 }
 
-/// An unrolled loop adds the instructions of one step for each step; a native loop has one body.
+/// Each step of an unrolled loop adds the same number of instructions. A native loop has one body for all steps.
 #[test]
 fn an_unrolled_loop_grows_by_its_step() {
     let graph = built("model", |g| {
@@ -376,7 +375,7 @@ fn an_unrolled_loop_grows_by_its_step() {
     assert_eq!(instructions(Native, 2), 5, "exp, the loop, and three in its body");
 }
 
-/// A row that two taps read, in one step or in two, is loaded once.
+/// A row that is read by two taps, in the same step or in different ones, is loaded only once.
 #[test]
 fn an_unrolled_loop_reads_each_row_once() {
     let graph = built("model", |g| {
@@ -394,8 +393,7 @@ fn an_unrolled_loop_reads_each_row_once() {
     assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
 }
 
-/// Takes the gradient of a loop, and the gradient of that gradient: the number of ops in a body grows only by a small
-/// factor.
+/// The gradient of a loop, and the gradient of that gradient, have only a few times as many ops per body as the loop.
 #[test]
 fn derivatives_have_a_few_times_the_ops_of_their_program() {
     let graph = built("model", |g| {
@@ -409,7 +407,7 @@ fn derivatives_have_a_few_times_the_ops_of_their_program() {
     assert!(counts.iter().zip([4, 18, 60, 29]).all(|(count, most)| *count <= most), "{counts:?}");
 }
 
-/// Tensors are freed after their last use: the peak of a call does not grow with its ops and steps.
+/// Tensors are freed after their last use, so the peak memory of a call does not grow with the number of ops and steps.
 #[test]
 fn tensors_are_held_no_longer_than_they_are_needed() {
     let row = 1000 * 8;
@@ -430,7 +428,8 @@ fn tensors_are_held_no_longer_than_they_are_needed() {
     assert_eq!(carried(5).peak, carried(50).peak);
 }
 
-/// Keeps the last two rows of a state, and the gradient of the last two steps: the peak does not grow with the steps.
+/// If only the last two rows and the gradient of the last two steps are needed, the peak memory does not grow with the
+/// number of steps.
 #[test]
 fn rows_that_nothing_reads_are_not_held() {
     let peak = |truncate: Option<usize>, steps: usize| {
@@ -447,7 +446,7 @@ fn rows_that_nothing_reads_are_not_held() {
     assert!(peak(Some(2), 60) < 20, "{}", peak(Some(2), 60));
 }
 
-/// The peak in a report is at least the actual peak of a call, and less than twice as much, with both loop strategies.
+/// With both loop strategies, the reported peak is at least the actual peak of a call, and less than twice as much.
 #[test]
 fn the_planned_peak_is_that_of_a_call() {
     let graph = built("model", |g| {
@@ -460,7 +459,7 @@ fn the_planned_peak_is_that_of_a_call() {
             let ct = (graph.inputs().len() == 3).then(|| ramp(&[100]));
             let arguments: Vec<HostTensor> = [ramp(&[12, 100]), ramp(&[100])].into_iter().chain(ct).collect();
             let cost = Cost::measure(graph, strategy, &arguments);
-            // The caller of `call_host` holds the arguments too, after the program has released them.
+            // The caller of `call_host` keeps the arguments alive, even after the program has released them.
             let given: usize = arguments.iter().map(|argument| argument.len() * 8).sum();
             let (peak, planned, at) = (cost.peak, cost.planned, format!("{name} {strategy:?}"));
             assert!(peak <= planned + given && planned <= 2 * peak, "{at}: {peak} of {planned} + {given}");
@@ -468,8 +467,8 @@ fn the_planned_peak_is_that_of_a_call() {
     }
 }
 
-/// Training a recurrent network runs one product per step in each direction. The products of the inputs, and those of
-/// the weight gradients, are batched over all steps. The report says so.
+/// Training a recurrent network runs one product per step and direction. The products of the inputs and of the weight
+/// gradients are batched over all steps. The report shows this.
 #[test]
 fn what_is_the_same_for_all_steps_is_one_product() {
     let loss = built("loss", |g| {
@@ -490,7 +489,7 @@ fn what_is_the_same_for_all_steps_is_one_product() {
     assert_eq!(function.report().rewrites["sums_over_steps"], 1);
     let report = function.report();
     assert!(report.to_string().contains("sums_over_steps 1"), "{report}");
-    // Each direction keeps three kernels per step, one of them a product, so the report merges both into one line.
+    // Both loops have three kernels per step, one of them a product, so the report merges them into one entry.
     let [each] = report.loops.as_slice() else { panic!("{report}") };
     assert_eq!(each.kernels, Some(3), "{report}");
     assert_eq!(["hoisting", "sums_over_steps"].map(|rule| each.rewrites[rule]), [2, 1], "{report}");

@@ -1,6 +1,6 @@
-//! Methods shared by the elementwise ops of the tests.
+//! Shared methods of the elementwise custom ops in the tests.
 
-/// Implements an elementwise op: its type rule, its batching rule and, if it has no attributes, its results.
+/// Implements the type rule and the batching rule of an elementwise op, and, if it has no attributes, its evaluation.
 macro_rules! elementwise {
     () => {
         fn infer(

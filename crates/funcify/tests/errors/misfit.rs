@@ -1,11 +1,11 @@
-//! Ops from another crate whose compositions return results of different types than the ops do.
+//! A custom op whose composition does not have the op's result types.
 
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::{DType, HostTensor, Result, TensorType, Value, apply, custom_op};
 
 use crate::elementwise::elementwise;
 
-/// An op that returns its operand; its composition returns this many f64 results.
+/// An identity op whose composition returns this number of f64 results.
 #[derive(Clone, Copy, Debug)]
 struct InconsistentComposition(usize);
 

@@ -1,4 +1,4 @@
-//! A backend with lowering rules for loops and a single op.
+//! A backend that supports only loops and a single op.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use funcify::dispatch::{Backend, Reference, tensors_of};
 use funcify::error::BackendError;
 use funcify::{HostTensor, funcify, ops};
 
-/// The reference backend without its fallback.
+/// The reference backend without its fallback kernel.
 #[derive(Clone)]
 pub(crate) struct OneOp;
 

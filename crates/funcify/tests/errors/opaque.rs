@@ -1,4 +1,4 @@
-//! An op from another crate without derivative rules.
+//! A custom op without derivative rules.
 
 use funcify::ops::{Custom, CustomOp};
 use funcify::{Value, apply, custom_op};
@@ -10,7 +10,7 @@ struct Opaque;
 
 custom_op!(Opaque, "opaque", |_attributes| Ok(Opaque));
 
-/// Applies the op, which returns its operand.
+/// Applies the op, which returns its operand unchanged.
 #[track_caller]
 pub(crate) fn opaque(x: Value) -> Value {
     apply(Custom::new(Opaque), &[x])[0]

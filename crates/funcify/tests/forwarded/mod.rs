@@ -1,5 +1,4 @@
-//! Parts shared by the fake backends of the tests that use the reference backend's tensors, in addition to
-//! `tensors_of!`.
+//! Parts shared by the test backends that use the tensors of the reference backend, in addition to `tensors_of!`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Linear recurrences and linear attention: compares each layer with plain loops over numbers, in sequential, parallel
-//! and chunked form and one step at a time, and its gradients with finite differences.
+//! Compares linear recurrences and linear attention layers with plain scalar loops: in sequential, parallel and chunked
+//! form, and step by step. Compares their gradients with finite differences.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use super::stepping::{check, noise};
 
 pub(super) const F64: DType = DType::F64;
 
-/// The inputs of a layer by name.
+/// The values of a layer's inputs, by name.
 pub(super) struct LayerInputs {
     named: HashMap<String, HostTensor>,
     arguments: Vec<HostTensor>,
 }
 
-/// Builds a sequence of shape `[1, steps, features]`, the states and the parameters.
+/// Builds values for a layer's inputs: a sequence of shape `[1, steps, features]`, the states and the parameters.
 pub(super) fn build_inputs(layer: &Layer, steps: usize) -> LayerInputs {
     let graph = &layer.graph;
     let mut arguments = Vec::new();
@@ -37,7 +37,7 @@ impl LayerInputs {
         self.named[name].to_f64_vec()
     }
 
-    /// Computes `W x` for weights of shape `[to, from]`.
+    /// Computes `W x` for the weights of this name, of shape `[to, from]`.
     pub(super) fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
         self.of(name).chunks(x.len()).map(|row| row.iter().zip(x).map(|(w, x)| w * x).sum()).collect()
     }
@@ -52,7 +52,7 @@ impl LayerInputs {
         xs.to_f64_vec().chunks(xs.shape()[2]).map(<[f64]>::to_vec).collect()
     }
 
-    /// Computes a causal convolution with rows before the first step; the kernel is indexed `[feature][tap]`.
+    /// Computes a causal convolution, including the rows before the first step. `kernel` receives a feature and a tap.
     pub(super) fn convolve(
         &self,
         before: &str,
@@ -93,7 +93,7 @@ fn assert_close(found: &HostTensor, expected: &[f64]) {
     }
 }
 
-/// Checks the outputs, the last states (in order) and the gradients, and the stepper if the layer has one.
+/// Checks the outputs, the final states (in order), the gradients, and, if the layer has a stepper, its steps.
 pub(super) fn assert_agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
     let numbers = build_inputs(layer, steps);
     let results = evaluate(&layer.graph, &numbers.arguments).unwrap();
@@ -105,8 +105,8 @@ pub(super) fn assert_agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) 
     }
 }
 
-/// Compares the slope of a sum of sines of all outputs along a direction, from the gradients and from a finite
-/// difference.
+/// Compares a directional derivative, computed from the gradients, with a finite difference. The function is a sum of
+/// sines of all outputs.
 fn assert_gradients_agree(layer: &Layer, at: &[HostTensor]) {
     let loss = Graph::build("loss", |g| {
         let graph = &layer.graph;
@@ -183,7 +183,7 @@ fn lru() {
             ys.extend((0..2).map(|i| c_re[i] - c_im[i] + d[i] * u[i]));
         }
         assert_agrees(&layer, 5, &[ys, re, im]);
-        // Before training, all eigenvalues are within the ring.
+        // The initial eigenvalues are all within the ring.
         let of = |name: &str| match &layer.parameters.iter().find(|parameter| parameter.name == name).unwrap().init {
             Init::Values(values) => values.to_f64_vec(),
             other => panic!("{other:?}"),
@@ -324,7 +324,7 @@ fn rwkv() {
     for version in [RwkvVersion::Five, RwkvVersion::Six { mix_rank: 2, decay_rank: 3 }] {
         let layer = Rwkv { dtype: F64, version, ..Rwkv::new(features, heads) }.layer().unwrap();
         let of = build_inputs(&layer, 4);
-        // x W for weights of shape `[from, to]`.
+        // Computes x W for weights of shape `[from, to]`.
         let times = |x: &[f64], w: &[f64]| -> Vec<f64> {
             let to = w.len() / x.len();
             (0..to).map(|j| x.iter().enumerate().map(|(i, x)| x * w[i * to + j]).sum()).collect()
@@ -383,7 +383,7 @@ fn rwkv() {
     }
 }
 
-/// The definition without a stabiliser: its memories times `exp(-m)` are those of the layer.
+/// Compares with the definition without a stabiliser. The layer's memories are the unstabilised ones times `exp(-m)`.
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();

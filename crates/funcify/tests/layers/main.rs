@@ -1,4 +1,4 @@
-//! Compares layers with plain loops over numbers.
+//! Compares layers with plain scalar loops.
 
 mod linear;
 mod mixers;

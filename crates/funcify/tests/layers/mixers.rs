@@ -1,11 +1,11 @@
-//! The mixers of published pretrained models: compares each layer with plain loops over numbers, one step at a time,
-//! and its gradients with finite differences.
+//! Compares the sequence mixers of published pretrained models with plain scalar loops, step by step. Compares their
+//! gradients with finite differences.
 
 use funcify::nn::*;
 
 use super::linear::{F64, LayerInputs, assert_agrees, build_inputs, sigmoid, silu, softplus};
 
-/// Applies a linear map with a bias to each row.
+/// Applies the linear map of this name, with its bias, to each row.
 fn affine(of: &LayerInputs, name: &str, rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     rows.iter().map(|row| of.affine(name, row)).collect()
 }
@@ -63,7 +63,7 @@ fn griffin() {
                     (0..size).map(|j| u[i / size * size + j] * weight[(i / size * size + j) * size + i % size]);
                 sigmoid(of_head.sum::<f64>() + of.of(&format!("rg_lru_{name}_bias"))[i])
             };
-            // 0 at the first step of a sequence, 1 at later steps.
+            // The flag is 0 in the first step of a sequence and 1 in all later steps.
             let going_on = if t == 0 { of.of("started")[0] } else { 1.0 };
             let y: Vec<f64> = (0..inner)
                 .map(|i| {
@@ -82,7 +82,7 @@ fn griffin() {
     }
 }
 
-/// The definition without a stabiliser: its sums times `exp(-max)` are those of the layer.
+/// Compares with the definition without a stabiliser. The layer's sums are the unstabilised ones times `exp(-max)`.
 #[test]
 fn rwkv4() {
     let inner = 4;
@@ -91,7 +91,7 @@ fn rwkv4() {
     let (mut before, mut max) = (of.of("shift"), of.of("max"));
     let [mut num, mut den] =
         ["num", "den"].map(|name| of.of(name).iter().zip(&max).map(|(sum, max)| sum * max.exp()).collect::<Vec<f64>>());
-    // With weights of both signs, the divisors could be near 0.
+    // Checks that no divisor is near 0, which could happen because the weights have both signs.
     assert!(den.iter().all(|den| den.abs() > 0.05), "{den:?}");
     let mut ys = Vec::new();
     for x in of.rows() {
@@ -117,7 +117,7 @@ fn rwkv4() {
     assert_agrees(&layer, 5, &[ys, before, num, den, max]);
 }
 
-/// The definition without a stabiliser: its memories times `exp(-m)` are those of the layer.
+/// Compares with the definition without a stabiliser. The layer's memories are the unstabilised ones times `exp(-m)`.
 #[test]
 fn xlstm_large() {
     let (heads, dk, dv, cap) = (2, 2, 3, 0.5);
@@ -146,7 +146,7 @@ fn xlstm_large() {
             }
             m[head] = (sigmoid(f[head]).ln() + m[head]).max(i[head]);
             let q: Vec<f64> = q[head * dk..(head + 1) * dk].iter().map(|q| q / (dk as f64).sqrt()).collect();
-            // The stabilised norm times `exp(m)`.
+            // This is the stabilised norm times `exp(m)`.
             let norm =
                 (0..dk).map(|row| n[head * dk + row] * q[row]).sum::<f64>().abs().max(1.0) + 1e-6 * m[head].exp();
             let read = |column: usize| (0..dk).map(|row| q[row] * memory[(head * dk + row) * dv + column]).sum::<f64>();

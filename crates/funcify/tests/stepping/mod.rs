@@ -1,4 +1,4 @@
-//! Compares sequence programs with their single-step forms, bit for bit.
+//! Compares the steps of single-step programs with the sequence programs, bit for bit.
 
 use funcify::stepped::{Steppable, Stepped};
 use funcify::{DType, Dim, Graph, HostTensor, Scalar, Sizes, Symbol, evaluate};
@@ -18,7 +18,7 @@ pub(crate) fn noise(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// Returns the sizes of a type for `steps` steps and 2 streams.
+/// Evaluates dimensions for `steps` steps and 2 streams.
 fn sizes(dims: &[Dim], steps: usize) -> Vec<usize> {
     let mut sizes = Sizes::new();
     for (name, size) in [("T", steps), ("B", 2)] {
@@ -27,12 +27,12 @@ fn sizes(dims: &[Dim], steps: usize) -> Vec<usize> {
     dims.iter().map(|dim| dim.value(&sizes).unwrap() as usize).collect()
 }
 
-/// Returns the step axis: the one whose size uses the symbol `T`.
+/// Returns the axis of the steps: the one whose size contains the symbol `T`.
 fn axis_of(dims: &[Dim]) -> Option<usize> {
     dims.iter().position(|dim| dim.symbols().iter().any(|symbol| symbol.name() == "T"))
 }
 
-/// Returns the slice `from..to` along an axis.
+/// Returns the slice `from..to` of a tensor along an axis.
 fn part(tensor: &HostTensor, axis: usize, from: usize, to: usize) -> HostTensor {
     let mut shape = tensor.shape().to_vec();
     shape[axis] = to - from;
@@ -53,7 +53,7 @@ fn without_axis(tensor: &HostTensor, axis: usize) -> HostTensor {
     })
 }
 
-/// Runs the stepper and compares each step with the program on the steps so far.
+/// Runs a stepper, and compares each step with the program on the rows so far.
 pub(crate) fn check(graph: &Graph) -> Stepped {
     let stepped = graph.stepped().unwrap_or_else(|error| panic!("{error}\n{graph}"));
     for made in [&stepped.start, &stepped.step] {
@@ -67,8 +67,8 @@ pub(crate) fn check(graph: &Graph) -> Stepped {
         .map(|input| noise(graph.input_type(input).dtype, &sizes(&dims(input), STEPS), 3 + input as u64))
         .collect();
     let named = |name: &str| inputs.clone().find(|input| graph.input_name(*input) == name);
-    // The start graph takes inputs that are not sequences, the rows before the first step, and rows that only provide
-    // sizes.
+    // The inputs of the start graph: inputs that are not sequences, rows before the first step, and rows that are used
+    // only for their sizes.
     let first = |name: &str, ending: &str| {
         let input = named(name.strip_suffix(ending)?)?;
         Some((input, axis_of(&dims(input))?, sizes(&dims(input), 1)))
@@ -94,7 +94,7 @@ pub(crate) fn check(graph: &Graph) -> Stepped {
     let sequences: Vec<(usize, usize)> =
         inputs.clone().filter_map(|input| Some((input, axis_of(&dims(input))?))).collect();
     for step in 0..STEPS {
-        // A sequence may have rows before the first step.
+        // The number of rows that a sequence has before the first step.
         let more = |input: usize, axis: usize| {
             let before = stepped.start.inputs().iter().map(|it| stepped.start.value_name(it.value).unwrap());
             let name = format!("{}_before", graph.input_name(input));

@@ -1,15 +1,15 @@
-//! Caches recorded closures. A loop in a training step is recorded in every step, but compiled only once.
+//! Caches the functions of recorded closures. Every training step records its loops, but they are compiled only once.
 
 use super::record::{Body, Record};
 use super::*;
 
-/// The number of functions cached per line of user code.
+/// The maximum number of cached functions per line of user code.
 const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// Everything that the graph depends on besides the record and the types. The record lacks the types of values that
-    /// no op uses.
+    /// Everything else that the graph depends on. The types are compared too, because the record lacks those of values
+    /// that no op uses.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,
@@ -17,10 +17,10 @@ struct Entry {
 
 static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
 
-/// A closure to record, and its context.
+/// A closure to record, with its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Closure<'a> {
-    /// The line in the user's code that identifies the closure.
+    /// The line of the user's call. It identifies the closure in the cache.
     pub(crate) line: &'static Location<'static>,
     pub(crate) at: &'a Place,
     pub(crate) device: &'a Device,
@@ -89,7 +89,7 @@ mod tests {
     use funcify_core::DType;
     use funcify_core::error::Site;
 
-    /// Returns the function for a closure that multiplies by `number`. The recorded line is always the same.
+    /// Returns the function for a closure that multiplies by `number`. Every call records the same source line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());

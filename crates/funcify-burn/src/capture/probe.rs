@@ -56,11 +56,11 @@ pub(super) struct Comparison {
 }
 
 impl Evidence {
-    /// Compares the gradients for each of these placements of stops with Burn's. If there is only one placement, the
-    /// comparison ends early, after a few trials that agree.
+    /// Compares the gradients with Burn's, for each of these placements of gradient stops. A single placement is
+    /// accepted after a few agreeing trials.
     ///
     /// # Errors
-    /// `Unsupported` for an op of Burn's backward pass that has no translation, and the errors of running the graphs.
+    /// `Unsupported` if Burn's backward pass has an op without a translation. Also the errors of running the graphs.
     pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[OpsWithStops]) -> Result<Vec<Comparison>> {
         let inputs = self.all_inputs(at)?;
         let backend = probe_backend(device)?;

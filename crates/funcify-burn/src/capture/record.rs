@@ -119,9 +119,9 @@ impl Closure<'_> {
         self.record_with(Elements::None)
     }
 
-    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements, or if its
-    /// gradients differ from Burn's in most of the conclusive trials. Gradients are not checked if Burn's backward
-    /// pass has an op that funcify lacks.
+    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements. Also rejects
+    /// it if its gradients differ from Burn's in more trials than they agree. Skips the gradients if the trials fail,
+    /// for example because Burn's backward pass has an op without a translation.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
         if let Some(difference) = first.record.difference(&second.record) {
@@ -198,7 +198,7 @@ impl Closure<'_> {
         Ok(Recording { record: renumber(graph, &inputs, &outputs), evidence: None })
     }
 
-    /// Builds the record from a graph that contains the closure's ops, followed by Burn's backward pass. Adds the
+    /// Builds the record from a graph that contains the closure's ops and then Burn's backward pass. Inserts the
     /// gradient stops and removes the backward pass.
     fn with_stops(
         &self,
@@ -225,7 +225,8 @@ impl Closure<'_> {
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
-    /// Chooses the placement of gradient stops for which the gradients agree with Burn's in every trial.
+    /// Returns the placement of gradient stops whose gradients equal Burn's in every trial, or an error if the trials
+    /// do not single out one.
     fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],

@@ -30,8 +30,9 @@ pub(crate) struct Closure<'a> {
 }
 
 impl Closure<'_> {
-    /// Returns a function that runs the graph which `graph` builds from the closure's record. Reuses a function that
-    /// was built on the same line from the same ops. `key` names everything else that the graph depends on.
+    /// Returns a function that runs the closure's graph, and one flag per argument: `true` if the closure uses it.
+    /// `graph` builds the graph from the record. A cached function is reused if its line, its ops and its types are the
+    /// same, and its `key`, which describes everything else that the graph depends on.
     pub(crate) fn function(
         &self,
         key: String,
@@ -67,8 +68,9 @@ impl Closure<'_> {
         Ok((function, used))
     }
 
-    /// Returns the device for recording a closure whose graph the user receives. If gradients stop anywhere in the
-    /// closure, the device has autodiff, even if the tensors have none, because the user may differentiate the graph.
+    /// Returns the device for recording a closure whose graph is returned to the user. If gradients stop anywhere in
+    /// the closure, the device has autodiff even if the tensors have none, because the user may differentiate the
+    /// graph.
     pub(crate) fn device_for_graph(self) -> Result<Device> {
         let device = self.device.clone().autodiff();
         let stops = Closure { device: &device, ..self }.record()?.record.has_stops();

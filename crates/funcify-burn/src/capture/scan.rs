@@ -120,7 +120,8 @@ impl Scan {
     }
 
     /// Runs layers that behave differently in training (dropout and batch normalisation) in inference mode. Without
-    /// this option, a module with such layers is rejected under autodiff, because Burn's capture records no training.
+    /// this option, a module with such layers is rejected under autodiff, because Burn's capture cannot record training
+    /// mode.
     pub fn inference(mut self) -> Self {
         self.is_inference = true;
         self
@@ -176,11 +177,11 @@ impl Scan {
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
     }
 
-    /// Returns the loop as a graph. The inputs are the weights that the body uses, with their names, then the carries
-    /// `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .., whose number of steps is `T`. The outputs are those of
-    /// [`scan`].
+    /// Returns the loop as a graph. Its inputs are the weights that the body uses, under their own names, then the
+    /// carries `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .. The number of steps is the symbol `T`, unless
+    /// [`Scan::length`] sets it. The outputs are those of [`scan`].
     ///
-    /// The elements of `init` and `xs` and the number of rows are ignored.
+    /// The elements of `init` and `xs`, and the number of rows, are ignored.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {

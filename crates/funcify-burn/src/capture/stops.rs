@@ -323,8 +323,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the ways to choose `count` of these operands, which are all the same tensor. For a symmetric op all
-    /// choices are equivalent.
+    /// Returns the ways to choose `count` of these operands, which all read the same tensor. The choices are equivalent
+    /// if the op is commutative, so only one is returned.
     fn operand_choices(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();

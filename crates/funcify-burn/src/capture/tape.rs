@@ -52,7 +52,8 @@ pub(super) enum RootPlace {
 /// The edges of a closure's tape, revealed by its backward pass.
 #[derive(Default)]
 pub(super) struct Edges {
-    /// For each node, the nodes to which it passed gradients. One entry per gradient, with the shape of the gradient.
+    /// For each node, the nodes to which it passes gradients, each with the gradient's shape. A node may occur
+    /// repeatedly.
     pub(super) edges: BTreeMap<u64, Vec<(u64, Shape)>>,
     /// The nodes of the leaves, each with its tensor: the closure's arguments, and the parameters and results of inner
     /// loops.

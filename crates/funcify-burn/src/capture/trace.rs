@@ -183,7 +183,7 @@ impl Trace {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
     }
 
-    /// Returns the weights that the graph uses as host tensors, in the order of its first inputs. Use them to run the
+    /// Copies the weights that the graph uses to host tensors, in the order of its first inputs. Use them to run the
     /// graph on another backend.
     ///
     /// ```

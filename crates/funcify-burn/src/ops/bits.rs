@@ -1,6 +1,6 @@
 //! Bitwise ops on integers. They run in host memory, or with [`on_device`] on a device with its own memory. Burn has
-//! neither bit counts nor a logical right shift of signed numbers. Shift amounts that are out of range wrap on flex and
-//! panic on ndarray.
+//! neither bit counts nor a logical right shift of signed numbers. Burn's shifts reduce the amount modulo the width on
+//! flex, and panic on an amount that is out of range on ndarray.
 
 use super::prelude::*;
 

@@ -77,7 +77,7 @@ pub struct Leaves {
 }
 
 impl Leaves {
-    /// Takes the next tensor. If there is none, the error says that `expected` was expected.
+    /// Takes the next tensor. `expected` describes it in the error message.
     ///
     /// # Errors
     /// [`Error::Call`] if no tensor is left.

@@ -7,7 +7,7 @@ use funcify_candle::Candle;
 use funcify_candle::nn::{Gru, RecurrentConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A Candle model with a layer of funcify, over sequences `[batch, steps, features]`.
+    // A Candle model with a loop from funcify, over sequences `[batch, steps, features]`.
     let vars = VarMap::new();
     let vb = VarBuilder::from_varmap(&vars, DType::F32, &Device::Cpu);
     let gru = Gru::new(1, 16, RecurrentConfig::default(), vb.pp("gru"))?;

@@ -94,7 +94,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     assert_eq!(*whole, blocks("docs/existing-models.md", "```diff")[0]);
 }
 
-/// Returns whether one side of a change occurs in the code as consecutive lines, ignoring indentation.
+/// Returns whether the lines of one side of a change occur in the code, in order, ignoring indentation.
 fn occurs_in(change: &str, side: char, code: &str) -> bool {
     let lines = change.lines().filter(|line| line.starts_with([' ', side])).map(|line| line[1..].trim());
     let mut code = code.lines().map(str::trim);

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Computes `c = c * w + x` for each row of a sequence, starting from zero.
+/// Iterates c <- c * w + x from zero over a sequence.
 fn decay(w: Value, xs: Value) -> Value {
     scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
 }

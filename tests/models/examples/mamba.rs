@@ -6,13 +6,13 @@ use candle_transformers::models::mamba as library;
 use funcify_candle_models::mamba;
 
 fn main() -> Result<()> {
-    // Same options and same weights as the library's model. Use `VarBuilder::from_mmaped_safetensors` to load a file.
+    // The same options and the same weights; to load a file, use `VarBuilder::from_mmaped_safetensors`.
     let vars = VarMap::new();
     let vb = VarBuilder::from_varmap(&vars, DType::F32, &Device::Cpu);
     let config = mamba::Config { d_model: 16, n_layer: 2, vocab_size: 8, pad_vocab_size_multiple: 8 };
     let model = mamba::Model::new(&config, vb.clone())?;
 
-    // Train the model on whole sequences `[batch, steps]`, to continue 0 1 2 3 0 1 2 3 ...
+    // Train it over whole sequences, `[batch, steps]`, to continue 0 1 2 3 0 1 2 3 ...
     let ids: Vec<u32> = (0..=64).map(|t| t % 4).collect();
     let (xs, next) = (Tensor::new(&ids[..64], &Device::Cpu)?.unsqueeze(0)?, Tensor::new(&ids[1..], &Device::Cpu)?);
     let mut adam = AdamW::new_lr(vars.all_vars(), 0.01)?;
@@ -21,7 +21,7 @@ fn main() -> Result<()> {
         adam.backward_step(&candle_nn::loss::cross_entropy(&logits.squeeze(0)?, &next)?)?;
     }
 
-    // Read a whole prompt in one call, then serve one token per call.
+    // Read a prompt at once, then serve one token per call.
     let mut state = model.zero_state(1)?;
     let mut logits = model.forward_last(&xs, &mut state)?;
     for expected in [0, 1, 2, 3, 0] {
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
         logits = model.forward_last(&token.unsqueeze(0)?, &mut state)?;
     }
 
-    // The library's own model has the same weights, and continues from the same state.
+    // The library's own model loads the same weights and continues from this state.
     let config = library::Config { d_model: 16, n_layer: 2, vocab_size: 8, pad_vocab_size_multiple: 8 };
     let own = library::Model::new(&config, vb)?;
     let mut its = library::State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos };

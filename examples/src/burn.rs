@@ -5,7 +5,7 @@ use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
 
-/// A module trained with Adam.
+/// A module and its Adam optimizer.
 pub(crate) struct Adam<M> {
     pub(crate) module: M,
     adam: ModuleOptimizer,
@@ -17,7 +17,7 @@ impl<M: Module> Adam<M> {
         Adam { module, adam: AdamConfig::new().with_epsilon(1e-8).init(), gradients: None }
     }
 
-    /// Computes and stores the gradients of a loss. Returns the loss.
+    /// Computes the gradients of a loss and stores them. Returns the loss.
     pub(crate) fn differentiate(&mut self, loss: Tensor<1>) -> Result<f64> {
         self.gradients = Some(GradientsParams::from_grads(loss.backward(), &self.module));
         Ok(loss.into_scalar::<f64>())

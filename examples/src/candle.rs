@@ -1,4 +1,4 @@
-//! Parts shared by the Candle models: reproducible initial variables, and the Adam optimizer.
+//! Parts shared by the Candle models: reproducible initial variables and the Adam optimizer.
 
 use std::sync::Mutex;
 
@@ -13,13 +13,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::Normal;
 
-/// Variables whose initial values depend only on a seed: Candle's own generator cannot be seeded on the CPU.
+/// Variables whose initial values depend only on a seed. Candle's own generator cannot be seeded on the CPU.
 struct Seeded {
     vars: VarMap,
     random: Mutex<StdRng>,
 }
 
-/// Returns an empty map of variables, and a builder that fills it from a seed.
+/// Returns an empty map of variables, and a builder that adds variables with seeded initial values.
 pub(crate) fn seeded(seed: u64, dtype: DType, device: &Device) -> (VarMap, VarBuilder<'static>) {
     let vars = VarMap::new();
     let backend = Seeded { vars: vars.clone(), random: Mutex::new(StdRng::seed_from_u64(seed)) };
@@ -88,7 +88,7 @@ impl Adam {
         Ok(Adam { adam, gradients: None })
     }
 
-    /// Computes and stores the gradients of a loss. Returns the loss.
+    /// Computes the gradients of a loss and stores them. Returns the loss.
     pub(crate) fn differentiate(&mut self, loss: &Tensor) -> Result<f64> {
         self.gradients = Some(loss.backward()?);
         Ok(loss.to_dtype(DType::F64)?.to_scalar()?)

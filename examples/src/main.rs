@@ -1,6 +1,6 @@
 //! Examples of funcify on every backend: `cargo xtask examples [NAME ..] [--backend NAME] [--quick] [--compare]`.
 //!
-//! An example prints its results, and fails if its claims do not hold. [`graphs`] are small programs for any backend;
+//! An example prints its results, and fails if its claims are wrong. [`graphs`] are small programs for any backend.
 //! [`models`] are trained in Candle and in Burn, with funcify's loop in place of the framework's own.
 
 mod burn;
@@ -22,23 +22,23 @@ use crate::graphs::{chunked_loss, clamp_invalid, derivatives, early_stopping, rn
 use crate::models::{adding, burn_model, characters, clamping, large_vocabulary, neural_ode, nile};
 use crate::training::Comparison;
 
-/// Counts allocated bytes, for `--compare`.
+/// Counts the allocated bytes that `--compare` reports.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask examples", about = "Runs examples of funcify on every backend")]
 struct Arguments {
-    /// The examples to run; all by default.
+    /// The names of the examples to run. By default, all of them run.
     names: Vec<String>,
-    /// The backends to run them on: reference, candle, burn-flex, burn-ndarray, burn-wgpu; all available ones by
-    /// default.
+    /// The backends to use: reference, candle, burn-flex, burn-ndarray or burn-wgpu. By default, all available ones are
+    /// used.
     #[arg(long)]
     backend: Vec<String>,
-    /// Use small settings, which run all examples on all backends in a few minutes.
+    /// Use small settings. All examples then run on all backends in a few minutes.
     #[arg(long)]
     quick: bool,
-    /// Instead of training, measure a training step with funcify's loop and with the framework's own.
+    /// Do not train; measure a training step with funcify's loop and with the framework's own.
     #[arg(long)]
     compare: bool,
 }
@@ -47,11 +47,11 @@ struct Arguments {
 type Example = (&'static str, &'static str, Kind);
 
 enum Kind {
-    /// A graph that runs on any backend.
+    /// A graph for any backend.
     Graph(fn(&dyn Executor) -> Result<()>),
-    /// A model in Candle and in Burn.
+    /// A model for Candle and for Burn.
     Model(fn(&Run) -> Result<()>),
-    /// A model only in Burn.
+    /// A model for Burn only.
     BurnModel(fn(&::burn::tensor::Device) -> Result<()>),
 }
 
@@ -90,7 +90,7 @@ const EXAMPLES: &[Example] = &[
     ),
 ];
 
-/// The framework of a model, and its device.
+/// A framework that trains models, and its device.
 pub(crate) enum Framework {
     Candle(candle_core::Device),
     Burn(::burn::tensor::Device),
@@ -110,12 +110,12 @@ impl Run {
         Run { framework, quick, compare, comparisons: RefCell::default() }
     }
 
-    /// Picks the small setting for a quick run, else the full one.
+    /// Selects the setting for a quick run or for a full run.
     fn quick_or_full<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// Returns whether tensors are in host memory, where allocations are counted.
+    /// Returns whether tensors are in host memory, because only host allocations are counted.
     fn is_on_host(&self) -> bool {
         match &self.framework {
             Framework::Candle(device) => device.is_cpu(),
@@ -125,7 +125,7 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    // The handwritten loops build graphs as deep as the sequences are long, and Candle frees them by recursion.
+    // The graphs of handwritten loops are as deep as the sequences are long, and Candle frees them recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| examples(&Arguments::parse()));
     match all.map(|thread| thread.join()) {
         Ok(Ok(Ok(true))) => ExitCode::SUCCESS,
@@ -211,7 +211,7 @@ fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor
     }
 }
 
-/// Returns the framework of a backend, if it can train models.
+/// Returns the framework of a backend, or `None` if it cannot train models.
 fn framework(backend: &str) -> Result<Option<Framework>> {
     let burn = match backend {
         "candle" => return Ok(Some(Framework::Candle(candle_core::Device::Cpu))),

@@ -1,4 +1,4 @@
-//! Trains a model with funcify's loop, and compares it with the same model using the framework's own loop.
+//! Trains models with funcify's loop, and compares them with the same models that use the framework's own loop.
 
 use std::time::{Duration, Instant};
 
@@ -7,38 +7,38 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{MEMORY, Run};
 
-/// The number of losses that are compared between the two loops.
+/// The number of steps whose losses are compared between the two loops.
 const COMPARED_LOSSES: usize = 20;
-/// The allowed difference of the losses.
+/// The maximum difference between the losses of the two loops.
 const TOLERANCE: f64 = 1e-3;
-/// The minimum number of measured steps of each loop, and their minimum total duration, because the times of short
-/// steps vary.
+/// The minimum number of measured steps of each loop, and their minimum total duration. The duration is needed because
+/// the times of short steps vary.
 const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 
-/// The loop that a model runs.
+/// The loop implementation that a model uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
-    /// funcify's plug-in: one op of the framework's autodiff.
+    /// funcify's plug-in, which is one op of the framework's autodiff.
     Plugin,
-    /// The framework's own loop: one op of its autodiff for each op of each step.
+    /// A loop with the framework's ops, each of which is an op of its autodiff in each step.
     Own,
 }
 
 /// A model with its optimizer and its data.
 pub(crate) trait Training {
-    /// The data that a step trains on.
+    /// The training data of one step.
     type Batch;
 
     /// Returns the next batch.
     fn batch(&mut self) -> Self::Batch;
 
-    /// Computes the loss of a batch and its gradients, which the optimizer stores. Returns the loss.
+    /// Computes the loss of a batch and its gradients. The optimizer keeps the gradients. Returns the loss.
     fn differentiate(&mut self, batch: Self::Batch) -> Result<f64>;
 
-    /// Updates the parameters with the stored gradients at a learning rate.
+    /// Updates the parameters with the stored gradients and this learning rate.
     fn update(&mut self, rate: f64) -> Result<()>;
 
-    /// Trains on the next batch. Returns the loss before the update.
+    /// Trains on the next batch, with this learning rate. Returns the loss before the update.
     fn step(&mut self, rate: f64) -> Result<f64> {
         let batch = self.batch();
         let loss = self.differentiate(batch)?;
@@ -51,7 +51,7 @@ pub(crate) trait Training {
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
     pub(crate) steps: usize,
-    /// The peak learning rate. The rate rises over a twentieth of the steps, and then falls to zero along a cosine.
+    /// The peak learning rate. The rate rises during the first 5 % of the steps, then falls to zero along a cosine.
     pub(crate) rate: f64,
 }
 
@@ -63,10 +63,10 @@ impl Schedule {
     }
 }
 
-/// Trains the model that `start` builds, with the plug-in's loop.
+/// Trains the model that `start` builds, with funcify's loop.
 ///
-/// First compares the losses of both loops from the same start. With `--compare`, measures both instead of training,
-/// and returns no model.
+/// First checks that the losses of both loops agree when they start from the same weights. With `--compare`, measures
+/// both loops instead of training, and returns no model.
 pub(crate) fn train<T: Training>(
     run: &Run,
     schedule: Schedule,
@@ -106,8 +106,8 @@ pub(crate) fn train<T: Training>(
     Ok(Some((plugin, losses)))
 }
 
-/// The time and the peak memory of a loss and its gradients with each of the two loops: medians of steps that took
-/// turns. Both use the same data and the same optimizer, which are not measured.
+/// The median time and peak memory of a loss and its gradients, with each of the two loops. Steps of the loops
+/// alternate. Preparing batches and the optimizer's updates are not measured.
 pub(crate) struct Comparison {
     plugin: Cost,
     own: Cost,
@@ -126,15 +126,15 @@ impl Comparison {
     }
 }
 
-/// The cost of a training step's loss and gradients.
+/// The cost of computing a loss and its gradients.
 pub(crate) struct Cost {
     seconds: f64,
-    /// The peak in host memory, beyond the bytes held between two steps.
+    /// The peak of host memory, without the memory that is still allocated between steps.
     pub(crate) bytes: usize,
 }
 
 impl Cost {
-    /// Measures the next step.
+    /// Measures the loss and gradients of the next step.
     pub(crate) fn measure(training: &mut impl Training) -> Result<Cost> {
         let batch = training.batch();
         let held = MEMORY.current_usage();
@@ -143,7 +143,7 @@ impl Cost {
         training.differentiate(batch)?;
         let seconds = start.elapsed().as_secs_f64();
         let bytes = MEMORY.peak_usage().saturating_sub(held);
-        // The rate does not affect the cost of a step.
+        // The cost of a step does not depend on the learning rate.
         training.update(1e-6)?;
         Ok(Cost { seconds, bytes })
     }
@@ -161,7 +161,7 @@ fn duration(milliseconds: f64) -> String {
     if milliseconds < 0.1 { format!("{:.1} µs", milliseconds * 1e3) } else { format!("{milliseconds:.2} ms") }
 }
 
-/// Formats comparisons as a Markdown table: time, and memory in MB.
+/// Formats comparisons as a Markdown table of times, and of memory in MB.
 pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     let mut table = String::from(
         "| example | backend | loss and gradients | the framework's loop | | memory | the framework's loop | |\n",
@@ -170,7 +170,7 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
         let time = format!("{} | {} | {:.2}", duration(time), duration(of_own), of_own / time);
-        // GPU memory is not counted.
+        // Memory of a GPU is not counted.
         let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {
             "burn-wgpu" => "| | ".to_string(),

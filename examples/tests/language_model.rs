@@ -1,10 +1,10 @@
-//! Runs the language model as its users do: trained, resumed, and served as a process.
+//! Tests the language model as users run it: as a process that trains, resumes and serves.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A temporary folder for a test, deleted on drop.
+/// A temporary folder for a test. It is deleted when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,8 +33,8 @@ fn assert_success(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Training half of the steps, saving a checkpoint, restarting and training the rest agrees with uninterrupted
-/// training, bit for bit.
+/// Training half of the steps, saving a checkpoint, and training the rest in a new process must agree with
+/// uninterrupted training bit for bit.
 #[test]
 fn it_resumes_exactly() {
     for framework in ["candle", "burn"] {
@@ -44,7 +44,8 @@ fn it_resumes_exactly() {
     }
 }
 
-/// Trains a model and plots its losses. Serving two lines at once agrees with serving each alone, and with `generate`.
+/// Trains a model and plots its losses. Serving two lines at once must agree with serving each alone, and with
+/// `generate`.
 #[test]
 fn it_is_trained_and_served() {
     for framework in ["candle", "burn"] {
@@ -54,7 +55,7 @@ fn it_is_trained_and_served() {
         let losses =
             said.lines().filter_map(|line| line.split_once(" nats per held-out")?.0.rsplit(' ').next()?.parse().ok());
         let losses: Vec<f64> = losses.collect();
-        // A uniformly random byte has an entropy of 5.5 nats.
+        // The loss of random guessing among all 256 bytes is 5.5 nats.
         assert!(matches!(losses[..], [first, second] if second < first && second < 4.0), "{said}");
         let plot = std::fs::read_to_string(folder.0.join("losses.svg")).unwrap();
         assert!(plot.matches("<polyline").count() >= 2 && plot.contains("nats per byte"), "{plot}");
@@ -80,13 +81,13 @@ fn it_is_trained_and_served() {
         for (number, line) in lines.iter().enumerate() {
             let alone = serve(&format!("{line}\n"));
             assert_eq!(alone[0].strip_prefix("1: "), together[number].strip_prefix(&format!("{}: ", number + 1)));
-            // The server puts a new line before each line.
+            // The server prepends a newline to each line.
             assert_eq!(alone[0], format!("1: {}", generate(&format!("\n{line}"))));
         }
     }
 }
 
-/// Runs every command of the page about serving, with a tiny model that is trained briefly.
+/// Runs every command of the serving page, with a tiny model and a short training run.
 #[test]
 fn the_commands_of_the_documentation_run() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/serving.md")).unwrap();
@@ -96,7 +97,7 @@ fn the_commands_of_the_documentation_run() {
     for (before, line) in lines {
         let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
         let words: Vec<&str> = words.iter().map(|word| word.trim_matches('"')).collect();
-        // A prompt of two words is one argument.
+        // A prompt of two words must stay a single argument.
         let joined = words.iter().position(|word| *word == "--prompt").map(|at| words[at + 1..].join(" "));
         let mut words: Vec<&str> = words.into_iter().take_while(|word| *word != "--prompt").collect();
         words.extend(joined.iter().flat_map(|prompt| ["--prompt", prompt.as_str()]));

@@ -1,9 +1,9 @@
-//! Helpers shared by the tests across the crates: an op and a backend as another crate would add them, faulty
+//! Helpers shared by the tests across crates: an op and a backend as a third-party crate would define them, faulty
 //! backends, and a loop that is trained in both frameworks.
 
 use funcify::{Builder, Graph, Tree};
 
-/// Runs every program in the documentation as a test.
+/// Runs every program in the documentation as a documentation test.
 #[cfg(doctest)]
 mod listings {
     macro_rules! pages {
@@ -24,13 +24,13 @@ pub mod toy;
 pub mod training;
 pub mod wrong;
 
-/// Builds a valid program.
+/// Builds a graph. Panics if it is invalid.
 #[track_caller]
 pub fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns the results of a step whose next state is also its output.
+/// Returns a state both as the next carry and as the output.
 pub fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

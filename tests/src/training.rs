@@ -1,4 +1,4 @@
-//! A loop that is trained through the plug-ins of both frameworks, on the devices that compile it.
+//! A loop to train through the plug-ins of both frameworks, on the devices that compile it.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use funcify_candle::{Candle, Differentiable};
 /// The number of elements of a state.
 pub const WIDTH: usize = 3;
 
-/// Builds a recurrent loop, `h = tanh(w h + x)`, whose loss is the sum of its states and of the squares of its last
-/// state.
+/// Builds a recurrent loop, `h = tanh(w h + x)`. Its loss is the sum of all states plus the sum of the squares of the
+/// last state.
 pub fn graph() -> Graph {
     let built = Graph::build("recurrent", |g| {
         let (xs, w) = (g.input("xs", "f32[T,3]"), g.input("w", "f32[3]"));
@@ -28,15 +28,15 @@ pub fn graph() -> Graph {
     built.expect("the graph is well formed")
 }
 
-/// Returns the sequence of `steps` steps.
+/// Returns a sequence of `steps` rows.
 pub fn sequence(steps: usize) -> Vec<f32> {
     (0..steps * WIDTH).map(|index| (index as f32 * 0.37).sin()).collect()
 }
 
-/// Maps the weights to the loss and its gradient, with a framework's own `backward`.
+/// Maps the weights to the loss and its gradient, using the `backward` of a framework.
 pub type Step = Arc<dyn Fn(&[f32]) -> (f32, Vec<f32>) + Send + Sync>;
 
-/// Returns the training step over `steps` steps on each device, by name.
+/// Returns a training step for each device, with the device's name. The loop runs `steps` steps.
 pub fn subjects(steps: usize) -> Vec<(&'static str, Step)> {
     vec![
         ("candle", candle(steps)),
@@ -72,7 +72,7 @@ fn burn(steps: usize, burn: &Burn) -> Step {
     })
 }
 
-/// Asserts that a backend compiles the loop, forward and backward.
+/// Asserts that a backend compiles the forward and the backward loop.
 pub fn assert_compiled<B: Backend>(backend: &B) {
     let options = CompileOptions::default();
     let pullback = graph().pullback(["w"], options.grad_options(backend, None)).expect("it has a derivative");

@@ -1,4 +1,4 @@
-//! Traces a Burn module's cell into a graph, and trains it on Burn with Burn's own `backward()`, and on Candle.
+//! Traces the cell of a Burn module into a graph. Trains the graph on Burn with `backward()`, and on Candle.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -24,7 +24,7 @@ impl Cell {
     }
 }
 
-/// Applies one step of gradient descent to each parameter.
+/// Updates each parameter by one step of gradient descent.
 struct Descend<'a>(&'a Gradients);
 
 impl ModuleMapper for Descend<'_> {
@@ -55,7 +55,7 @@ fn a_cell_of_burn_is_trained_on_burn_and_on_candle() {
     let program = traced.graph().to_string();
     assert!(program.contains("f32[T,2,3]"), "{program}");
 
-    // Candle gets the graph and the current weights.
+    // Candle runs the graph with the current weights.
     let count = (2 * 4) as f32;
     let backward = traced.graph().vjp(funcify::derivative::Wrt::Floats, GradOptions::new()).unwrap();
     let backward = Function::compile(&backward, &Candle::cpu()).unwrap();

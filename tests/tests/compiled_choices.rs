@@ -1,11 +1,12 @@
-//! Conds compiled as a whole with their surroundings, on Candle's and Burn's tensors, forward and backward.
+//! Tests `cond`s that are compiled together with the surrounding ops, on Candle's and Burn's tensors, forward and
+//! backward.
 
 use funcify::dispatch::{Backend, Function};
 use funcify::{GradOptions, Graph, HostTensor, cond, evaluate};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-/// Returns whether a program was compiled as a whole, which makes it a single instruction.
+/// Returns whether the whole graph was compiled into a single instruction.
 fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bool {
     let function = Function::compile(graph, backend).unwrap();
     let (found, expected) = (function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());
@@ -23,8 +24,8 @@ fn is_whole_on_backends(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
     [is_whole(graph, &Candle::cpu(), inputs), burn[0], burn[1]]
 }
 
-/// Computes the logarithm of a value that may overflow, or a clamped value in its place. An infinite slope in the
-/// branch that does not run must not reach the gradient.
+/// The graph computes the logarithm of a value, or of a clamped value if it overflows. The branch that does not run has
+/// an infinite slope, which must not reach the gradient.
 #[test]
 fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     let graph = Graph::build("guarded", |g| {
@@ -42,7 +43,7 @@ fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     }
 }
 
-/// The library computes matrix products, inside a branch as well as outside.
+/// Matrix products are computed by the library, inside of branches too, so such a `cond` runs from the host.
 #[test]
 fn a_choice_with_products_runs_from_the_host() {
     let graph = Graph::build("products", |g| {

@@ -1,5 +1,5 @@
-//! Compiled loops on the frameworks' own tensors: views of one buffer, transposed matrices, masks; inputs stay
-//! unchanged. Also a `while` loop whose sizes are those of its call.
+//! Tests compiled loops on the frameworks' own tensors: views of one buffer, transposed matrices and masks. Inputs must
+//! stay unchanged. Also tests a `while` loop with sizes that are known only at run time.
 
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
 use funcify::{
@@ -11,7 +11,7 @@ use funcify_tests::built;
 
 const STEPS: usize = 7;
 
-/// Builds a recurrent loop over two sequences and a mask that also returns where its state is above zero.
+/// Builds a recurrent loop over two sequences and a mask. Also returns a mask of the positive states.
 fn recurrent(dtype: DType) -> Graph {
     built("recurrent", |g| {
         let [xs, ys] = ["xs", "ys"].map(|name| g.input(name, TensorType::new(dtype, [STEPS, 3])));
@@ -32,7 +32,7 @@ fn noise(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Returns rows of a tensor.
+/// Returns the rows `start..start + count` of a tensor.
 fn rows(all: &HostTensor, start: usize, count: usize) -> HostTensor {
     let graph = built("rows", |g| g.input("x", all.ty()).slice(0, start..start + count));
     evaluate(&graph, std::slice::from_ref(all)).unwrap().remove(0)
@@ -84,7 +84,7 @@ fn views_are_read_where_they_lie() {
     check(&Burn::ndarray());
 }
 
-/// A program without loops is compiled once for all sizes, even if loops are compiled for each.
+/// A program without loops is compiled once for all sizes, even if loops are compiled for each size.
 #[test]
 fn what_has_no_loop_is_compiled_once() {
     let graph = built("straight", |g| (g.input("x", "f32[N]") * 2.0).exp());
@@ -95,8 +95,8 @@ fn what_has_no_loop_is_compiled_once() {
     assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
-/// Builds greedy decoding. The first token is an input and the others are computed; each token selects a row, and an
-/// end token ends the loop. The sizes are those of a call.
+/// Builds greedy decoding. The first token is an input, and each token selects the row from which the next is computed.
+/// An end token ends the loop. Sizes are symbols.
 fn decoding(most: usize) -> Graph {
     built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];
@@ -123,8 +123,8 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
         let function = Function::compile(&graph, backend).unwrap();
         for (v, h) in [(12, 5), (7, 4), (12, 5)] {
             let fixed = [noise(DType::F32, &[v, h]), noise(DType::F32, &[h, v]), noise(DType::F32, &[h])];
-            // The model eventually repeats one token for ever. Test an end token that ends the loop, and one that does
-            // not.
+            // The model ends up repeating one token forever. One of these end tokens ends the loop early, and the other
+            // never occurs.
             for end in [v as i64 - 1, -1] {
                 let inputs = [&fixed[..], &[HostTensor::scalar(1i64), HostTensor::scalar(end)]].concat();
                 let expected = evaluate(&graph, &inputs).unwrap();
@@ -139,7 +139,7 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     check(&Burn::flex());
 }
 
-/// Tests the first call of a size, and later calls, which run only the compiled program.
+/// Tests the first call for a size, and later calls, which run only the compiled program.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let graph = built("count", |g| {

@@ -1,4 +1,4 @@
-//! Trains compiled loops through the plug-ins: many steps, and many threads.
+//! Trains compiled loops through the plug-ins, for many steps and on many threads.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +11,7 @@ use funcify_tests::training::{WIDTH, assert_compiled, graph, sequence, subjects}
 
 const WEIGHTS: [f32; WIDTH] = [0.3, -0.8, 0.95];
 
-/// Computes the loss and its gradient in the reference evaluator.
+/// Computes the loss and its gradient with the reference evaluator.
 fn expected(steps: usize, weights: &[f32]) -> (f32, Vec<f32>) {
     let gradient = graph().value_and_grad("w", GradOptions::new()).unwrap();
     let xs = HostTensor::from_vec(sequence(steps), [steps, WIDTH]).unwrap();
@@ -44,7 +44,7 @@ fn a_hundred_thousand_steps_in_a_thread_of_two_megabytes() {
     }
 }
 
-/// Each thread has its own memory while it runs.
+/// Calls one function from eight threads at once. Each call must have its own memory.
 #[test]
 fn eight_threads_call_one_function() {
     const STEPS: usize = 200;
@@ -63,7 +63,7 @@ fn eight_threads_call_one_function() {
     }
 }
 
-/// A transposed sequence, and weights that are a row of the same tensor, are read in place and stay unchanged.
+/// A transposed sequence and weights that are a row of the same tensor are read in place, and must stay unchanged.
 #[test]
 fn inputs_may_share_their_memory_and_be_turned() {
     const STEPS: usize = 6;

@@ -1,4 +1,4 @@
-//! Custom ops inside compiled programs use their composition; elsewhere they use their kernel.
+//! Tests that compiled programs use the composition of a custom op, and that other programs use its kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use funcify_tests::{built, traced};
 mod elementwise;
 use elementwise::elementwise;
 
-/// The kind of composition of [`Shift`].
+/// The kinds of composition of [`Shift`]: one correct, and several wrong or special ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Composition {
     Right,
@@ -30,7 +30,7 @@ enum Composition {
     OtherShape,
     TwoResults,
     OfItself,
-    /// A loop that binds its number of steps, and a second custom op.
+    /// A loop that binds its own number of steps, and a second custom op.
     Loop,
 }
 
@@ -79,8 +79,8 @@ impl CustomOp for Shift {
             TwoResults => Some(vec![x + 1.0, x]),
             OfItself => Some(vec![shift(x, OfItself)]),
             Loop => {
-                // Adds 1 in parts: each step adds half of the rest until the rest is small, which is then added as
-                // well.
+                // Adds 1 in parts: each step adds half of the rest. When the rest is small, the loop ends and the rest
+                // is added.
                 let one = x.zeros_like().sum(0) + 1.0;
                 let ((sum, rest), ()) =
                     scan_until_with(ScanOptions::new().length(10), (x, one), (), |(sum, rest), ()| {
@@ -94,7 +94,7 @@ impl CustomOp for Shift {
     }
 }
 
-/// `count`: `x + 1`, with a kernel on `cpu` that counts its calls.
+/// `count`: `x + 1`, with a kernel on `cpu` that counts how often it is called.
 #[derive(Clone, Copy, Debug)]
 struct Count;
 
@@ -115,7 +115,7 @@ impl CustomOp for Count {
     }
 }
 
-/// Returns the backends that compile loops as a whole.
+/// Returns the backends that compile whole loops.
 fn compiling_backends() -> [Arc<dyn Executor>; 4] {
     [Arc::new(Cpu::default()), Arc::new(Candle::cpu()), Arc::new(Burn::flex()), Arc::new(Burn::ndarray())]
 }
@@ -124,7 +124,7 @@ fn options(strategy: LoopStrategy) -> CompileOptions {
     CompileOptions { strategy, ..CompileOptions::default() }
 }
 
-/// Builds a loop whose step has the op, also inside a cond, and returns its loss.
+/// Builds a loop whose step applies the op, also inside a `cond`. Returns its loss.
 fn recurrence() -> Graph {
     built("recurrence", |g| {
         let [xs, start, decay] = [g.input("xs", "f64[T,2]"), g.input("start", "f64[2]"), g.input("decay", "f64[]")];
@@ -153,7 +153,7 @@ fn assert_close(at: &str, found: &[HostTensor], expected: &[HostTensor]) {
     }
 }
 
-/// Returns the program, its gradient, its second derivative and its batched form, each with its arguments.
+/// Returns the loop, its gradient, its second derivative and its batched form, each with arguments.
 fn programs() -> Vec<(&'static str, Graph, Vec<HostTensor>)> {
     let forward = recurrence();
     let gradient = forward.grad(.., GradOptions::new()).unwrap();
@@ -197,7 +197,7 @@ fn loops_with_a_custom_op_are_compiled() {
     }
 }
 
-/// Builds a loop whose step has an op with this composition.
+/// Builds a loop whose step applies `shift` with this composition.
 fn shift_loop(composition: Composition) -> Graph {
     built("shifting", |g| {
         let (start, xs) = (g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"));
@@ -255,7 +255,7 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
     }
 }
 
-/// Each use of a composition has its own custom op and its own symbols for its loops.
+/// Each use of a composition must have its own symbols for its loops. A composition may contain custom ops.
 #[test]
 fn a_composition_has_loops_and_custom_ops_of_its_own() {
     let (graph, inputs) = (shift_loop(Loop), two_and_rows());
@@ -265,7 +265,7 @@ fn a_composition_has_loops_and_custom_ops_of_its_own() {
         for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
             let executable = backend.compile(&graph, options(strategy)).unwrap();
             let results = executable.call(&inputs);
-            // Candle's and Burn's programs contain the loops of the composition, which cannot be unrolled.
+            // The composition's loops are part of Candle's and Burn's programs, and cannot be unrolled.
             match (strategy, results) {
                 (LoopStrategy::Unroll, Err(Error::StepCountNotStatic { .. })) => {}
                 (_, results) => assert_close(backend.name(), &results.unwrap(), &expected),
@@ -300,7 +300,7 @@ fn a_backend_without_a_kernel_runs_the_composition() {
     assert!(fix.contains("`CustomOp::composition`"), "{fix}");
 }
 
-/// The kernel runs in op-by-op execution, and the composition in compiled programs.
+/// The kernel is used in op-by-op execution, and the composition in compiled programs.
 #[test]
 fn the_kernel_serves_op_by_op() {
     let graph = Graph::build("counting", |g| {
@@ -314,7 +314,7 @@ fn the_kernel_serves_op_by_op() {
         CALLS.load(Ordering::Relaxed) - before
     };
     assert_eq!((calls(LoopStrategy::Native), calls(LoopStrategy::Auto)), (3, 0));
-    // In a program that is not compiled as a whole, ops on many elements are compiled alone, unless they have a kernel.
+    // Outside of compiled loops, an op on many elements is compiled alone, unless it has a kernel.
     let graph = built("beside", |g| {
         let x = shift(g.input("x", "f64[128]"), Bare);
         apply(Custom::new(Count), &[x])[0]

@@ -1,6 +1,6 @@
-//! Checks that the documentation shows the examples' current code and the programs' current output.
+//! Checks that the documentation shows the current code of the examples and the current output of the programs.
 //!
-//! Listings that are whole programs run as documentation tests of this package and of `tests/models`.
+//! Listings that are whole programs are documentation tests of this package and of `tests/models`.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap()
 }
 
-/// Returns the blocks of a page that begin with this fence.
+/// Returns the code blocks of a page that start with this fence.
 fn blocks(page: &str, fence: &str) -> Vec<String> {
     let (text, fence) = (read(page), format!("\n{fence}\n"));
     text.split(&fence).skip(1).map(|rest| rest.split_once("\n```").unwrap().0.to_string()).collect()
 }
 
-/// Returns the program of an example, without its module doc.
+/// Returns the source of an example, without its module documentation.
 fn program(example: &str) -> String {
     read(example).split_once("\n\n").unwrap().1.trim_end().to_string()
 }
@@ -46,7 +46,7 @@ fn the_output_is_what_the_program_prints() {
     let inputs = [xs, [0f32, 0.0].into(), [0.9f32, 0.5].into()];
     let candle = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
     let burn = Function::compile(&graph, &Burn::flex()).unwrap().call_host(&inputs).unwrap();
-    // The last digit depends on the processor's vectors.
+    // The last digits depend on the processor's vector width.
     let (shown_text, shown_numbers) = split_numbers(numbers);
     let (text, found) = split_numbers(&format!("candle {candle:?}\nburn   {burn:?}"));
     assert_eq!(shown_text, text);
@@ -55,7 +55,7 @@ fn the_output_is_what_the_program_prints() {
     }
 }
 
-/// Splits a text into the text without its decimal numbers, and these numbers.
+/// Separates the decimal numbers from a text. Returns the rest of the text, and the numbers.
 fn split_numbers(text: &str) -> (String, Vec<f64>) {
     let words = text.split_inclusive([' ', ',', ']', '[']);
     let number = |word: &str| word.trim_end_matches([' ', ',', ']', '[']).parse().ok().filter(|_| word.contains('.'));
@@ -63,7 +63,7 @@ fn split_numbers(text: &str) -> (String, Vec<f64>) {
     (rest, words.filter_map(number).collect())
 }
 
-/// The page shows the printed gradient of the example's `decay`.
+/// The page must show the gradient of the example's `decay` as the program prints it.
 #[test]
 fn the_gradient_is_what_the_program_prints() {
     let decay = Graph::build("decay", |g| {
@@ -74,7 +74,7 @@ fn the_gradient_is_what_the_program_prints() {
     assert_eq!(blocks("docs/derivatives.md", "```text"), [gradient.to_string().trim_end()]);
 }
 
-/// Every line of a change occurs, in order, in the tested code before or after the change.
+/// The lines of each shown change must occur, in order, in the tested code before or after the change.
 #[test]
 fn the_changes_of_existing_models_are_those_that_are_tested() {
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));
@@ -94,7 +94,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     assert_eq!(*whole, blocks("docs/existing-models.md", "```diff")[0]);
 }
 
-/// Returns whether one side of a change occurs in the code, line after line, ignoring indentation.
+/// Returns whether the lines of one side of a change occur in the code, in order, ignoring indentation.
 fn occurs_in(change: &str, side: char, code: &str) -> bool {
     let lines = change.lines().filter(|line| line.starts_with([' ', side])).map(|line| line[1..].trim());
     let mut code = code.lines().map(str::trim);
@@ -103,7 +103,7 @@ fn occurs_in(change: &str, side: char, code: &str) -> bool {
     all && count > 0
 }
 
-/// The composition on the page is that of the op in this package, which the tests compile in loops.
+/// The composition on the page must be that of this package's op, which other tests compile in loops.
 #[test]
 fn the_composition_is_that_of_the_tests() {
     let shown = &blocks("docs/backends.md", "```rust,ignore")[0];

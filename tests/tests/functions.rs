@@ -1,5 +1,5 @@
-//! Tests functions: the time of compilation, the calls that share a program, the sources of step counts, and valid
-//! arguments.
+//! Tests functions: when they compile, which calls share a program, where step counts come from, and which arguments
+//! are valid.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn cumsum() -> Graph {
     })
 }
 
-/// Powers of two up to a limit, as a scan in a while loop.
+/// A scan inside a while loop, which computes powers of two up to a limit.
 #[test]
 fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     let graph = built("limited", |g| {
@@ -36,7 +36,7 @@ fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
 }
 
-/// Doubles `start`; an input determines how often.
+/// Builds a graph that doubles `start`. An input is the number of doublings.
 fn doubled(is_static: bool) -> Graph {
     built("doubled", |g| {
         let start = g.input("start", "f64[]");
@@ -60,7 +60,7 @@ fn numbers(count: usize) -> HostTensor {
     HostTensor::from_vec((1..=count).map(|number| number as f64).collect(), [count]).unwrap()
 }
 
-/// Returns the sum of the numbers up to `count` from a call of the `cumsum` function.
+/// Returns the sum of the numbers up to `count`, by calling the function `cumsum`.
 fn sum_to(function: &Function<Reference>, count: usize) -> f64 {
     function.call_host(&[numbers(count), HostTensor::scalar(0f64)]).unwrap()[0].get(0).as_f64()
 }
@@ -137,7 +137,7 @@ fn a_static_input_is_compiled_in() {
     }
 }
 
-/// A cond on one static input, next to a loop that counts to a second static input.
+/// A `cond` on one static input, next to a loop whose number of steps is another static input.
 #[test]
 fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     let graph = built("model", |g| {
@@ -155,8 +155,8 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     assert_eq!(function.counts(), CompileCounts { made: 2, reused: 3 });
 }
 
-/// A loop with a static number of steps, one that ends early, and one over the rows of the second, on a backend that
-/// unrolls by default.
+/// Three loops on a backend that unrolls by default: one with a static number of steps, one with early exit, and one
+/// over the rows that the second one returns.
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {
@@ -180,7 +180,7 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
         }
         let loops = candle.report().loops;
         let ran: Vec<_> = loops.iter().map(|each| (each.op, each.strategy, each.steps)).collect();
-        // The rows that the last loop reads exist when it runs.
+        // The number of rows that the last loop reads is known when it runs.
         let is_declined = first == LoopStrategy::Unroll;
         let others = if is_declined { LoopStrategy::Native } else { first };
         let expected = [
@@ -192,13 +192,13 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
         let declined: Vec<bool> = loops.iter().map(|each| each.declined.is_some()).collect();
         assert_eq!(declined, [is_declined; 3]);
         let inputs = [HostTensor::from([1f32]), HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
-        // The loop has a maximum number of steps, and is unrolled to that number.
+        // The loop has a maximum number of steps, so unrolling it to that number is possible.
         let forced = compile(&graph, UNROLL).and_then(|forced| forced.call_host(&inputs));
         assert_eq!(forced.unwrap(), [HostTensor::scalar(1f32).cast(dtype)]);
     }
 }
 
-/// The steps of an unrolled loop share the programs of the cond and the while loop in them.
+/// All steps of an unrolled loop share one compiled program for each nested `cond` and `while_loop`.
 #[test]
 fn bodies_within_an_unrolled_loop_are_compiled_once() {
     let graph = built("model", |g| {
@@ -235,7 +235,7 @@ fn a_report_tells_what_became_of_a_graph() {
     native.call_host(&[numbers(100)]).unwrap();
     let report = native.report();
     assert_eq!(report.instructions, before.instructions);
-    // The peak consists of two vectors of 100 doubles, the start and the constant 2. A step adds two scalars to these.
+    // The peak is two vectors of 100 f64 (the start and the constant 2), plus two scalars in each step.
     assert_eq!(report.peak_bytes, Some(2 * 800 + 2 * 8 + 2 * 8), "{report}");
     assert_eq!(report.counts, CompileCounts { made: 1, reused: 1 });
     let text = report.to_string();

@@ -1,4 +1,4 @@
-//! A thousand training steps use no more memory than the first ones.
+//! Tests that a thousand training steps use no more memory than the first steps.
 
 use funcify_tests::training::{WIDTH, subjects};
 use peak_alloc::PeakAlloc;
@@ -6,7 +6,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// The allowed growth of the heap: enough for the queues of threads, but not for a state of 100 steps per call.
+/// The allowed growth of the heap: more than the queues of threads need, but less than the states of one loop per call.
 const SLACK: usize = 16 << 10;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A step of a native loop makes only the library's own allocations: as many as a step of the handwritten loop.
+//! Tests that a step of a native loop allocates no more often than a step of the handwritten loop.
 
 use allocation_counter::measure;
 use burn::backend::Dispatch;
@@ -13,7 +13,7 @@ use funcify_candle::Candle;
 
 const WIDTH: usize = 8;
 
-/// The functions of a library that handwritten loops call.
+/// The functions of a library that the handwritten loops call.
 trait Library: Backend {
     fn read_row(&self, xs: &Self::Tensor, row: usize) -> Self::Tensor;
 
@@ -23,7 +23,7 @@ trait Library: Backend {
 
     fn tanh(&self, x: Self::Tensor) -> Self::Tensor;
 
-    /// Returns `x` where `mask` is true, else `y`.
+    /// Selects `x` where `mask` is true, and `y` elsewhere.
     fn choose(&self, mask: Self::Tensor, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor;
 
     fn set_row(&self, trace: Self::Tensor, row: usize, x: Self::Tensor) -> Self::Tensor;
@@ -56,7 +56,7 @@ impl Library for Candle {
     }
 }
 
-/// Selects one row of several of `WIDTH` elements.
+/// Returns slices that select one row of a matrix with `WIDTH` columns.
 fn one_row(row: usize) -> [Slice; 2] {
     [Slice::new(row as isize, Some(row as isize + 1), 1), Slice::new(0, Some(WIDTH as isize), 1)]
 }
@@ -95,14 +95,15 @@ fn numbers(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Returns the arguments of a loop of `steps` steps: `h`, `xs`, `a`, a mask.
+/// Returns the arguments `h`, `xs`, `a` and a mask of a loop with `steps` steps.
 fn arguments<B: Backend>(backend: &B, steps: usize) -> [B::Tensor; 4] {
     let floats = |shape: &[usize]| backend.upload(&numbers(DType::F32, shape)).unwrap();
     let mask = backend.upload(&numbers(DType::Bool, &[WIDTH])).unwrap();
     [floats(&[WIDTH]), floats(&[steps, WIDTH]), floats(&[WIDTH]), mask]
 }
 
-/// Counts the allocations of the second 100 steps, which excludes those that a loop makes for all its steps.
+/// Counts the allocations of 100 steps, as the difference between 200 and 100 steps. This excludes allocations per
+/// call.
 fn allocations_of_100_steps<T>(arguments: impl Fn(usize) -> T, run: impl Fn(&T)) -> u64 {
     let [short, long] = [100, 200].map(|steps| {
         let arguments = arguments(steps);
@@ -123,7 +124,7 @@ fn native_allocations<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) ->
     allocations_of_100_steps(|steps| arguments(backend, steps), run)
 }
 
-/// Counts the allocations of a handwritten loop, whose step gets its state, its row, `a` and the mask.
+/// Counts the allocations of a handwritten loop. Its step receives the state, the row, `a` and the mask.
 fn handwritten_allocations<L: Library>(
     library: &L,
     is_traced: bool,
@@ -143,14 +144,14 @@ fn handwritten_allocations<L: Library>(
     allocations_of_100_steps(|steps| arguments(library, steps), run)
 }
 
-/// Compares native loops with handwritten loops. If a library allocates when asked for sizes, `row` and `write` are the
-/// number of such allocations for each row read and for each row written.
+/// Compares native loops with handwritten loops. `row` and `write` are the numbers of allocations for each row that is
+/// read and written, in libraries that allocate when they are asked for a tensor's sizes.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) =
         (handwritten_allocations(library, false, by_hand), handwritten_allocations(library, true, by_hand));
 
-    // A step owns its carry, so a library may write over it.
+    // A step owns its carry, so the library may reuse the carry's memory.
     let carry = native_allocations(library, |[h, xs, a, _]| scan(h, xs, |h, x| ((x + h * a).tanh(), ())).0);
     assert_eq!(carry, plain + 100 * row, "{}", library.name());
 
@@ -163,7 +164,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     });
     assert_eq!(trace, traced + 100 * (row + write), "{}", library.name());
 
-    // The same holds for a row of a trace that no later step reads.
+    // The same is true of a row that no later step reads.
     let state = native_allocations(library, |[h, xs, a, _]| {
         let mut recurrence = Recurrence::new();
         let (xs, hs) = (recurrence.sequence(xs, [0]), recurrence.sit_sot(h));
@@ -175,7 +176,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     });
     assert_eq!(state, traced + 100 * (row + write), "{}", library.name());
 
-    // A kernel of three operands gets a list of them.
+    // The operands of a kernel with three operands are passed as a list.
     let by_hand = |h, x, a: &L::Tensor, mask: &L::Tensor| library.choose(mask.clone(), x, library.mul(h, a.clone()));
     let choice = native_allocations(library, |[h, xs, a, mask]| scan(h, xs, |h, x| (select(mask, x, h * a), ())).0);
     assert_eq!(choice, handwritten_allocations(library, false, by_hand) + 100 * (row + 1), "{}", library.name());

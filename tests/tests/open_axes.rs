@@ -1,5 +1,5 @@
-//! Extends funcify along both axes: runs an op of another crate on this workspace's backends, and this workspace's ops
-//! on a backend of another crate.
+//! Tests that funcify can be extended with ops and with backends: runs a third-party op on this workspace's backends,
+//! and this workspace's ops on a third-party backend.
 
 use funcify::dispatch::{
     Backend, CompileOptions, Executor, Function, LoopStrategy, Reference, backend_names, lowered_ops, open_backend,
@@ -13,7 +13,7 @@ use funcify_candle::Candle;
 use funcify_tests::softplus::{Softplus, softplus, softplus_of};
 use funcify_tests::toy::{Toy, ToyTensor};
 
-/// Builds a recurrence with a state of shape `[2]` whose step uses the new op.
+/// Builds a recurrence over a state of shape `[2]`, whose step applies the third-party op.
 fn recurrence() -> Graph {
     let graph = Graph::build("softplus_recurrence", |g| {
         let xs = g.input("xs", "f64[T,2]");
@@ -32,7 +32,7 @@ fn arguments() -> Vec<HostTensor> {
     vec![xs.into(), [0.1f64, -0.2].into(), 0.9f64.into()]
 }
 
-/// Runs the recurrence with both loop strategies and compares it with the expected results.
+/// Runs the recurrence with both loop strategies, and compares the results with the expected ones.
 #[track_caller]
 fn check_runs_on(backend: impl Backend) {
     let graph = recurrence();
@@ -212,7 +212,7 @@ fn the_new_op_is_among_the_ops_of_each_backend() {
     assert!(Executor::has_fallback(&Reference));
 }
 
-/// The external op is differentiated by its own rules, to any order, also in loops.
+/// The third-party op has derivatives of any order, by its own rules, inside of loops too.
 #[test]
 fn the_new_op_has_derivatives() {
     let composed = |x: Value, beta: usize| (x * beta as f64).exp().log1p() / beta as f64;

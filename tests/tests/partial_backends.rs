@@ -1,4 +1,4 @@
-//! Unfinished backends in the conformance suite: missing ops are reported, and wrong results still fail.
+//! Tests unfinished backends in the conformance suite: missing ops are reported, and wrong results still fail.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ fn subject(executor: impl Executor + 'static) -> Subject {
     Subject { name, executor: Ok(Arc::new(executor)), expectations: Expectations::parse("partial = true").unwrap() }
 }
 
-/// Returns some cases of each category.
+/// Returns every thirteenth case of the suite.
 fn some_cases() -> Vec<Case> {
     all_golden_cases().unwrap().into_iter().step_by(13).collect()
 }
 
-/// The toy backend has eight ops over f64: all of them are right, and everything else is missing. A case needs missing
-/// ops exactly if compiling it is rejected.
+/// The toy backend supports eight ops on f64, all of them correctly, and nothing else. A case must be reported as
+/// missing ops exactly if compiling it is rejected.
 #[test]
 fn a_partial_backend_passes_or_lacks_something() {
     let toy = subject(Toy);
@@ -57,7 +57,7 @@ fn a_partial_backend_passes_or_lacks_something() {
     assert!(["slice", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
 }
 
-/// A backend on the toy's tensors with three ops, one of them wrong.
+/// A backend on the toy's tensors with three ops, one of which is wrong.
 #[derive(Clone, Copy)]
 struct UnfinishedBackend;
 
@@ -86,11 +86,11 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
     assert_eq!(status(step("sums", |c, x| c + x)), Status::Pass);
     assert_eq!(status(step("products", |c, x| c * x)), Status::Fail);
     assert_eq!(status(step("sines", |c, x| c + x.sin())), Status::Needs);
-    // The case needs a missing op and a wrong one. The wrong op is noticed only when no op is missing.
+    // This case uses a missing op and the wrong op. A missing op takes precedence over a wrong result.
     assert_eq!(status(step("both", |c, x| c * x.sin())), Status::Needs);
 }
 
-/// A backend without a kernel for a custom op needs the ops of its composition.
+/// If a backend has no kernel for a custom op, it needs the ops of the op's composition.
 #[test]
 fn a_custom_op_needs_its_composition() {
     let graph = Graph::build("smooth", |g| softplus(g.input("x", "f64[2]"), 2)).unwrap();
@@ -99,7 +99,7 @@ fn a_custom_op_needs_its_composition() {
     assert!(lacking.contains(&Need::Op("exp")) && !lacking.contains(&Need::Op("softplus")), "{lacking:?}");
 }
 
-/// Programs read sizes on the host, so `bind_size` needs no kernel.
+/// `bind_size` needs no kernel, because programs read sizes on the host.
 #[test]
 fn no_backend_needs_a_kernel_for_a_computed_size() {
     let graph = Graph::build("some", |g| {
@@ -118,7 +118,7 @@ fn softplus_cases() -> Vec<Case> {
     custom_cases("softplus", Custom::new(Softplus { beta: 3 }), &operands).unwrap()
 }
 
-/// The cases of a custom op: alone, batched, in a loop, and its derivatives.
+/// The suite tests a custom op alone, batched, in a loop, and its derivatives.
 #[test]
 fn a_custom_op_has_cases() {
     let cases = softplus_cases();
@@ -137,7 +137,7 @@ fn a_custom_op_has_cases() {
     ];
     assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
-    // The derivative of a gradient contains only the slopes.
+    // The second derivatives contain only the op's slopes, but not the op.
     for case in cases.iter().filter(|case| !case.name.contains("_hvp")) {
         assert!(case.graph.to_string().contains("softplus"), "{}", case.name);
     }
@@ -150,7 +150,7 @@ fn a_custom_op_has_cases() {
     }
 }
 
-/// `tripled`: three times a number, without derivative rules; its kernel on `cpu` is slightly off.
+/// `tripled`: three times its operand, without derivative rules. Its kernel on `cpu` is slightly inaccurate.
 #[derive(Clone, Copy, Debug)]
 struct Tripled;
 

@@ -1,15 +1,15 @@
-//! Random programs and their gradients on every backend, compared with the reference evaluator.
+//! Compares random programs and their gradients on every backend with the reference evaluator.
 
 use funcify::Error;
 use funcify::dispatch::{backend_names, open_backend};
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};
 
-// Linked for their lowering rules.
+// Linked so that their lowering rules are registered.
 use funcify_burn as _;
 use funcify_candle as _;
 
-/// 200 seeds that the suite on the reference backend does not use by default.
+/// The 200 seeds of the programs. The suite on the reference backend uses different ones by default.
 const SEEDS: std::ops::Range<u64> = 1_000_000..1_000_200;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Steppers on every backend in host memory: agreement with the whole sequence, states in files, streams that come and
-//! go, and the memory of a step.
+//! Tests steppers on every backend in host memory: agreement with the whole sequence, states in files, streams that
+//! join and leave, and the memory of a step.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 use funcify_tests::{built, traced};
 
-/// Calls a function that is generic over the backend with each backend whose tensors are in host memory.
+/// Calls a generic function with each backend in host memory.
 macro_rules! on_every_backend {
     ($check:ident) => {
         $check(&Reference);
@@ -31,7 +31,7 @@ fn numbers(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// `h <- tanh(x w + h u)` with a product before the loop, and with the readout weights `v`.
+/// Builds `h = tanh(x w + h u)`. The product `x w` precedes the loop, and the weights `v` map states to outputs.
 fn network() -> Graph {
     built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
@@ -41,7 +41,7 @@ fn network() -> Graph {
     })
 }
 
-/// `h <- tanh(x w + h a)`, with an `a` for each stream, read out by `v`.
+/// Builds `h = tanh(x w + h a)`, where each stream has its own `a`, and `v` maps states to outputs.
 fn streams() -> Graph {
     built("streams", |g| {
         let [xs, h, a] = [g.input("xs", "f64[T,B,3]"), g.input("h", "f64[B,2]"), g.input("a", "f64[B,2]")];
@@ -51,7 +51,7 @@ fn streams() -> Graph {
     })
 }
 
-/// Returns handwritten networks and layers.
+/// Returns the graphs to test: handwritten networks, and layers.
 fn graphs() -> Vec<Graph> {
     vec![
         network(),
@@ -68,7 +68,7 @@ fn graphs() -> Vec<Graph> {
     ]
 }
 
-/// Returns the inputs of a graph for `steps` steps of `streams` streams.
+/// Returns inputs for `steps` steps of `streams` streams.
 fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     let mut sizes = funcify::Sizes::new();
     for (name, size) in [("T", steps), ("B", streams)] {
@@ -78,7 +78,7 @@ fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     types.zip(0..).map(|(ty, seed)| numbers(ty.dtype, &ty.shape.value(&sizes).unwrap(), seed)).collect()
 }
 
-/// Returns the largest difference of two tensors. Differences are relative to the expected element if it exceeds 1.
+/// Returns the largest difference between two tensors. It is relative to the expected element where that exceeds 1.
 fn largest_difference(found: &HostTensor, expected: &HostTensor) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
@@ -90,7 +90,7 @@ fn stepper<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions, inpu
     Stepper::with_options(graph, backend, options, &fixed).unwrap()
 }
 
-/// Returns the largest difference between steps and the whole sequence with the same options.
+/// Returns the largest difference between steps and the whole sequence, run with the same options.
 fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions) -> f64 {
     let steps = 40;
     let inputs = inputs(graph, steps, 3);
@@ -109,8 +109,8 @@ fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: Comp
     largest
 }
 
-/// With `whole`, steps agree bit for bit with the sequence; otherwise the library's products and functions cause small
-/// differences.
+/// With `whole`, steps agree with the sequence bit for bit. Otherwise the library's products and functions may round
+/// differently.
 #[test]
 fn steps_have_the_numbers_of_the_sequence() {
     fn check<B: Backend>(backend: &B) {
@@ -129,7 +129,7 @@ fn steps_have_the_numbers_of_the_sequence() {
     on_every_backend!(check);
 }
 
-/// An output that is also the state is returned as the same tensor, and not computed again.
+/// If an output is also the next state, the step returns the same tensor for both and computes it once.
 #[test]
 fn outputs_that_are_one_value_are_one_tensor() {
     let graph = built("both", |g| {
@@ -180,11 +180,11 @@ fn states_are_taken_put_and_kept_in_files() {
             assert_eq!(&second.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
             assert_eq!(&third.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
         }
-        // A step of a function, with its options.
+        // A stepper of a compiled function has the function's options.
         let function = Function::compile(&graph, backend).unwrap();
         let fixed: Vec<B::Tensor> = inputs[1..].iter().map(|input| backend.upload(input).unwrap()).collect();
         assert_eq!(Stepper::of(&function, &fixed).unwrap().step_host(&row(0)).unwrap(), outputs[0]);
-        // States that do not fit are rejected, and the current ones stay unchanged.
+        // A state that does not match is rejected, and the current state stays unchanged.
         let state = third.state().unwrap();
         assert!(third.set_state(&[("h".to_string(), numbers(DType::F32, &[3, 31], 1))].into()).is_err());
         assert!(third.step_host(&[numbers(DType::F32, &[3, 25], 1)]).is_err());
@@ -195,7 +195,7 @@ fn states_are_taken_put_and_kept_in_files() {
     on_every_backend!(check);
 }
 
-/// Streams 0 and 1 run, and then 1 and two new ones: each as if it were alone.
+/// Streams 0 and 1 run, then stream 1 and two new ones. Each must have the same results as alone.
 #[test]
 fn streams_come_and_go() {
     fn check<B: Backend>(backend: &B) {
@@ -223,7 +223,8 @@ fn streams_come_and_go() {
         };
         (0..3).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
         together.streams("B", &[Some(1), None, None]).unwrap();
-        // A stream that starts in place 1 gets stream 1's initial state, and one in place 2 gets stream 0's.
+        // A new stream at batch index 1 gets the initial state of stream 1. At the new index 2, it gets that of stream
+        // 0.
         apart_from_each_other = vec![apart_from_each_other.remove(1), begin(1), begin(0)];
         (3..6).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
         together.reset();
@@ -239,11 +240,12 @@ fn streams_come_and_go() {
     on_every_backend!(check);
 }
 
-/// The bytes that two results and a row need in addition to their elements, for the libraries' tensors and lists of
+/// The bytes that a step needs besides the elements of its results and its row, for tensor objects and lists of
 /// tensors.
 const TENSOR_OVERHEAD: usize = 3 << 10;
 
-/// A step holds its results and little else, and frees the previous step's states. Every step holds the same amount.
+/// After a step, little memory besides its results is held, and the previous states are freed. The amount does not
+/// grow.
 #[test]
 fn a_step_on_tensors_holds_its_results_and_little_else() {
     fn check<B: Backend>(backend: &B) {
@@ -251,14 +253,14 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         let inputs = inputs(&graph, 1, 3);
         let mut stepper = stepper(&graph, backend, CompileOptions::default(), &inputs);
         let row = [backend.upload(&inputs[0].row(0)).unwrap()];
-        // Only this thread counts, because other threads allocate at the same time.
+        // Counts only this thread, because other threads allocate at the same time.
         let counted = [(); 40].map(|()| measure(|| drop(stepper.step(&row).unwrap())));
         let results = 4 * (3 * 32 + 3 * 5);
         let (name, most) = (backend.name(), counted[39].bytes_max);
         println!("{name}: {most} bytes at most in a step, of which results are {results}");
         let grows = counted[4..].iter().filter(|each| each.bytes_current > 0).count();
         assert_eq!(grows, 0, "{}: {counted:?}", backend.name());
-        // The reference evaluator runs op by op, and its memory is not checked.
+        // The memory of the reference evaluator is not checked, because it runs op by op.
         if backend.name() != Reference.name() {
             let is_little = |each: &AllocationInfo| each.bytes_max <= (results + TENSOR_OVERHEAD) as u64;
             assert!(counted[4..].iter().all(is_little), "{}: {counted:?}", backend.name());

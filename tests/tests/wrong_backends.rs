@@ -1,5 +1,5 @@
-//! Runs the conformance suite against faulty backends: the suite passes the backend without a fault, and catches each
-//! of the others in the categories where its fault has an effect.
+//! Runs the conformance suite on faulty backends. It must pass the backend without a fault, and catch every other one
+//! in each category in which its fault has an effect.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,8 +12,7 @@ use funcify_tests::wrong::{self, Fault};
 mod fake;
 use fake::Fake;
 
-/// Returns the cases of the suite with loops, without those that exceed the memory budget, because the interpreter has
-/// no budget.
+/// Returns the cases with loops, except those that exceed the memory budget, because the interpreter has no budget.
 fn cases_with_loops() -> &'static [Case] {
     static CASES: OnceLock<Vec<Case>> = OnceLock::new();
     let is_affordable = |case: &Case| !matches!(case.expected, Expected::Error("OverBudget"));
@@ -21,7 +20,7 @@ fn cases_with_loops() -> &'static [Case] {
     CASES.get_or_init(|| cases().collect())
 }
 
-/// Runs the suite on a backend with a fault. The interpreter has a single kind of loop, so one mode is enough.
+/// Runs the suite on a backend with a fault, in a single mode, because the interpreter runs loops in only one way.
 fn failures(fault: Fault) -> Vec<CaseResult> {
     let subject = Subject {
         name: format!("{fault:?}"),
@@ -32,7 +31,7 @@ fn failures(fault: Fault) -> Vec<CaseResult> {
     rows.filter(|row| row.status == Status::Fail).collect()
 }
 
-/// Returns the categories that must catch a fault.
+/// Returns the categories of cases that must catch a fault.
 fn expected_categories(fault: Fault) -> &'static [&'static str] {
     match fault {
         Fault::None => &[],

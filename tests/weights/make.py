@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 VOCABULARY, BATCH, STEPS = 32, 2, 12
 
-# Each model has two or three layers, more than one head or group if it has any, and distinct sizes wherever they may
-# differ.
+# Each model has two or three layers, more than one head or group (if it has them), and different values for sizes that
+# may differ.
 MODELS = {
     "mamba": lambda: hf.MambaForCausalLM(
         hf.MambaConfig(
@@ -53,7 +53,7 @@ MODELS = {
     ),
 }
 
-# A mixer on its own, as its module in transformers.
+# A mixer alone, as the module that transformers defines.
 def gated_delta_net():
     config = hf.OlmoHybridConfig(
         vocab_size=VOCABULARY, hidden_size=16, num_attention_heads=2, num_hidden_layers=2, pad_token_id=0,

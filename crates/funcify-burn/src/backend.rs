@@ -35,7 +35,7 @@ impl Backend for Burn {
     }
 
     fn wait(&self) {
-        // If the device failed, reading the result reports the error.
+        // If the device failed, the error is reported when the result is read.
         let _ = self.device().sync();
     }
 
@@ -65,7 +65,7 @@ impl Backend for Burn {
         dtypes::of(tensor) == Some(self.storage_dtype(dtype))
     }
 
-    /// Normalises booleans that are stored as numbers: replaces every nonzero element with 1.
+    /// Normalises booleans stored as numbers, by replacing every nonzero element with 1.
     fn admit(&self, mut tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
@@ -200,7 +200,7 @@ impl Backend for Burn {
             None => return Err("a trace needs an axis of rows".into()),
         }
         if sizes[1..].contains(&0) {
-            // A row without elements needs no write, and Flex panics on an empty range that does not begin at 0.
+            // A row without elements needs no write, and Flex panics on an empty range that does not start at 0.
             return Ok(trace);
         }
         let slices = kinds::slices_along(&sizes, 0, row, row + 1, 1);
@@ -210,26 +210,26 @@ impl Backend for Burn {
     }
 }
 
-/// Returns whether [`normalize`](Backend::normalize) leaves tensors of this dtype unchanged on every device. The check
-/// avoids needless copies of large tensors.
+/// Returns whether [`normalize`](Backend::normalize) never changes tensors of this dtype, on any device. Skipping it
+/// then avoids copies of large tensors.
 fn is_always_normal(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }
 
-/// Returns `count` rows of a tensor with these sizes, beginning at row `start`.
+/// Returns the rows `start..start + count` of a tensor with these sizes.
 #[inline]
 fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome {
     match sizes.first() {
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Flex panics on an offset into an empty tensor. All empty rows are equal, so the first ones are returned.
+    // Flex panics on an offset into an empty tensor. Since all empty rows are equal, the first ones are returned.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::slices_along(sizes, 0, start, start + count, 1)))
 }
 
-/// Returns whether this is one of Burn's elementwise ops. On a wgpu device, these ops panic if one operand is a scalar
-/// and the other one is empty.
+/// Returns whether `op` is one of Burn's elementwise ops. On a wgpu device, they panic if one operand is a scalar and
+/// the other is empty.
 fn is_elementwise(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) | OpClass::Custom(_) => true,

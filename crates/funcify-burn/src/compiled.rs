@@ -1,6 +1,6 @@
-//! Loops compiled as a whole: runs the engine of `funcify-cpu` on the memory of Burn's tensors.
+//! Runs compiled loops with the engine of `funcify-cpu`, on Burn's tensors in host memory.
 //!
-//! Contiguous floats are borrowed, and everything else is copied once. Results are moved into tensors.
+//! Contiguous float tensors are borrowed, and all others are copied once. Results become tensors without a copy.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::data::{download, elements, from_elements, upload};
 use crate::device::Burn;
 use crate::kinds::Tensor;
 
-/// A compiled loop on Burn's tensors in host memory.
+/// A compiled loop that runs on Burn's tensors in host memory.
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) engine: Engine,
@@ -48,7 +48,7 @@ impl Compiled<Tensor> for Loop {
     }
 }
 
-/// Returns the elements of a float tensor. They are borrowed if possible.
+/// Returns the elements of a float tensor, borrowed if possible.
 fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<Cow<'_, [E]>, BackendError> {
     #[cfg(feature = "flex")]
     if let DispatchTensorKind::Flex(BackendTensor::Float(tensor)) = &tensor.kind
@@ -65,7 +65,7 @@ fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<
     Ok(Cow::Owned(elements(tensor.clone())?))
 }
 
-/// Returns the elements of an ndarray tensor if they are floats of type `E` and contiguous.
+/// Borrows the elements of an ndarray tensor. Returns `None` unless they are contiguous floats of type `E`.
 #[cfg(feature = "ndarray")]
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]
 fn contiguous_floats<E: burn::tensor::Element + bytemuck::Pod>(tensor: &burn_ndarray::NdArrayTensor) -> Option<&[E]> {

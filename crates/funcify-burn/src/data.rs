@@ -9,7 +9,7 @@ use funcify_core::{DType, HostTensor, Storage};
 use crate::device::Burn;
 use crate::kinds::{Tensor, read, sizes, to_kernel_form};
 
-/// Uploads a host tensor in the form that kernels accept: see [`crate::kinds::to_kernel_form`].
+/// Uploads a host tensor, in the form that kernels accept: see [`crate::kinds::to_kernel_form`].
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
     let stored = burn.storage_dtype(tensor.dtype());
     if stored != tensor.dtype() {
@@ -29,7 +29,7 @@ pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
     }
 }
 
-/// Downloads a tensor whose type is `dtype`, although the device may store it as a different dtype.
+/// Downloads a tensor of type `dtype`, which the device may store as a different dtype.
 pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
     let stored = burn.storage_dtype(dtype);
     if stored != dtype {
@@ -56,7 +56,7 @@ pub(crate) fn host(data: TensorData, dtype: DType, shape: &[usize]) -> Result<Ho
         .ok_or_else(|| format!("Burn returned {found} elements, which does not match the shape").into())
 }
 
-/// Creates a tensor of this shape from its elements.
+/// Creates a tensor of this shape from its elements in row-major order.
 pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec<E>, shape: &[usize]) -> Tensor {
     let shape = if shape.is_empty() && !burn.in_host_memory() { &[1] } else { shape };
     let data = TensorData::new(elements, shape.to_vec());
@@ -75,7 +75,7 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
     }
 }
 
-/// Returns the elements of a tensor whose element type is `E`. A buffer that is not shared is moved, not copied.
+/// Returns the elements of a tensor, which must have the type `E`. An unshared buffer is moved instead of copied.
 pub(crate) fn elements<E: burn::tensor::Element>(tensor: Tensor) -> Result<Vec<E>, BackendError> {
     let data = read(tensor)?;
     // A device may store booleans as integers.

@@ -1,4 +1,4 @@
-//! The handle of a Burn device, and the differences between devices.
+//! The handle of a Burn device, and the capabilities in which devices differ.
 
 #[cfg(feature = "wgpu")]
 use std::sync::OnceLock;
@@ -17,10 +17,10 @@ use funcify_runtime::KernelCall;
 use crate::dtypes;
 use crate::kinds::{Outcome, filled};
 
-/// A call of a kernel.
+/// One call of a kernel on a Burn device.
 pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 
-/// One of Burn's devices.
+/// A handle of one of Burn's devices, as a backend of funcify.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -43,24 +43,24 @@ pub struct Burn {
     abilities: Abilities,
 }
 
-/// The properties in which devices differ.
+/// The capabilities in which devices differ.
 #[derive(Clone, Debug)]
 struct Abilities {
     /// The dtypes that the device does not support, each with the reason.
     unsupported_dtypes: Vec<(DType, &'static str)>,
-    /// `true` if the device stores f16 and bf16. Otherwise they are stored as f32 and rounded after each kernel.
+    /// `true` if the device can store f16 and bf16. Otherwise they are stored as f32, and rounded after each kernel.
     half_floats: bool,
-    /// The largest rank for which the device supports reshapes.
+    /// The maximum rank of the device's reshapes, or `None` if it has no limit.
     max_rank: Option<usize>,
-    /// `true` if the device has its own sigmoid kernel. Burn's generic sigmoid computes in f32.
+    /// `true` if the device has its own sigmoid kernel. Burn's generic sigmoid always computes in f32.
     sigmoid: bool,
-    /// `true` if elements are in host memory, where a kernel can compute on them directly.
+    /// `true` if elements are in host memory, so that Rust code can compute on them directly.
     host_memory: bool,
-    /// `true` if the device stores bytes. Otherwise u8 is stored as u32.
+    /// `true` if the device can store bytes. Otherwise u8 is stored as u32.
     bytes: bool,
 }
 
-/// A device with every ability.
+/// Returns the capabilities of a device that supports everything.
 impl Default for Abilities {
     fn default() -> Self {
         Abilities {
@@ -75,13 +75,13 @@ impl Default for Abilities {
 }
 
 impl Burn {
-    /// Returns Burn's CPU device in plain Rust.
+    /// Returns `flex`, Burn's CPU device in plain Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
         Burn::new(Device::flex(), "burn-flex", Abilities::default())
     }
 
-    /// Returns Burn's CPU device on the `ndarray` crate.
+    /// Returns `ndarray`, Burn's CPU device based on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
@@ -89,10 +89,10 @@ impl Burn {
         Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
-    /// Returns Burn's wgpu device on Vulkan: a GPU if there is one, otherwise a software adapter. The environment
-    /// variable `CUBECL_WGPU_DEFAULT_DEVICE` selects a different adapter, for example `IntegratedGpu(0)` or `Cpu`.
+    /// Returns `wgpu`, Burn's device on Vulkan: a GPU if there is one, otherwise a software adapter. To select an
+    /// adapter, set the environment variable `CUBECL_WGPU_DEFAULT_DEVICE`, for example to `IntegratedGpu(0)` or `Cpu`.
     ///
-    /// On this device a u8 tensor is stored as u32 with elements below 256.
+    /// This device stores u8 as u32, with values below 256.
     ///
     /// ```no_run
     /// # #[cfg(feature = "wgpu")] {
@@ -143,7 +143,7 @@ impl Burn {
         Burn::new(device, "burn-wgpu", abilities)
     }
 
-    /// Returns the backend for one of Burn's devices, with or without autodiff.
+    /// Returns the backend for one of Burn's devices. The device may have autodiff.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -158,7 +158,7 @@ impl Burn {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` for a device that this crate does not support, or whose feature is not enabled.
+    /// `Unsupported` for a device that this crate does not support, or whose Cargo feature is not enabled.
     #[track_caller]
     pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
@@ -201,7 +201,7 @@ impl Burn {
         self.name
     }
 
-    /// Returns the device's handle in Burn.
+    /// Returns Burn's own handle of the device.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -210,7 +210,7 @@ impl Burn {
         self.bool_dtype
     }
 
-    /// Returns whether the device has a sigmoid that computes in the dtype of its operand.
+    /// Returns whether the device has a sigmoid kernel that computes in the dtype of its operand.
     pub(crate) fn has_sigmoid(&self) -> bool {
         self.abilities.sigmoid
     }
@@ -224,13 +224,12 @@ impl Burn {
         }
     }
 
-    /// Returns whether the elements of a tensor are in host memory. Devices with their own memory do not compute on
-    /// tensors of rank 0.
+    /// Returns whether tensors are in host memory. On all other devices, kernels cannot compute on tensors of rank 0.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
     }
 
-    /// Returns the Burn type that stores an integer dtype on this device.
+    /// Returns Burn's integer type in which this device stores `dtype`.
     pub(crate) fn integer(&self, dtype: DType) -> Outcome<IntDType> {
         dtypes::integer(self.storage_dtype(dtype))
     }
@@ -244,7 +243,7 @@ impl Burn {
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Outcome {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
-            // Memory from the system is already zero, but Burn's own function writes the zeros again.
+            // Memory from the operating system is already zero, but Burn's `zeros` would write it again.
             return Ok(filled(&self.device, self.storage_dtype(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
@@ -269,13 +268,13 @@ impl Burn {
         }
     }
 
-    /// Checks that the device can hold a tensor of this dtype and rank.
+    /// Checks that the device can hold a tensor of this dtype and rank; see [`Burn::unsupported_reason`].
     pub(crate) fn check(&self, dtype: DType, rank: usize) -> Outcome<()> {
         self.unsupported_reason(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
     }
 }
 
-/// Returns the Vulkan device. Burn opens it once per process.
+/// Returns the Vulkan device. Burn opens it only once per process.
 #[cfg(feature = "wgpu")]
 fn vulkan_device() -> Result<Device, String> {
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
@@ -283,7 +282,7 @@ fn vulkan_device() -> Result<Device, String> {
     DEVICE.get_or_init(open).clone()
 }
 
-/// Returns the error for a feature that a Burn device, or the capture device, does not support.
+/// Returns an `Unsupported` error, for something that a Burn device or the capture device does not support.
 pub(crate) fn unsupported(at: &Place, backend: &str, what: &str, reason: &str, fix: &str) -> Error {
     let (backend, what, reason, fix) = (backend.into(), what.into(), reason.into(), fix.into());
     Error::Unsupported { at: at.boxed(), backend, what, reason, fix }

@@ -1,4 +1,4 @@
-//! Maps element types between funcify and Burn.
+//! Maps dtypes between funcify and Burn.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::{DType as BurnDType, FloatDType, IntDType};
@@ -7,7 +7,7 @@ use funcify_core::error::BackendError;
 
 use crate::kinds::Tensor;
 
-/// Returns Burn's integer type that corresponds to an integer dtype.
+/// Returns Burn's integer type for an integer dtype.
 pub(crate) fn integer(dtype: DType) -> Result<IntDType, BackendError> {
     match dtype {
         DType::U8 => Ok(IntDType::U8),
@@ -18,7 +18,7 @@ pub(crate) fn integer(dtype: DType) -> Result<IntDType, BackendError> {
     }
 }
 
-/// Returns Burn's float type that corresponds to a float dtype.
+/// Returns Burn's float type for a float dtype.
 pub(crate) fn float(dtype: DType) -> Result<FloatDType, BackendError> {
     match dtype {
         DType::F16 => Ok(FloatDType::F16),
@@ -34,7 +34,7 @@ pub(crate) fn of(tensor: &Tensor) -> Option<DType> {
     from_burn(tensor.dtype())
 }
 
-/// Returns funcify's dtype that corresponds to one of Burn's, if any.
+/// Returns funcify's dtype for one of Burn's, or `None` if there is none.
 pub(crate) fn from_burn(dtype: BurnDType) -> Option<DType> {
     match dtype {
         BurnDType::Bool(_) => Some(DType::Bool),

@@ -1,4 +1,4 @@
-//! Data movement for tensors of every kind. Burn has separate functions for floats, integers and booleans.
+//! Data movement for tensors of any kind, because Burn has separate functions for floats, integers and booleans.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
 
-/// The result of a kernel: a value, by default a tensor, or the error that prevented it.
+/// The result of a kernel: by default a tensor, or the error that the kernel returned.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
-/// Identifies which of Burn's three families of ops handles a tensor.
+/// The kind of a tensor, which selects one of Burn's three families of ops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Float,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Bool,
 }
 
-/// Returns the family of a tensor.
+/// Returns the kind of a tensor.
 pub(crate) fn kind(tensor: &Tensor) -> Kind {
     let dtype = tensor.dtype();
     if dtype.is_float() {
@@ -34,7 +34,7 @@ pub(crate) fn kind(tensor: &Tensor) -> Kind {
     }
 }
 
-/// Calls the op of the tensor's family.
+/// Calls Burn's function for the kind of a tensor.
 macro_rules! by_kind {
     ($tensor:expr, $float:ident | $integer:ident | $bool:ident, ($($argument:expr),*)) => {
         match $crate::kinds::kind(&$tensor) {
@@ -66,9 +66,8 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
     }
 }
 
-/// Converts a tensor to the form that kernels accept. Burn's GPU devices compute only on tensors of rank 1 and above.
-/// There, a scalar is a vector of one element inside kernels, and a tensor of rank 0 everywhere else. Neither
-/// conversion moves an element.
+/// Converts a tensor to the form that kernels accept. Kernels of Burn's GPU devices need rank 1 or more, so a scalar on
+/// a GPU is passed as a vector of one element. Outside of kernels it has rank 0. The conversion moves no elements.
 #[inline]
 pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
@@ -77,7 +76,7 @@ pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     }
 }
 
-/// Converts a kernel's result of rank `rank` back to the form used outside kernels: see [`to_kernel_form`].
+/// Converts a kernel's result back to rank `rank`: the inverse of [`to_kernel_form`].
 #[inline]
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
@@ -86,7 +85,7 @@ pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     }
 }
 
-/// Returns the shape that a tensor of `shape` has inside kernels: see [`to_kernel_form`].
+/// Returns the shape that a tensor of this shape has inside a kernel: see [`to_kernel_form`].
 #[inline]
 fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     match shape.is_empty() && is_on_gpu(tensor) {
@@ -95,7 +94,7 @@ fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     }
 }
 
-/// Reshapes a tensor to a shape with the same number of elements, in row-major order.
+/// Reshapes a tensor, in row-major order. The result is in the form that kernels accept: see [`to_kernel_form`].
 #[inline]
 pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     let tensor = to_kernel_form(tensor);
@@ -110,7 +109,7 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
 }
 
-/// Reshapes a tensor and returns it in the form used outside kernels: see [`to_kernel_form`].
+/// Reshapes a tensor, in row-major order. The result is in the form used outside of kernels: see [`to_kernel_form`].
 pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(with_rank(reshape(tensor, shape)?, shape.len()))
 }
@@ -125,23 +124,24 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
 }
 
-/// One slice per axis. Every row that a loop reads or writes needs such a list, so the list is stored on the stack.
+/// A slice for each axis. Loops build such a list for every row that they read or write, so it is on the stack.
 type Slices = SmallVec<[Slice; 6]>;
 
-/// Returns slices that select `start, start + step, ..` below `limit` along `axis`, and all of every other axis.
+/// Returns slices that select the positions `start, start + step, ..` below `limit` of `axis`, and all other axes
+/// whole.
 pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);
     sizes.iter().enumerate().map(|(index, size)| if index == axis { part } else { whole(*size) }).collect()
 }
 
-/// Returns the part of a tensor that `slices` select.
+/// Returns the part of a tensor that `slices` selects.
 #[inline]
 pub(crate) fn slice(tensor: Tensor, slices: &[Slice]) -> Tensor {
     by_kind!(tensor, float_slice | int_slice | bool_slice, (tensor, slices))
 }
 
-/// Replaces the part of a tensor that `slices` select, in place if the buffer is not shared.
+/// Replaces the part of a tensor that `slices` selects. Works in place if the buffer is not shared.
 pub(crate) fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Tensor {
     by_kind!(tensor, float_slice_assign | int_slice_assign | bool_slice_assign, (tensor, slices, value))
 }
@@ -151,12 +151,12 @@ pub(crate) fn join(tensors: Vec<Tensor>, axis: usize) -> Tensor {
     by_kind!(tensors[0], float_cat | int_cat | bool_cat, (tensors, axis))
 }
 
-/// Returns `value` where `mask` is true, else `tensor`.
+/// Selects `value` where `mask` is true, and `tensor` elsewhere.
 pub(crate) fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Tensor {
     by_kind!(tensor, float_mask_where | int_mask_where | bool_mask_where, (tensor, mask, value))
 }
 
-/// Converts a tensor of one element to a scalar. Burn's ndarray device cannot reshape to rank 0.
+/// Converts a tensor of one element to rank 0. Needed because Burn's ndarray device cannot reshape to rank 0.
 #[cfg(feature = "ndarray")]
 fn as_scalar(tensor: Tensor) -> Outcome {
     let (kind, device) = (kind(&tensor), tensor.device());
@@ -193,11 +193,11 @@ pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64
 
 #[cfg(test)]
 thread_local! {
-    /// The number of tensors that this thread has read from a device.
+    /// The number of tensors that this thread has read back from a device.
     pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Waits for the device and returns the elements of a tensor.
+/// Waits for the device, and returns the elements of a tensor.
 pub(crate) fn read(tensor: Tensor) -> Outcome<TensorData> {
     #[cfg(test)]
     READS.with(|reads| reads.set(reads.get() + 1));

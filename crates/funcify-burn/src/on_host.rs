@@ -1,6 +1,6 @@
-//! Kernels in host memory for integer ops that panic in Burn, and for ops that Burn lacks.
+//! Kernels in host memory, for integer ops that panic in Burn and for ops that Burn lacks.
 //!
-//! On a CPU device the elements are already in host memory, and a buffer that is not shared is changed in place.
+//! On a CPU device, elements are already in host memory. A buffer that is not shared is changed in place.
 
 use burn::tensor::Element;
 use funcify_core::types::{nearest_bf16, nearest_f16};
@@ -41,7 +41,7 @@ pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) 
     Ok(from_elements(burn, elements::<E>(x)?.into_iter().map(f).collect(), &shape))
 }
 
-/// A float type whose values f64 represents exactly.
+/// A float type that converts to f64 without rounding.
 pub(crate) trait Real: Element {
     fn widen(self) -> f64;
     fn round_from(wide: f64) -> Self;
@@ -67,13 +67,12 @@ reals! {
     f64: std::convert::identity, |wide| wide;
 }
 
-/// Applies a function to each element of a float tensor. The function is computed in f64, and its result is rounded
-/// once.
+/// Applies a function to each element of a float tensor. Computes it in f64 and rounds once.
 pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outcome {
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::round_from(f(x.widen()))))
 }
 
-/// Combines the corresponding elements of two tensors of the same shape.
+/// Combines corresponding elements of two tensors of the same shape.
 pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E) -> E) -> Outcome {
     let shape = sizes(&x);
     let (mut left, right) = (elements::<E>(x)?, elements::<E>(y)?);
@@ -81,7 +80,7 @@ pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E
     Ok(from_elements(burn, left, &shape))
 }
 
-/// Reduces all elements along an axis, which keeps size 1.
+/// Reduces an axis, which is kept with size 1.
 pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E, f: impl Fn(E, E) -> E) -> Outcome {
     let mut shape = sizes(&x);
     let inner: usize = shape[axis + 1..].iter().product();
@@ -95,8 +94,8 @@ pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E,
     Ok(from_elements(burn, folded, &shape))
 }
 
-/// Returns the largest or smallest element along an axis, which keeps size 1. `pick` chooses one of two elements; the
-/// order of its arguments must not matter. No axis may have size zero.
+/// Returns the maximum or minimum of an axis, which is kept with size 1. `pick` chooses one of two elements and must be
+/// commutative. No axis may be empty.
 pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: impl Fn(E, E) -> E + Copy) -> Outcome {
     let mut shape = sizes(&x);
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
@@ -117,7 +116,7 @@ pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: imp
     Ok(from_elements(burn, extremes, &shape))
 }
 
-/// Returns the largest or smallest element of a row. The 16 lanes let the compiler vectorise the loop.
+/// Returns the maximum or minimum of a row. Computes 16 partial results, so that the compiler can vectorise the loop.
 fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     let (first, rest) = row.as_chunks::<16>();
     let mut lanes = [row[0]; 16];
@@ -127,7 +126,7 @@ fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     lanes.iter().chain(rest).copied().fold(row[0], pick)
 }
 
-/// Computes the running reduction along an axis, starting from its first or last element.
+/// Computes a running reduction along an axis, from its first element or, in reverse, from its last.
 pub(crate) fn running_reduction<E: Element>(
     burn: &Burn,
     x: Tensor,
@@ -149,8 +148,8 @@ pub(crate) fn running_reduction<E: Element>(
     Ok(from_elements(burn, changed, &shape))
 }
 
-/// Sorts the elements along an axis, and returns the original position of each. The sort is stable, and NaN is greater
-/// than all numbers.
+/// Sorts the elements along an axis. Also returns the original position of each. The sort is stable, and places NaN
+/// after all numbers.
 pub(crate) fn sort<E: Element + PartialOrd>(
     burn: &Burn,
     x: Tensor,
@@ -179,13 +178,13 @@ pub(crate) fn sort<E: Element + PartialOrd>(
     Ok([from_elements(burn, sorted, &shape), from_elements(burn, positions, &shape)])
 }
 
-/// Returns whether an element is NaN; `false` for integers.
+/// Returns whether an element is NaN, which integers never are.
 pub(crate) fn is_nan<E: PartialOrd>(element: &E) -> bool {
     element.partial_cmp(element).is_none()
 }
 
-/// Applies updates to the elements at `indices` along an axis, in row-major order. `indices` are i64; an update whose
-/// index is out of range is skipped.
+/// Applies updates to the elements at `indices` of an axis, in row-major order. `indices` must be i64. Updates whose
+/// index is out of range are skipped.
 pub(crate) fn scatter<E: Element>(
     burn: &Burn,
     axis: usize,

@@ -1,4 +1,4 @@
-//! Runs Burn's own recurrent modules over whole sequences, as one op of Burn's autodiff.
+//! Runs Burn's own recurrent modules over whole sequences, each as one op of Burn's autodiff.
 
 use burn::module::Module;
 use burn::nn::{BiGru, BiLstm, BiRnn, Gru, Lstm, LstmState, Rnn, RnnState};
@@ -11,10 +11,10 @@ use crate::plugin::Tensors;
 /// Runs `forward` of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`], [`BiGru`], [`Rnn`]
 /// and [`BiRnn`].
 ///
-/// Burn's `forward` records every step on the tape, and the time of its backward pass grows with the square of the
-/// number of steps. This trait records the module's own `forward` of one step as the body of a loop
-/// ([`scan`](crate::scan())). So the module keeps its parameters, and every option of its config applies, including
-/// the activations. Arguments and results are those of `forward`.
+/// Burn's `forward` records every step on the tape, and the time of its backward pass grows quadratically with the
+/// number of steps. This trait instead records the module's own `forward` for one step, as the body of a loop
+/// ([`scan`](crate::scan())). So the module's parameters and all options of its config apply unchanged, including the
+/// activations. Arguments and results are the same as those of `forward`.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -39,18 +39,17 @@ pub trait RnnExt {
     /// The output of `forward`.
     type Output;
 
-    /// Returns the same as `forward`: the outputs for a sequence, starting from `state`, or from zeros if it is
-    /// `None`.
+    /// Returns the same results as `forward`. Starts from `state`, or from zeros if it is `None`.
     ///
     /// # Errors
-    /// `Type` for a sequence or a state with wrong sizes, and the errors of [`scan`](crate::scan()): `Call` for tensors
-    /// on different devices, `Unsupported` for an activation with an op that has no translation; the error names the
-    /// op.
+    /// `Type` if the sequence or the state has wrong sizes. Also the errors of [`scan`](crate::scan()): `Call` for
+    /// tensors on different devices, and `Unsupported` for an activation with an op that has no translation; the error
+    /// names the op.
     #[track_caller]
     fn scan(&self, batched_input: Tensor<3>, state: Option<Self::State>) -> Result<Self::Output>;
 }
 
-/// A recurrent module that maps a state to the next state.
+/// A recurrent module that computes the next state from the state and the input of a step.
 trait Cell: Module {
     /// The state of the cell.
     type State: State;
@@ -58,14 +57,14 @@ trait Cell: Module {
     /// Returns the number of input features and the number of state features.
     fn sizes(&self) -> [usize; 2];
 
-    /// Returns the next state and the output for the input `[batch, features]` of one step. Runs the module's
+    /// Returns the next state and the output of one step, for the input `x [batch, features]`. Calls the module's
     /// `forward` on a sequence of one step.
     fn step(&self, x: Tensor<2>, state: Self::State) -> (Self::State, Tensor<2>);
 }
 
-/// A state that consists of one or more tensors.
+/// The state of a cell, which consists of one or more tensors.
 trait State: Tensors {
-    /// Returns a state whose tensors are all copies of this one.
+    /// Returns a state in which every tensor is a copy of `tensor`.
     fn filled_with(tensor: Tensor<2>) -> Self;
 
     /// Returns the tensors of the state.
@@ -132,17 +131,17 @@ impl Cell for Rnn {
     }
 }
 
-/// Converts the input of one step to a sequence of one step.
+/// Converts the input of a step to a sequence with one step.
 fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// Moves the steps of a sequence to axis 0, or from axis 0 back to their original axis.
+/// Moves the axis of steps to the front, or from the front back to its place. Does nothing unless `batch_first` is set.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }
 
-/// Runs a cell over a sequence. Returns the outputs, and the state after the last step.
+/// Runs a cell over a sequence. Returns the outputs and the final state.
 #[track_caller]
 fn scan_one_way<M: Cell>(
     cell: &M,
@@ -165,8 +164,8 @@ fn scan_one_way<M: Cell>(
     Ok((steps_first(ys, batch_first), last))
 }
 
-/// Runs the first cell from the first step to the last, and the second cell from the last step to the first. Returns
-/// their concatenated outputs and their final states.
+/// Runs the first cell forward over the sequence and the second cell in reverse. Returns their concatenated outputs and
+/// both final states.
 #[track_caller]
 fn scan_both_ways<M: Cell>(
     cells: [&M; 2],
@@ -182,7 +181,7 @@ fn scan_both_ways<M: Cell>(
     Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
 }
 
-/// Splits a stacked state into the states of the two directions.
+/// Splits a stacked state into the states of both directions.
 #[track_caller]
 fn split_directions(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
     if let Some(state) = &state {

@@ -1,5 +1,5 @@
-//! Tests a graph as one op of Burn's autodiff: its gradients equal those of the same computation in Burn's own ops,
-//! whichever arguments and results a loss uses.
+//! Tests graphs as single ops of Burn's autodiff. Their gradients must equal those of the same computation with Burn's
+//! own ops, for any subset of arguments and results that a loss uses.
 
 mod common;
 #[path = "../../funcify/tests/elementwise/mod.rs"]
@@ -15,7 +15,7 @@ use funcify::ops::{Custom, CustomOp};
 use funcify::{CheckpointPolicy, Graph, HostTensor, apply, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, DifferentiableOptions};
 
-/// Builds a graph with three inputs and the results `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count,
+/// Builds a graph with three inputs. Its results are `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count,
 /// which have no gradient.
 fn layer() -> Graph {
     Graph::build("layer", |g| {
@@ -49,7 +49,7 @@ fn inputs(device: &Device, tracked: [bool; 3]) -> Inputs {
     }
 }
 
-/// Returns the gradients of the three inputs for a loss of the two results of `forward`.
+/// Returns the gradients of the three inputs, for a loss that uses the two differentiable results of `forward`.
 fn gradients(
     device: &Device,
     tracked: [bool; 3],
@@ -81,7 +81,7 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
             for (name, loss) in LOSSES {
                 if name == "the second alone" && !tracked[0] && !tracked[2] {
-                    // Burn's own loss is not tracked in this case.
+                    // In this case, the loss with Burn's own ops is not tracked.
                     continue;
                 }
                 let ours = gradients(&device, tracked, loss, |inputs| {
@@ -96,7 +96,8 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
                     assert_eq!(ours.is_some(), is_tracked);
                     match (ours, burns) {
                         (Some(ours), Some(burns)) => assert_close(ours, burns, 1e-5, name),
-                        // Burn has no gradient if the loss does not depend on an input; funcify's gradient is zeros.
+                        // If the loss does not depend on an input, Burn has no gradient, and funcify's gradient is
+                        // zero.
                         (Some(ours), None) => assert!(ours.iter::<f32>().all(|it| it == 0.0), "{name}"),
                         (ours, _) => assert!(ours.is_none(), "{name}"),
                     }
@@ -134,7 +135,7 @@ fn an_input_that_is_given_twice_gets_both_shares() {
     let graph = Graph::build("product", |g| g.input("x", "f32[3]") * g.input("y", "f32[3]")).unwrap();
     for device in devices() {
         let x = Tensor::<1>::from_data([1.0, 2.0, 3.0], &device.autodiff()).require_grad();
-        // This tensor is not a leaf, and it is also used outside the call.
+        // `inner` is not a leaf, and it is also used outside of the call.
         let inner = x.clone() * 2.0;
         let product: Tensor<1> = Differentiable::new(&graph).call((inner.clone(), inner.clone())).unwrap();
         let gradients = (product + inner).sum().backward();
@@ -218,7 +219,7 @@ fn both_strategies_of_gradient_checkpointing_are_served() {
         let function = Differentiable::new(&layer());
         let loss: Loss = |y, z| y.sum() + z.sum();
         let ours = gradients(&device, [true; 3], loss, |inputs| {
-            // This Burn op precedes the call. Burn may recompute it in its backward pass.
+            // Burn may recompute this op, which precedes the call, in its backward pass.
             let x = inputs.x.clone() * 3.0;
             let (y, z, ..): Layer = function.call((x, inputs.w.clone(), inputs.b.clone())).unwrap();
             (y.tanh(), z)

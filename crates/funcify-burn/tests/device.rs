@@ -1,5 +1,5 @@
-//! Tests the device features that loops need: rows, stacks, and traces that are written in place. Also checks what
-//! the conformance suite does not: that every op has a lowering rule, constants as ops, and errors.
+//! Tests device operations that loops need: rows, stacks, and buffers that are written in place. Also tests what the
+//! conformance suite does not cover: every op has a lowering rule, constants are ops, and errors.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// On a GPU each step is a kernel launch, and a loop has many steps.
+/// Devices with their own memory prefer few steps, because each step of a loop launches kernels.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {
@@ -26,7 +26,7 @@ fn devices_outside_of_host_memory_prefer_depth() {
     }
 }
 
-/// Returns a tensor of small numbers, exact in every dtype.
+/// Returns a tensor of small numbers that every dtype represents exactly.
 fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut state = 7u32;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -40,7 +40,7 @@ fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Returns a tensor of numbers that a conversion could lose: the largest and the smallest, infinity, NaN.
+/// Returns a tensor of numbers that a conversion might change: the largest and the smallest ones, infinity and NaN.
 fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
     let scalars = match dtype {
         DType::Bool => [true, false, false, true, true, false].map(Scalar::Bool),
@@ -55,7 +55,7 @@ fn held_dtypes(device: &Burn) -> Vec<DType> {
     DType::ALL.into_iter().filter(|dtype| device.unsupported(*dtype, 3).is_none()).collect()
 }
 
-/// Returns the dtypes that share a storage type on a device.
+/// Returns the dtypes that a device stores as the same type.
 fn alike(device: &Burn) -> Option<&'static [DType]> {
     match device.name() {
         "burn-wgpu" => Some(&[DType::U8, DType::U32]),
@@ -145,8 +145,8 @@ fn traces_of_every_dtype() {
     }
 }
 
-/// One copy of this trace takes 250 microseconds, so 10,000 of them would take more than two seconds. wgpu is not
-/// timed, because its kernels are enqueued.
+/// Checks the time of 10,000 writes. If each of them copied the buffer, which takes 250 microseconds, they would take
+/// more than two seconds. wgpu is not timed, because its kernels are enqueued.
 #[test]
 fn rows_are_written_in_place() {
     for device in devices() {
@@ -163,7 +163,7 @@ fn rows_are_written_in_place() {
         match device.name() {
             // Burn's ndarray device does not report whether a buffer is shared.
             "burn-ndarray" => {}
-            // wgpu's server releases a buffer on its own thread, occasionally a moment after the call has returned.
+            // wgpu's server releases a buffer on its own thread, sometimes shortly after the call has returned.
             "burn-wgpu" => assert!(shared < 100, "{shared} of 10,000 rows copy the trace"),
             name => assert_eq!(shared, 0, "{name}"),
         }
@@ -212,7 +212,7 @@ fn a_constant_is_an_op_too() {
     }
 }
 
-/// The booleans that a device stores as numbers come from the bytes of a tensor created elsewhere.
+/// A device may store booleans as numbers. Every nonzero byte of a tensor that was created elsewhere must be true.
 #[test]
 fn a_stored_boolean_that_is_not_zero_is_true() {
     use burn::tensor::{Bool, BoolDType, DType as BurnDType, Tensor, TensorData};

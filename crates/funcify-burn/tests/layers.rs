@@ -1,4 +1,4 @@
-//! Tests layers as Burn modules: their results, gradients and records.
+//! Tests layers as Burn modules: their results, gradients and saved records.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn data(tensor: &HostTensor) -> TensorData {
     TensorData::new(tensor.to_f64_vec(), tensor.shape().to_vec())
 }
 
-/// Checks a layer, whole and in two parts, and its gradients, against the reference evaluator on its graph.
+/// Compares a layer and its gradients with the reference evaluator. Runs it over the whole sequence and in two parts.
 fn check<M: Module, S: Tensors + Clone>(
     layer: nn::Layer,
     make: impl Fn(&Device) -> M,
@@ -110,19 +110,18 @@ fn check<M: Module, S: Tensors + Clone>(
         let found = xs.grad(&gradients).unwrap().into_data();
         assert_close(&found, &data(&expected[0]), 1e-4, &what("xs"));
 
-        // A second layer becomes equal to this one by loading its record.
+        // Loading the record makes a second layer equal to this one.
         let record: ModuleRecord = module.clone().into_record();
         let other = make(&device).load_record(record);
         let (again, _) = forward(&other, xs.clone(), None);
         assert_close(&again.into_data(), &ys.to_data(), 0.0, &what("from a record"));
-        // Without autodiff nothing is tracked.
         let (plain, _) = forward(&module.valid(), xs.inner(), None);
         assert!(!plain.is_autodiff());
         assert_close(&plain.into_data(), &ys.into_data(), 0.0, &what("without autodiff"));
     }
 }
 
-/// Checks modules with the options that build them and their graphs.
+/// Checks modules, each built from the given options.
 macro_rules! check_all {
     ($($module:ident: $options:expr;)*) => {$({
         let options = $options;

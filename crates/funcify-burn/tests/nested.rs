@@ -1,4 +1,4 @@
-//! Tests a `scan` in the body of a `scan` against handwritten loops, with gradients, on every device.
+//! Compares a `scan` inside the body of a `scan` with handwritten loops, with gradients, on every device.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tens
     Tensor::from_data(TensorData::new(values(shape.iter().product(), seed), shape), device).require_grad()
 }
 
-/// Compares the results of two tensor programs, and the gradients of all of their arguments.
+/// Compares the results of two tensor programs, and the gradients of all their arguments.
 fn check(
     seeds: u32,
     by_scan: impl Fn(&[Tensor<2>], &Device) -> Tensor<2>,
@@ -38,7 +38,7 @@ fn rows(xs: &Tensor<2>) -> Vec<Tensor<1>> {
     xs.clone().iter_dim(0).map(|row| row.squeeze_dim(0)).collect()
 }
 
-/// The inner loop uses the outer carry and row, and runs over a sequence that the outer loop receives as a weight.
+/// The inner loop uses the carry and the row of the outer loop, and a sequence that is a weight of the outer loop.
 #[test]
 fn an_inner_loop_uses_what_the_outer_one_has() {
     for is_reversed in [false, true] {
@@ -84,7 +84,7 @@ fn an_inner_loop_uses_what_the_outer_one_has() {
     }
 }
 
-/// Three nested loops, the innermost without sequences, with an integer besides the float carry.
+/// Three nested loops. The innermost has no sequences, and an integer carry besides the float carry.
 #[test]
 fn three_loops() {
     check(
@@ -122,7 +122,7 @@ fn three_loops() {
     );
 }
 
-/// Both loops receive a module.
+/// The outer and the inner loop both receive a module.
 #[test]
 fn a_module_in_the_inner_loop() {
     for device in autodiff_devices() {
@@ -162,7 +162,7 @@ fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Tens
     collect.1
 }
 
-/// The graph has a loop within a loop, instead of unrolled steps.
+/// The graph contains a nested loop instead of unrolled steps.
 #[test]
 fn the_graph_has_the_inner_loop() {
     let device = Device::flex();

@@ -1,5 +1,5 @@
-//! Tests that a body that reads elements of its tensors is rejected, whatever the elements are and however it reads
-//! them: it is recorded once for all elements.
+//! Tests that a body that reads elements of its tensors is rejected, because it is recorded only once for all elements.
+//! The result must not depend on the elements, or on the way in which the body reads them.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -7,7 +7,7 @@ use std::panic::Location;
 use burn::tensor::{Bool, Device, Int, Tensor};
 use funcify_burn::{Scan, scan, trace};
 
-/// The arguments of a body: a weight, a carry, rows of floats, integers and booleans.
+/// The arguments of a body: a weight, a carry, and rows of floats, integers and booleans.
 struct Given {
     w: Tensor<1>,
     h: Tensor<1>,
@@ -16,7 +16,7 @@ struct Given {
     p: Tensor<1, Bool>,
 }
 
-/// Asserts that a body is rejected because it reads, and that the error names the reading line.
+/// Asserts that a body is rejected because it reads elements, and that the error names the line that reads them.
 #[track_caller]
 fn refused(name: &str, line: u32, body: impl Fn(Given) -> Tensor<1>) {
     for reads in [Device::flex(), Device::flex().autodiff()] {
@@ -72,8 +72,7 @@ fn every_way_to_read() {
     });
 }
 
-/// A body that continues after the error either keeps that behaviour or is rejected. It never keeps the behaviour for
-/// particular elements.
+/// A body may ignore the error of a failed read. It is rejected if it would behave differently when the read succeeds.
 #[test]
 fn an_error_that_is_ignored() {
     let device = Device::flex();
@@ -112,7 +111,7 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// The second call records the same ops but different results, or one more op than the first.
+/// A second call of the body records the same ops but different results, or it records one more op.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();
@@ -143,7 +142,7 @@ fn constants_of_a_body_may_be_read() {
     })
     .unwrap();
     assert_eq!(last.into_data().iter::<f32>().collect::<Vec<_>>(), [4.0, 11.5]);
-    // The same line is called with a different table.
+    // The same line is called with a different constant.
     let sum = |factor: f32| {
         let body = |(), h: Tensor<1>, x: Tensor<1>| (h + x.clone() * Tensor::from_data([factor], &x.device()), ());
         scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), body)
@@ -165,7 +164,7 @@ fn a_trace_reads_nothing_either() {
     assert_eq!(unused.graph().outputs().len(), 1);
 }
 
-/// A panic elsewhere is reported as before, and a panic in a body names its line.
+/// A panic outside of bodies is reported as usual, and a panic in a body is an error that names its line.
 #[test]
 fn other_panics() {
     let device = Device::flex();

@@ -1,4 +1,4 @@
-//! Tests Burn's recurrent modules over whole sequences: outputs, states and gradients equal those of their own
+//! Tests Burn's recurrent modules over whole sequences. Outputs, states and gradients must equal those of their own
 //! `forward`, for every option.
 
 mod common;
@@ -23,9 +23,9 @@ const INPUT: usize = 3;
 const HIDDEN: usize = 4;
 const ROWS: usize = 4;
 
-/// A Burn module with its own `forward`.
+/// A recurrent module with its own `forward`.
 trait Case: Module + RnnExt {
-    /// Returns a state from the rows of `[ROWS, batch, hidden]`.
+    /// Builds a state from the rows of `[ROWS, batch, hidden]`.
     fn state(rows: Tensor<3>) -> Self::State;
     /// Calls Burn's `forward`.
     fn whole(&self, xs: Tensor<3>, state: Option<Self::State>) -> Self::Output;
@@ -74,7 +74,7 @@ case!(BiLstm, |rows| LstmState::new(pair(&rows, 0), pair(&rows, 2)), |(ys, last)
 case!(BiGru, |rows| pair(&rows, 0), |(ys, last)| flat(vec![ys, last]));
 case!(BiRnn, |rows| RnnState::new(pair(&rows, 0)), |(ys, last)| flat(vec![ys, last.hidden]));
 
-/// The gradients of a module's parameters.
+/// Collects the gradients of a module's parameters.
 struct Collect<'a>(&'a Gradients, Vec<TensorData>);
 
 impl ModuleVisitor for Collect<'_> {
@@ -87,7 +87,7 @@ fn numbers<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Ten
     Tensor::from_data(TensorData::new::<f32, _>(values(shape.iter().product(), seed), shape), device)
 }
 
-/// Fills parameters with numbers that are the same in every run.
+/// Fills parameters with pseudorandom numbers that depend only on a seed.
 struct Fill(u32);
 
 impl ModuleMapper for Fill {
@@ -118,13 +118,13 @@ fn outcome<M: Case>(
     collect.1
 }
 
-/// Returns the distance between tensors, relative to the largest element of the second.
+/// Returns the largest difference between two tensors, relative to the largest element of the second one.
 fn distance(found: &TensorData, expected: &TensorData) -> f64 {
     let largest = expected.iter::<f64>().map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
     found.iter::<f64>().zip(expected.iter::<f64>()).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / largest
 }
 
-/// Asserts that `scan` equals `forward`: outputs, states and gradients.
+/// Asserts that `scan` and `forward` have the same outputs, states and gradients.
 #[track_caller]
 fn check<M: Case>(module: M, batch_first: bool, what: &str) {
     let module = module.map(&mut Fill(10));
@@ -161,7 +161,7 @@ fn every_option_is_taken() {
     for (bias, batch_first, reverse) in
         flags.iter().flat_map(|a| flags.iter().flat_map(move |b| flags.map(|c| (*a, *b, c))))
     {
-        // The clip affects some of the states.
+        // This bound clips some of the states.
         for (clip, option) in [(None, false), (Some(0.3), true)] {
             let what = format!("bias {bias}, batch first {batch_first}, reverse {reverse}, clip {clip:?}, {option}");
             let lstm = LstmConfig::new(INPUT, HIDDEN, bias).with_batch_first(batch_first).with_reverse(reverse);

@@ -1,5 +1,5 @@
-//! Tests loops over Burn modules: `scan` returns the results of the handwritten loop on Burn's own tape, and the same
-//! gradients for the carries, the sequences and each parameter.
+//! Tests loops over Burn modules. `scan` must have the same results as the handwritten loop on Burn's own tape, and the
+//! same gradients for the carries, the sequences and every parameter.
 
 mod common;
 
@@ -15,7 +15,7 @@ const BATCH: usize = 3;
 const INPUTS: usize = 4;
 const WIDTH: usize = 5;
 
-/// Returns the gradient of each parameter of a module, in order; `None` where Burn has none.
+/// Returns the gradient of each parameter of a module, in order, or `None` where Burn has none.
 fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Option<TensorData>> {
     struct Collect<'a>(&'a Gradients, Vec<Option<TensorData>>);
     impl ModuleVisitor for Collect<'_> {
@@ -44,7 +44,7 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device, dtype: 
     Tensor::from_data(data, (device, dtype)).require_grad()
 }
 
-/// The outcome of a run: the results, and the gradients of the carries, the sequence and the parameters.
+/// The outcome of a run: the results, and the gradients of the carries, the sequences and the parameters.
 struct Run {
     results: Vec<TensorData>,
     gradients: Vec<Option<TensorData>>,
@@ -59,7 +59,7 @@ fn run<M: Module, C: Tensors + Clone>(
     let (last, ys) = forward(init.clone(), xs.clone());
     let mut results = leaves(last);
     results.push(AnyTensor::from(ys));
-    // Every element contributes differently to the loss.
+    // Every element has a different weight in the loss.
     let part = |(index, tensor): (usize, &AnyTensor)| {
         let shape = tensor.shape();
         let count = shape.iter().product();
@@ -100,7 +100,7 @@ fn gradient(tensor: AnyTensor, gradients: &Gradients) -> Option<TensorData> {
     }
 }
 
-/// Runs a loop with `scan` and as a handwritten loop, on every device, in f32 and f64.
+/// Compares a loop that `scan` runs with a handwritten loop, on every device, in f32 and f64.
 fn check<M: Module, C: Tensors + Clone>(
     module: impl Fn(&Device) -> M,
     init: impl Fn(&Device, DType) -> C,
@@ -145,7 +145,7 @@ fn check<M: Module, C: Tensors + Clone>(
     }
 }
 
-/// Returns the results of a step whose next state is also its output.
+/// Returns a state both as the next carry and as the output.
 fn twice(next: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     (next.clone(), next)
 }
@@ -267,7 +267,7 @@ fn one_line_serves_other_sizes_and_other_constants() {
     }
 }
 
-/// A value that a body only passes on appears in none of the recorded ops.
+/// A body that returns its arguments unchanged records no ops, so the cache must also compare the arguments' types.
 #[test]
 fn one_line_serves_other_types_of_what_is_passed_on() {
     for device in devices() {
@@ -308,7 +308,7 @@ fn a_module_is_left_as_it_was() {
             let h = cell.dropout.forward(cell.norm.forward(h * 0.5 + x));
             (h.clone(), h)
         };
-        // The training behaviour of these layers cannot be recorded, and nothing else replaces it.
+        // Capture cannot record these layers in training mode, so the module is rejected.
         let h = hidden(&device, DType::F32);
         let error = scan(&cell, h.clone(), xs.clone(), body).unwrap_err();
         assert!(error.to_string().contains("behave differently in training"), "{error}");
@@ -375,7 +375,7 @@ fn a_loop_that_does_not_fit_is_an_error_that_says_so() {
     assert!(error.to_string().contains("no gradient would flow"), "{error}");
 }
 
-/// The loop has only weights, one of which its body does not use.
+/// Weights are the only operands of the loop, and its body leaves one of them unused.
 #[test]
 fn a_loop_of_weights_alone() {
     for device in devices() {
@@ -388,7 +388,7 @@ fn a_loop_of_weights_alone() {
     }
 }
 
-/// As in Burn, the first of several equal elements receives the whole gradient of a maximum or minimum.
+/// As in Burn, if several elements are the maximum or minimum, the first one receives the whole gradient.
 #[test]
 fn the_first_of_equal_elements_has_the_gradient() {
     type Body = fn(Tensor<2>) -> Tensor<2>;

@@ -1,5 +1,5 @@
-//! Tests that every kind of error of the plug-in names the line of the user's call, and that inputs without a gradient
-//! are not errors.
+//! Tests that errors of every kind name the line of the user's call, and that inputs without a gradient are not an
+//! error.
 
 mod common;
 
@@ -11,7 +11,7 @@ use funcify::nn::{Cell, Recurrent};
 use funcify::{DType, Error, Graph, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, RnnExt, Scan, trace};
 
-/// Asserts that an error has a certain kind and names a line of this file.
+/// Asserts that an error has this kind, and names a line of this file.
 #[track_caller]
 fn assert_here<T>(result: Result<T, Error>, kind: &str) {
     let Err(error) = result else { panic!("expected an error of the kind {kind}") };
@@ -121,7 +121,7 @@ fn an_input_that_leads_to_no_result_has_no_gradient() {
         let gradients = last.sum().backward();
         assert!(first(w.grad(&gradients)) == Some(1.5) && xs.grad(&gradients).is_none());
         assert_eq!(function.report().len(), 2);
-        // As in Burn, the result is a constant if no other input is tracked.
+        // As in Burn, the result is a constant if no remaining input is tracked.
         let constant = w.clone().detach().set_require_grad(false);
         let last: Tensor<1> = function.call((xs, constant)).unwrap();
         assert!(!last.is_tracked());

@@ -1,6 +1,6 @@
-//! Tests autodiff controls in closures: `detach`, `set_require_grad`, `no_grad` and anything else that stops a
-//! gradient in Burn also stops it in the recorded loop. The oracle is the handwritten loop on Burn's own tape: its
-//! values, its gradients, and the absence of gradients.
+//! Tests gradient stops in recorded loops. `detach`, `set_require_grad`, `no_grad`, and everything else that stops a
+//! gradient in Burn must stop it in the loop. The handwritten loop on Burn's own tape is the oracle, for values, for
+//! gradients, and for missing gradients.
 
 #[macro_use]
 mod bodies;
@@ -17,7 +17,7 @@ const STEPS: usize = 4;
 
 struct Run {
     results: [TensorData; 2],
-    /// The gradients of the weight, the first carry and the rows.
+    /// The gradients of the weight, the initial carry and the rows.
     gradients: [Option<TensorData>; 3],
 }
 
@@ -25,7 +25,7 @@ fn run(device: &Device, forward: impl FnOnce(Vector, Vector, Tensor<2>) -> (Vect
     run_at(0.2, device, forward)
 }
 
-/// Runs on numbers around `centre`.
+/// Runs a loop on arguments around `centre`.
 fn run_at(centre: f32, device: &Device, forward: impl FnOnce(Vector, Vector, Tensor<2>) -> (Vector, Tensor<2>)) -> Run {
     let of = |count, seed| values(count, seed).into_iter().map(|it| centre + 0.6 * it).collect::<Vec<f32>>();
     let [w, c] =
@@ -33,7 +33,7 @@ fn run_at(centre: f32, device: &Device, forward: impl FnOnce(Vector, Vector, Ten
     let rows = TensorData::new(of(STEPS * WIDTH, 3), [STEPS, WIDTH]);
     let xs = Tensor::<2>::from_data(rows, device).require_grad();
     let (last, ys) = forward(w.clone(), c.clone(), xs.clone());
-    // If a result is a constant, it is a constant in Burn too; the rest of the loss has its own tape.
+    // If a result is a constant, the loss still needs a tracked tensor, so that `backward` works.
     let tape = Tensor::<1>::zeros([1], device).require_grad();
     let loss = (last.clone() * last.clone() + last.clone() * 0.3).sum() + (ys.clone() * ys.clone() * 0.7).sum();
     let gradients = (loss + tape).backward();
@@ -60,7 +60,7 @@ fn assert_same(found: &Run, expected: &Run, what: &str) {
     assert_within(1e-5, found, expected, what);
 }
 
-/// Asserts that two runs are equal up to rounding.
+/// Asserts that two runs agree within a relative tolerance.
 fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
     for (found, expected) in found.results.iter().zip(&expected.results) {
         assert_close(found, expected, rounding, what);
@@ -70,7 +70,8 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // This occurs only in the first step of the handwritten loop: the tape of later steps does not lead there.
+            // One loop may have a zero gradient where the other has none, if only the first step of the handwritten
+            // loop reaches the argument.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }
@@ -90,7 +91,8 @@ fn every_control_of_autodiff_is_burns() {
     }
 }
 
-/// Small positive numbers do not distinguish the ways in which these bodies fit Burn's tape.
+/// Several placements of stops fit Burn's tape for these bodies. Trials on small positive numbers alone cannot
+/// distinguish them.
 #[test]
 fn ways_that_few_numbers_tell_apart_are_told_apart() {
     let device = devices().swap_remove(0).autodiff();
@@ -154,7 +156,8 @@ fn ways_that_few_numbers_tell_apart_are_told_apart() {
     }
 }
 
-/// A mask of rows that count decides between two ways; so does a layer that would saturate for numbers of one sign.
+/// Trials must distinguish two placements of a stop in a layer that saturates for arguments of one sign, and whose rows
+/// are masked.
 #[test]
 fn masks_and_wide_layers_tell_ways_apart() {
     const FEATURES: usize = 128;
@@ -185,7 +188,7 @@ fn masks_and_wide_layers_tell_ways_apart() {
     }
 }
 
-/// Random closures, with `detach` at random operands, have Burn's gradients or are rejected.
+/// Random closures with `detach` at random operands must have Burn's gradients, or be rejected.
 #[test]
 fn random_closures_stop_where_burn_stops() {
     const PROGRAMS: u64 = 400;
@@ -199,13 +202,13 @@ fn random_closures_stop_where_burn_stops() {
             refused += 1;
             continue;
         };
-        // Large numbers cancel here, but a misplaced stop would cause a much larger difference.
+        // Large numbers cancel here, so the tolerance is high. A misplaced stop would cause a much larger difference.
         assert_within(5e-3, &found, &run_at(centre, &device, by_hand(body)), &format!("program {seed}"));
     }
     assert!(refused < PROGRAMS / 10, "{refused} of {PROGRAMS} are rejected");
 }
 
-/// Returns `None` if the stops of the closure's gradients cannot be determined.
+/// Runs a loop on arguments around `centre`. Returns `None` if it is rejected because several placements of stops fit.
 fn run_at_or_refused(
     centre: f32,
     device: &Device,
@@ -223,7 +226,7 @@ fn run_at_or_refused(
     (!is_refused).then_some(found)
 }
 
-/// Applies a few random ops to the weight, the carry, the row and earlier results.
+/// Applies random ops to the weight, the carry, the row and earlier results.
 fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Vector) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut below = |limit: usize| {
@@ -233,7 +236,7 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     let mut pool = vec![w, c, x];
     for _ in 0..3 + below(7) {
         let mut operand = || {
-            // Prefer recent results.
+            // Prefers recent results.
             let index = (pool.len() - 1).saturating_sub(below(4).min(below(4)));
             let operand = pool[if below(3) == 0 { below(pool.len()) } else { index }].clone();
             if below(4) == 0 { operand.detach() } else { operand }
@@ -256,7 +259,8 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// A body may run its own loop over tensors that are not recorded. That loop is recorded separately in the meantime.
+/// A body may run a loop of its own over tensors that are not recorded. That loop is recorded during the recording of
+/// the body.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);
@@ -277,7 +281,7 @@ fn a_loop_in_a_loop_stops_where_burn_stops() {
     let device = devices().swap_remove(0).autodiff();
     let bodies: [Body; 2] = [
         |w, c, x| twice((c.detach() * x.clone() + w.clone()).tanh() + w.detach() * x),
-        // The tape fits in two ways, and numerical trials choose one.
+        // Two placements of the stop fit the tape, so numerical trials choose one.
         |w, c, x| {
             let v = w * x;
             twice(c * 0.5 + v.clone().exp().detach() * v.sin())
@@ -374,7 +378,7 @@ fn what_a_record_cannot_have_is_refused_by_name() {
         let text = error.to_string();
         assert!(text.contains(what) && text.contains("tests/stops.rs"), "{what}: {text}");
     };
-    // None of the trial arguments exceeds the thresholds.
+    // The arguments of the trials never exceed these thresholds.
     refused("several places in the closure fit", |w, c, x| {
         twice(c * w + activation::relu(x.clone() - 30.0).detach() * activation::relu(x - 40.0))
     });
@@ -396,8 +400,8 @@ fn what_a_record_cannot_have_is_refused_by_name() {
     });
 }
 
-/// Burn differentiates a batch normalisation by a rule of its own, in which gradients flow through the statistics of
-/// the batch. It is recorded as several ops, and the tape appears to stop at the statistics.
+/// Burn differentiates a batch normalisation with its own rule, in which gradients flow through the statistics of the
+/// batch. But capture records several ops, and the tape seems to stop at the statistics.
 #[test]
 fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
     let normed = |w: Vector, c: Vector, x: Vector| {
@@ -425,7 +429,7 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
                 assert!(text.contains(part), "{text}\ndoes not contain: {part}");
             }
         }
-        // The same computation is written with ops that have one rule each.
+        // The same computation, written with ops that have one derivative rule each.
         let by_ops = |w: Vector, c: Vector, x: Vector| {
             let rows = c * w.clone() + x.clone();
             let centred = rows.clone() - rows.mean();

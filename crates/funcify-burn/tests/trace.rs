@@ -1,5 +1,5 @@
-//! Tests closures over Burn tensors as graphs: each of Burn's ops has the same results and gradients in the graph as
-//! in Burn.
+//! Tests closures over Burn tensors as graphs. Each of Burn's ops must have the same results and gradients in the graph
+//! as in Burn.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{assert_close, autodiff_devices, devices, values};
 use funcify::{Graph, Value};
 use funcify_burn::{AnyTensor, Differentiable, trace};
 
-/// A Burn op on two tensors [3,4] with elements between 0.1 and 0.9.
+/// A Burn op on two tensors of shape `[3,4]`, whose elements are between 0.1 and 0.9.
 type Body = fn(Tensor<2>, Tensor<2>) -> AnyTensor;
 
 /// Builds a [`Body`].
@@ -22,12 +22,12 @@ macro_rules! body {
     };
 }
 
-/// Returns the indices of three columns in a different order, one of them twice.
+/// Returns the indices of three columns, out of order and with a repetition.
 fn columns(device: &Device) -> Tensor<1, Int> {
     Tensor::from_data([2, 0, 2], device)
 }
 
-/// The ops whose gradients are compared too.
+/// The ops whose results and gradients are compared.
 const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("arithmetic", body!(|x, y| (x.clone() + y.clone() * 2.0 - 1.0) / (y - 3.0) * x / 0.5 + 0.25)),
     ("negation", body!(|x, y| -(x - y).abs() * 1.5)),
@@ -148,11 +148,11 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("unfold", body!(|x, y| x.unfold::<3, _>(1, 2, 1).sum_dim(2).squeeze_dim::<2>(2) + y.slice(s![.., ..3]))),
 ];
 
-/// The ops whose gradients are not compared, because they have none or Burn's gradients differ.
+/// The ops whose results alone are compared, because they have no gradients, or Burn's gradients are different.
 const VALUES: &[(&str, Body)] = &[
-    // Burn's backward pass differentiates an approximation by tanh.
+    // Burn's backward pass differentiates the tanh approximation.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
-    // Burn does not define its gradient at the bounds, and has no gradient rule for it.
+    // Burn has no gradient rule for it, and leaves its gradient at the bounds undefined.
     ("hard sigmoid", body!(|x, y| activation::hard_sigmoid(x * 8.0 - y, 0.2, 0.5))),
     (
         "rounding",
@@ -236,7 +236,8 @@ fn data(tensor: AnyTensor) -> TensorData {
     TensorData::new(elements.as_slice::<f64>().unwrap().to_vec(), shape)
 }
 
-/// Returns the device whose results are expected. Others have less precise functions, for example wgpu's arcsine.
+/// Returns the device that computes the expected results. Some functions of the others are less accurate, for example
+/// wgpu's arcsine.
 fn reference() -> Device {
     devices().swap_remove(0)
 }
@@ -255,7 +256,7 @@ fn every_op_gives_in_the_graph_what_it_gives_in_burn() {
     }
 }
 
-/// Elementwise ops, compared on infinities, zeros of both signs and NaN.
+/// Elementwise ops to compare on infinities, NaN, and zeros of both signs.
 const ON_SPECIAL_NUMBERS: &[(&str, Body)] = &[
     ("square root", body!(|x, _y| x.sqrt())),
     ("power 0.5", body!(|x, _y| x.powf_scalar(0.5))),
@@ -310,7 +311,7 @@ fn special_numbers_are_burns() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns the gradients of x and y for a sum of the results of `forward`, each with its own weight.
+/// Returns the gradients of x and y. The loss is a weighted sum of the results of `forward`, with different weights.
 fn gradients(device: &Device, forward: impl Fn(Tensor<2>, Tensor<2>) -> AnyTensor) -> [TensorData; 2] {
     let (x, y) = inputs(device);
     let (x, y) = (x.require_grad(), y.require_grad());

@@ -1,4 +1,4 @@
-//! Cross-entropy over a large vocabulary in chunks: the logits of all tokens never exist at once.
+//! Cross-entropy over a large vocabulary, in chunks of tokens. The logits of all tokens never exist at the same time.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ const WIDTH: usize = 16;
 const VOCABULARY: usize = 1000;
 const CHUNK: usize = 32;
 
-/// Compares the loss of all tokens at once with the chunked loss: the value, and the planned memory of each program.
+/// Compares the chunked loss with the loss of all tokens at once: their values, and the planned memory of each program.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let whole = Graph::build("whole", |g| {
         let (x, w, target) = inputs(g);
@@ -42,14 +42,14 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// Returns the embedded tokens, the embedding of the vocabulary, and the target tokens.
+/// Returns the embeddings of the tokens, the embedding matrix of the vocabulary, and the target tokens.
 fn inputs(g: &Builder) -> (Value, Value, Value) {
     let floats = |rows: usize| TensorType::new(DType::F32, [rows, WIDTH]);
     let target = TensorType::new(DType::I64, [TOKENS]);
     (g.input("x", floats(TOKENS)), g.input("w", floats(VOCABULARY)), g.input("target", target))
 }
 
-/// Sums the cross-entropies of some tokens.
+/// Returns the sum of the cross-entropies of some tokens.
 fn loss(x: Value, target: Value, w: Value) -> Value {
     let logits = x.matmul(w.t());
     let of_target = logits.gather(1, target.unsqueeze(1)).squeeze(1);

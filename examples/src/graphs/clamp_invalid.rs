@@ -1,11 +1,11 @@
-//! Clamps activations that overflowed and leaves others alone; only one branch runs.
+//! Clamps activations only if some have overflowed: a `cond`, of which only one branch runs.
 
 use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Runs a layer in f16 on inputs that overflow and on inputs that do not.
+/// Runs an f16 layer on inputs that overflow, and on inputs that do not.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     const MAX_HIDDEN: f64 = 65_504.0 - 1000.0;
     let layer = Graph::build("layer", |g| {

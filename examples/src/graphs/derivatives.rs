@@ -1,4 +1,4 @@
-//! Derivatives of loops: through a scan, of second order, for each lane, through a while loop, and as text.
+//! Derivatives of loops: through a scan, second-order, per lane, through a while loop, and as text.
 
 use super::compile;
 use anyhow::{Result, ensure};
@@ -27,11 +27,11 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let inputs = [HostTensor::scalar(10f32), HostTensor::from([[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]])];
     let slopes = compile(backend, &slopes()?)?.call(&inputs)?;
     println!("{slopes:?}");
-    // d(x0 w^2 + x1 w + x2) is 2 w x0 + x1, and then 2 x0; one multiplication takes 10 to 100.
+    // d(x0 w^2 + x1 w + x2)/dw is 2 w x0 + x1, and the second derivative is 2 x0. One multiplication maps 10 to 100.
     let scalar = HostTensor::scalar::<f32>;
     ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "unexpected slopes");
 
-    // Graph to graph: the gradient is a program, and its text parses back to it.
+    // The gradient of a graph is a graph too, and parsing its text returns the same graph.
     let decay = Graph::build("decay", |g| decay(g.input("w", "f32[]"), g.input("xs", "f32[T]")))?;
     let gradient = decay.grad("w", GradOptions::new())?;
     println!("{gradient}");

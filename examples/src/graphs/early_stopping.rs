@@ -5,12 +5,12 @@ use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// The text that the model has learnt. Each pair of letters is always followed by the same letter.
+/// The text that the model knows. In it, each pair of letters is always followed by the same letter.
 const TEXT: &str = "^control flow.";
 /// The maximum number of decoded tokens.
 const MAX_TOKENS: usize = 64;
 
-/// Decodes from the first two letters, and shows that no step runs after the end token.
+/// Decodes from the first two letters. Checks that no step runs after the end token.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let mut letters: Vec<char> = TEXT.chars().collect();
     letters.sort_unstable();
@@ -19,7 +19,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let end = token('.');
 
     let decode = Graph::build("decode", |g| {
-        // The logits of the next token, given the two tokens before it.
+        // The logits of the next token, given the last two tokens.
         let logits = g.input("logits", "f32[V,V,V]");
         let (first, second) = (g.input("first", "i64[]"), g.input("second", "i64[]"));
         let empty = full([MAX_TOKENS], DType::I64, -1.0);
@@ -48,7 +48,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// Builds logits that are largest for the letter that follows two others in the text.
+/// Returns logits that are largest for the letter that follows two letters in the text.
 fn model(letters: &[char]) -> HostTensor {
     let text: Vec<char> = TEXT.chars().collect();
     HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {

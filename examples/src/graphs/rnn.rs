@@ -1,11 +1,11 @@
-//! A recurrent network: one scan, traced once, for sequences of any length.
+//! A recurrent network: a scan that is traced once, and runs on sequences of any length.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Runs the network on sequences of two lengths, and compares it with a loop over numbers.
+/// Runs the network on sequences of two lengths. Compares the results with plain Rust loops.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let rnn = Graph::build("rnn", |g| {
         let [xs, h0] = [g.input("xs", "f32[T,B,3]"), g.input("h0", "f32[B,4]")];
@@ -31,7 +31,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// Computes the trace with plain loops over numbers.
+/// Computes the hidden states of all steps with plain Rust loops.
 fn by_hand(xs: &HostTensor, h0: &HostTensor, w: &HostTensor, u: &HostTensor) -> HostTensor {
     let (steps, batch, inputs, width) = (xs.shape()[0], h0.shape()[0], w.shape()[0], u.shape()[0]);
     let number = |tensor: &HostTensor, index: &[usize]| tensor.at(index).as_f64();

@@ -1,4 +1,4 @@
-//! A diagonal state space layer (S5) as a scan, and as an associative scan in logarithmic depth.
+//! A diagonal state space layer (S5), as a scan and as an associative scan of logarithmic depth.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};
@@ -12,7 +12,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
             let u = g.input("u", "f32[T,2]");
             let rate = g.input("rate", "f32[8]");
             let (b, c, d) = (g.input("b", "f32[2,8]"), g.input("c", "f32[8,2]"), g.input("d", "f32[2]"));
-            // A decay between 0 and 1 for each state.
+            // Each state has a decay between 0 and 1.
             let decay = (-rate.exp()).exp();
             states(decay, u.matmul(b)).matmul(c) + d * u
         })

@@ -1,12 +1,11 @@
-//! Branches on a shape: attention masks later positions when it reads a prompt, and needs no mask for a single new
-//! token.
+//! A branch on a shape: attention needs a causal mask when it reads a prompt, but not for a single new token.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Calls one program with a prompt and with its last token, and checks that both compute the same last row.
+/// Runs one program on a prompt and on the prompt's last token. Checks that the last rows agree.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let attention = Graph::build("attention", |g| {
         let q = g.input("q", "f32[T,8]");

@@ -1,4 +1,4 @@
-//! A loop in a Burn model, by hand and with funcify. The model, its parameters and `backward()` stay unchanged.
+//! A loop in a Burn model, handwritten and with funcify. The model, its parameters and `backward()` stay the same.
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -16,7 +16,7 @@ impl Model {
         (self.input.forward(x) + self.hidden.forward(h)).tanh()
     }
 
-    /// Records a node on the tape for each op of each step.
+    /// Runs the loop by hand, which records a node on the tape for each op of each step.
     fn by_hand(&self, mut h: Tensor<2>, xs: Tensor<3>) -> Tensor<2> {
         for x in xs.iter_dim(0) {
             h = self.step(h, x.squeeze_dim(0));
@@ -24,14 +24,14 @@ impl Model {
         h
     }
 
-    /// Records one op on the tape.
+    /// Runs the loop with funcify, which records one op on the tape.
     fn forward(&self, h: Tensor<2>, xs: Tensor<3>) -> funcify::Result<Tensor<2>> {
         let (h, ()) = scan(self, h, xs, |model, h, x| (model.step(h, x), ()))?;
         Ok(h)
     }
 }
 
-/// Checks that the last state and the gradients of the two loops agree.
+/// Checks that both loops have the same final state and the same gradients.
 pub(crate) fn run(device: &Device) -> anyhow::Result<()> {
     let device = device.clone().autodiff();
     let model = Model { input: LinearConfig::new(3, 8).init(&device), hidden: LinearConfig::new(8, 8).init(&device) };

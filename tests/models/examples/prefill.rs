@@ -1,8 +1,9 @@
-//! Measures how long models of candle-transformers, and those of funcify-candle with the same weights, take to read a
-//! prompt of 512 tokens, and then one more token. They take turns; models with different values are not timed.
+//! Measures the time to read a prompt of 512 tokens, and then one more token. Compares models of candle-transformers
+//! with those of funcify-candle that have the same weights. Runs of the two alternate. A model is timed only if both
+//! compute the same values.
 //!
-//! Times are wall time, and processor time over all cores, which is unaffected by other work on the machine. Run with
-//! `RAYON_NUM_THREADS=1 cargo run --release -p funcify-model-tests --example prefill`: if the variable is not set,
+//! Reports the wall time, and the processor time of all cores, which other work on the machine does not affect. Run it
+//! with `RAYON_NUM_THREADS=1 cargo run --release -p funcify-model-tests --example prefill`. If the variable is not set,
 //! Candle queries the number of cores in every matrix product, which adds to the measured time.
 
 use std::time::{Duration, Instant};
@@ -41,7 +42,7 @@ fn mamba_models() -> Result<()> {
     };
     compare("Mamba, prompt", || walk(0, new()?), || ours.forward(&ids, &mut ours.zero_state(1)?))?;
 
-    // Read the last quarter again, token by token, from the same state.
+    // Reads the last quarter again, token by token, from the state after the first three quarters.
     let from = STEPS / 4 * 3;
     let mut start = ours.zero_state(1)?;
     ours.forward_last(&ids.narrow(1, 0, from)?, &mut start)?;
@@ -119,7 +120,7 @@ fn rwkv_models() -> Result<()> {
     compare("RWKV 6, prompt", walk, || ours.forward(&ids, &mut ours.zero_state(1)?))
 }
 
-/// Times both in turns and prints the results.
+/// Times both models, alternating between them, and prints the results.
 fn compare(name: &str, theirs: impl Fn() -> Result<Tensor>, ours: impl Fn() -> Result<Tensor>) -> Result<()> {
     let off = distance(&ours()?, &theirs()?);
     assert!(off < 1e-5, "{name}: logits differ by {off:e}");
@@ -143,7 +144,7 @@ fn compare(name: &str, theirs: impl Fn() -> Result<Tensor>, ours: impl Fn() -> R
     Ok(())
 }
 
-/// Returns the lowest time and the median.
+/// Returns the minimum and the median of the times.
 fn summary(mut times: Vec<Duration>) -> [Duration; 2] {
     times.sort();
     [times[0], times[times.len() / 2]]

@@ -1,4 +1,4 @@
-//! Helpers shared by the tests of models: weights, comparisons, finite differences, training.
+//! Helpers shared by the tests of models: weights, comparisons, finite differences and training.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};
 use funcify_conformance::note_difference;
 
-/// Runs the programs of the page about serving as tests.
+/// Runs the programs of the serving page as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/serving.md")]
 struct Serving;
@@ -29,7 +29,7 @@ pub fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// Returns tokens below `vocabulary`, `[batch, steps]`.
+/// Returns token ids below `vocabulary`, `[batch, steps]`.
 pub fn tokens(batch: usize, steps: usize, vocabulary: u32) -> Tensor {
     let token = |index: usize| (index as u32 * 7 + index as u32 / 3) % vocabulary;
     Tensor::from_vec((0..batch * steps).map(token).collect::<Vec<_>>(), (batch, steps), &Device::Cpu).unwrap()
@@ -42,7 +42,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Creates the weights that `model` requests from a `VarBuilder`, with their initial values.
+    /// Creates the weights that `model` requests from a `VarBuilder`, with the initial values that it requests.
     pub fn new<M>(dtype: DType, model: impl Fn(VarBuilder<'_>) -> Result<M>) -> Self {
         let weights = Weights { map: VarMap::new(), dtype };
         model(weights.builder()).unwrap();
@@ -63,7 +63,7 @@ impl Weights {
         VarBuilder::from_varmap(&self.map, self.dtype, &Device::Cpu)
     }
 
-    /// Returns a builder for models with these weights as constants, as from a file: a missing weight is an error.
+    /// Returns a builder with these weights as constants, like one that loads a file. A missing weight is an error.
     pub fn file(&self) -> VarBuilder<'static> {
         let tensors: HashMap<String, Tensor> =
             self.vars().into_iter().map(|(name, var)| (name, var.as_detached_tensor())).collect();
@@ -75,7 +75,7 @@ impl Weights {
         self.map.data().lock().unwrap().iter().map(|(name, var)| (name.clone(), var.clone())).collect()
     }
 
-    /// Asserts that a second model requests exactly the same weights: the same names and shapes.
+    /// Asserts that another model requests weights with exactly the same names and shapes.
     #[track_caller]
     pub fn assert_same<M>(&self, model: impl Fn(VarBuilder<'_>) -> Result<M>) {
         let other = Weights::of(self.dtype, model);
@@ -86,7 +86,7 @@ impl Weights {
         assert_eq!(shapes(self), shapes(&other));
     }
 
-    /// Asserts that, for each weight, `backward()` agrees with a finite difference of the loss along a direction, in
+    /// Asserts that `backward()` agrees with finite differences of the loss: for each weight, along one direction, in
     /// f64.
     #[track_caller]
     pub fn assert_slopes(&self, loss: impl Fn() -> Result<Tensor>) {
@@ -108,7 +108,7 @@ impl Weights {
         }
     }
 
-    /// Asserts that some steps of AdamW reduce a loss to less than half.
+    /// Asserts that a few steps of AdamW reduce the loss to less than half.
     #[track_caller]
     pub fn assert_learns(&self, rate: f64, loss: impl Fn() -> Result<Tensor>) {
         let mut optimiser = AdamW::new_lr(self.map.all_vars(), rate).unwrap();
@@ -122,14 +122,14 @@ impl Weights {
     }
 }
 
-/// Computes the cross-entropy of logits `[batch, steps, vocabulary]` for the token after each position.
+/// Computes the cross-entropy of the next token at each position, from logits `[batch, steps, vocabulary]`.
 pub fn next_token_loss(logits: &Tensor, ids: &Tensor) -> Result<Tensor> {
     let (_, steps) = ids.dims2()?;
     let targets = ids.narrow(1, 1, steps - 1)?.flatten_all()?;
     candle_nn::loss::cross_entropy(&logits.narrow(1, 0, steps - 1)?.flatten(0, 1)?, &targets)
 }
 
-/// Returns the largest difference of two tensors, relative to the largest element of the second.
+/// Returns the largest difference between two tensors, relative to the largest element of the second one.
 pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     assert_eq!((found.dims(), found.dtype()), (expected.dims(), expected.dtype()));
     let values = |tensor: &Tensor| {
@@ -142,19 +142,19 @@ pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     off / scale
 }
 
-/// Asserts that an f32 output or state differs from the expected one by at most 1e-5 of its largest element.
+/// Asserts that an output or a state in f32 differs from the expected one by at most 1e-5 of its largest element.
 #[track_caller]
 pub fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     assert_same("outputs", found, expected, what);
 }
 
-/// Asserts the same for the gradient of a weight.
+/// Asserts the same for the gradient of a weight: see [`assert_close`].
 #[track_caller]
 pub fn assert_gradient(found: &Tensor, expected: &Tensor, weight: &str) {
     assert_same("gradients", found, expected, weight);
 }
 
-/// Asserts that the difference is small, and notes it under the name of the test program without its hash suffix.
+/// Asserts that the difference is small, and records it under the name of the test program (without its hash suffix).
 #[track_caller]
 fn assert_same(kind: &str, found: &Tensor, expected: &Tensor, what: &str) {
     let off = distance(found, expected);

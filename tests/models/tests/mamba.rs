@@ -1,4 +1,4 @@
-//! Mamba: whole prompts against the library's token-by-token runs, states handed over, gradients, training.
+//! Tests Mamba: whole prompts against the library's token-by-token runs, exchange of states, gradients and training.
 
 mod walk;
 
@@ -7,7 +7,7 @@ use candle_transformers::models::mamba as library;
 use funcify_candle_models::mamba::{Config, Model, State};
 use funcify_model_tests::{assert_close, tokens};
 
-/// The batch size of the library's model, which accepts a single sequence. Our model accepts any number.
+/// The batch size of the library's model, which accepts only a single sequence. Our model accepts any batch size.
 const LIBRARY_BATCH: usize = 1;
 const BATCH: usize = 2;
 
@@ -20,19 +20,20 @@ fn library_config() -> library::Config {
     library::Config { d_model, n_layer, vocab_size, pad_vocab_size_multiple }
 }
 
-/// Converts our state to the library's.
+/// Converts a state of our model to the library's.
 fn to_library_state(state: &State) -> library::State {
     library::State { hs: state.hs(), prev_xs: state.prev_xs().unwrap(), pos: state.pos }
 }
 
-/// Converts the library's state to ours.
+/// Converts a state of the library's model to ours.
 fn from_library_state(state: &library::State) -> State {
     State::from_library(&state.hs, &state.prev_xs, state.pos).unwrap()
 }
 
 #[test]
 fn a_prompt_is_the_librarys_walk() {
-    // Prompts shorter than the convolution, and prompts that end at every place of the library's ring of inputs.
+    // Tests prompts shorter than the convolution, and prompts that end at every slot of the library's ring buffer of
+    // inputs.
     walk::check_prompts(&[1, 2, 3, 4, 9, 10], |_, _, _| ());
 }
 

@@ -1,5 +1,5 @@
-//! Mamba-2: whole prompts against the library's token-by-token and chunked runs, states handed over, gradients,
-//! training.
+//! Tests Mamba-2: whole prompts against the library's token-by-token and chunked runs, exchange of states, gradients
+//! and training.
 
 mod walk;
 
@@ -28,19 +28,19 @@ fn library_config() -> library::Config {
     library::Config { d_model, n_layer, vocab_size, d_state, expand, headdim, ngroups, pad_vocab_size_multiple }
 }
 
-/// Converts our state to the library's.
+/// Converts a state of our model to the library's.
 fn to_library_state(state: &State) -> library::State {
     library::State { hs: state.hs(), conv_states: state.conv_states().unwrap(), pos: state.pos }
 }
 
-/// Converts the library's state to ours.
+/// Converts a state of the library's model to ours.
 fn from_library_state(state: &library::State) -> State {
     State::from_library(&state.hs, &state.conv_states, state.pos).unwrap()
 }
 
 #[test]
 fn a_prompt_is_the_librarys_walk() {
-    // Includes prompts that are shorter than the convolution.
+    // Some of the prompts are shorter than the convolution.
     walk::check_prompts(&[1, 2, 3, 9], |theirs, first, expected| {
         let by_chunks = theirs.forward_prefill(first, &mut walk::library_state(), 4).unwrap();
         assert_close(&by_chunks, expected, "the library's chunks");

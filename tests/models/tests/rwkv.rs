@@ -1,4 +1,5 @@
-//! RWKV 5 and 6: whole prompts against the library's token-by-token runs, states handed over, gradients, training.
+//! Tests RWKV 5 and 6: whole prompts against the library's token-by-token runs, exchange of states, gradients and
+//! training.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
@@ -35,7 +36,7 @@ fn library_config() -> rwkv_v5::Config {
     }
 }
 
-/// The library's model, in either version.
+/// The library's model of either version.
 enum Library {
     Five(rwkv_v5::Model),
     Six(rwkv_v6::Model),
@@ -49,7 +50,7 @@ impl Library {
         })
     }
 
-    /// Returns the logits of each token, `[1, steps, vocabulary]`: the library takes one token per call.
+    /// Returns the logits of all tokens, `[1, steps, vocabulary]`. Calls the library's model once per token.
     fn walk(&self, ids: &Tensor, state: &mut rwkv_v5::State) -> Tensor {
         let logits = (0..ids.dim(1).unwrap()).map(|step| {
             let token = ids.narrow(1, step, 1)?;
@@ -70,7 +71,7 @@ fn library_state() -> rwkv_v5::State {
     rwkv_v5::State::new(1, &library_config(), &Device::Cpu).unwrap()
 }
 
-/// Converts our state to the library's.
+/// Converts a state of our model to the library's.
 fn to_library_state(state: &State) -> rwkv_v5::State {
     let of = |StatePerLayer { extract_key_value, linear_attention, feed_forward }: StatePerLayer| {
         rwkv_v5::StatePerLayer { extract_key_value, linear_attention, feed_forward }
@@ -78,7 +79,7 @@ fn to_library_state(state: &State) -> rwkv_v5::State {
     rwkv_v5::State { per_layer: state.blocks.iter().cloned().map(of).collect(), pos: state.pos }
 }
 
-/// Converts the library's state to ours.
+/// Converts a state of the library's model to ours.
 fn from_library_state(state: &rwkv_v5::State) -> State {
     let of = |block: &rwkv_v5::StatePerLayer| StatePerLayer {
         extract_key_value: block.extract_key_value.clone(),
@@ -159,7 +160,7 @@ fn it_learns_what_the_library_cannot() {
     for version in VERSIONS {
         let weights = weights(version, DType::F32);
         let ids = tokens(1, 12, 13);
-        // The library's norm stops the gradients of everything below it.
+        // The library's norm stops the gradients of all earlier layers.
         let theirs = Library::new(version, weights.builder()).unwrap();
         let loss = next_token_loss(&theirs.walk(&ids, &mut library_state()), &ids).unwrap();
         let gradients = loss.backward().unwrap();

@@ -1,4 +1,4 @@
-//! `softplus` on Burn's devices, composed of Burn's kernels.
+//! Lowers `softplus` on Burn's devices, as a combination of Burn's kernels.
 
 use burn::backend::ops::{ActivationOps, FloatTensorOps};
 use burn::backend::{Dispatch, DispatchTensor};

@@ -1,7 +1,7 @@
-//! `softplus {beta=2}`: an op defined outside funcify, with its lowering rules for backends that do not know it.
+//! `softplus {beta=2}`: an op that is defined outside of funcify, with lowering rules for backends that do not know it.
 //!
-//! `softplus(x) = log(1 + exp(beta * x)) / beta` is a smooth `max(x, 0)`, sharper for larger `beta`. It is
-//! computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which does not overflow.
+//! `softplus(x) = log(1 + exp(beta * x)) / beta` is a smooth `max(x, 0)`, which is sharper for larger `beta`. It is
+//! computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which cannot overflow.
 
 mod burn;
 mod candle;
@@ -12,10 +12,10 @@ use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elem
 use funcify::vmap::Batched;
 use funcify::{Dim, HostTensor, Result, Scalar, TensorType, Value, apply, custom_op};
 
-/// A smooth `max(x, 0)`.
+/// The op `softplus`, a smooth `max(x, 0)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Softplus {
-    /// The sharpness, at least 1.
+    /// The sharpness. At least 1.
     pub beta: usize,
 }
 
@@ -27,7 +27,7 @@ pub fn softplus(x: Value, beta: usize) -> Value {
     apply(Custom::new(Softplus { beta }), &[x])[0]
 }
 
-/// Computes the formula on one element.
+/// Computes `softplus` of one element.
 pub fn softplus_of(x: f64, beta: usize) -> f64 {
     let beta = beta as f64;
     x.max(0.0) + (-(beta * x).abs()).exp().ln_1p() / beta

@@ -1,4 +1,4 @@
-//! `Toy`: a backend defined outside funcify. Its tensors are rows of `f64`, and it has a handful of ops.
+//! `Toy`: a backend that is defined outside of funcify. Its tensors have f64 elements, and it supports a few ops.
 
 mod ops;
 mod tensor;
@@ -8,7 +8,7 @@ use funcify::error::BackendError;
 use funcify::{DType, HostTensor, register_backend};
 pub use tensor::ToyTensor;
 
-/// The toy library on its only device.
+/// The toy backend, which has a single device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toy;
 

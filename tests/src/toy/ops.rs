@@ -1,4 +1,4 @@
-//! The toy backend's lowering rules: some of funcify's ops, and one op of another crate.
+//! The lowering rules of the toy backend, for some of funcify's ops and for a third-party op.
 
 use funcify::funcify;
 use funcify::ops::{Add, Broadcast, Mul, Neg, Scan, Sub, Tanh};

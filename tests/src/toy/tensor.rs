@@ -1,10 +1,10 @@
-//! The toy library's tensor.
+//! The tensor type of the toy backend.
 
 use std::sync::Arc;
 
 use funcify::error::BackendError;
 
-/// Elements in row-major order with a shape. Clones share the elements.
+/// A tensor of f64 elements in row-major order. Clones share the elements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ToyTensor {
     shape: Vec<usize>,
@@ -12,7 +12,7 @@ pub struct ToyTensor {
 }
 
 impl ToyTensor {
-    /// Builds a tensor of these elements; their number must match the shape.
+    /// Creates a tensor from its elements. Returns an error if their number does not match the shape.
     pub fn new(shape: &[usize], elements: Vec<f64>) -> Result<Self, BackendError> {
         if shape.iter().product::<usize>() != elements.len() {
             return Err(format!("{} elements do not fill the shape {shape:?}", elements.len()).into());
@@ -35,7 +35,7 @@ impl ToyTensor {
         ToyTensor::new(&self.shape, self.elements.iter().map(|element| function(*element)).collect())
     }
 
-    /// Applies a function to the elements of two tensors of the same shape.
+    /// Combines the corresponding elements of two tensors of the same shape.
     pub fn zip(&self, other: &ToyTensor, function: impl Fn(f64, f64) -> f64) -> Result<Self, BackendError> {
         if self.shape != other.shape {
             return Err(format!("the shapes {:?} and {:?} differ", self.shape, other.shape).into());
@@ -44,7 +44,7 @@ impl ToyTensor {
         ToyTensor::new(&self.shape, pairs.map(|(left, right)| function(*left, *right)).collect())
     }
 
-    /// Returns rows `start..start + count` of axis 0.
+    /// Returns the rows `start..start + count` of axis 0.
     pub fn rows(&self, start: usize, count: usize) -> Result<Self, BackendError> {
         let (rows, row_shape) = self.shape.split_first().ok_or("a scalar has no rows")?;
         if start + count > *rows {
@@ -55,7 +55,7 @@ impl ToyTensor {
         ToyTensor::new(&[&[count], row_shape].concat(), elements)
     }
 
-    /// Repeats the elements to `shape`, aligned at the last axis; each axis is equal or 1.
+    /// Broadcasts the tensor to `shape`, aligned at the last axis. Each axis must have the target size or size 1.
     pub fn broadcast(&self, shape: &[usize]) -> Result<Self, BackendError> {
         let added = shape.len() - self.shape.len();
         let count: usize = shape.iter().product();

@@ -1,6 +1,6 @@
-//! The naive interpreter, with a switch for each fault.
+//! A naive interpreter that can have one of several faults.
 //!
-//! Without a fault it follows the invariants of the loop to the letter. With one, a row that was never written reads as
+//! Without a fault, it follows the loop's invariants literally. With a fault, a row that was never written reads as
 //! zeros, as it might in the memory of a real backend.
 
 use std::collections::HashMap;
@@ -13,21 +13,21 @@ use funcify::{DType, Graph, HostTensor, Result, Sizes, Storage, TensorType};
 
 use super::Fault;
 
-/// The element limit of a tensor, larger than any in the suite.
+/// The maximum number of elements of a tensor. No case of the suite reaches it.
 const MAX_ELEMENTS: i64 = 1 << 24;
 
-/// One run of a graph.
+/// The state of one run of a graph.
 pub(super) struct Interpreter {
     fault: Fault,
     sizes: Sizes,
-    /// The invariants of each loop in its first run, by the address of its body.
+    /// The loop invariants of each loop in its first run, keyed by the address of the loop's body.
     first_invariants: HashMap<usize, Vec<HostTensor>>,
 }
 
-/// The rows of a buffer; `None` until given or written.
+/// The rows of a buffer. A row is `None` until it is given or written.
 type WrittenRows = Vec<Option<HostTensor>>;
 
-/// A loop that is running.
+/// The state of a running loop.
 struct Loop<'a> {
     scan: &'a Scan,
     at: Place,
@@ -44,7 +44,7 @@ impl Interpreter {
         Interpreter { fault, sizes, first_invariants: HashMap::new() }
     }
 
-    /// Runs a graph whose sizes are bound.
+    /// Runs a graph. The sizes of its symbols must be known.
     pub(super) fn graph(&mut self, graph: &Graph, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>> {
         let live = graph.live_nodes();
         let mut values: Vec<Option<HostTensor>> = vec![None; graph.values().count()];
@@ -77,7 +77,7 @@ impl Interpreter {
             .collect()
     }
 
-    /// Rejects oversized values. A step that runs only because of a fault may produce them.
+    /// Rejects tensors that are too large. Only a step that runs because of a fault can compute one.
     fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
@@ -147,7 +147,7 @@ impl Interpreter {
         Ok(if self.fault == Fault::ZeroStepsRunOne { steps.max(1) } else { steps })
     }
 
-    /// Returns the step indices in the order of the loop (scan-c2).
+    /// Returns the step indices in execution order (scan-c2).
     fn order(&self, scan: &Scan, steps: usize) -> Vec<usize> {
         let mut order: Vec<usize> = scan.order(steps).collect();
         match self.fault {
@@ -168,7 +168,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs a step. Returns whether it ends the loop (scan-c6).
+    /// Runs a step. Returns `true` if the loop ends after it (scan-c6).
     fn step(&mut self, state: &mut Loop<'_>, t: usize, is_last: bool) -> Result<bool> {
         let scan = state.scan;
         let results = scan.results();
@@ -202,7 +202,7 @@ impl Interpreter {
         Ok(ends && self.fault != Fault::UntilNotRead)
     }
 
-    /// Returns the rows of the steps that ran, and the given rows (scan-c6).
+    /// Returns the initial rows, and the rows of the steps that ran (scan-c6).
     fn present_rows<'a>(
         &self,
         scan: &Scan,
@@ -219,7 +219,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns whether the step's write with this index takes place.
+    /// Returns whether the write with this index in a step takes place. Some faults drop writes.
     fn writes(&self, number: usize, is_last: bool) -> bool {
         match self.fault {
             Fault::OnlyFirstWrite => number == 0,
@@ -236,7 +236,7 @@ impl Interpreter {
         }
     }
 
-    /// Computes the results of the body at step `t`.
+    /// Runs the body at step `t` and returns its results.
     fn body(&mut self, state: &Loop<'_>, t: usize) -> Result<Vec<HostTensor>> {
         let scan = state.scan;
         let mut arguments = Vec::new();
@@ -281,7 +281,7 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns a row that must exist (scan-c5). With a fault, returns zeros if it does not exist.
+    /// Returns a row, which must exist (scan-c5). With a fault, a missing row is zeros.
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),
@@ -314,7 +314,7 @@ fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostT
     if scan.reverse { [unwritten, given].concat() } else { [given, unwritten].concat() }
 }
 
-/// Returns the rows that are results (scan-c7).
+/// Returns the rows that the loop returns (scan-c7).
 fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
     match buffer.returned {
         Returned::All => rows,

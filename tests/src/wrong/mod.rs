@@ -1,4 +1,4 @@
-//! Backends that are wrong on purpose, each in one way. The conformance suite must catch every one.
+//! Backends that are wrong on purpose, each in one way. The conformance suite must catch all of them.
 
 mod interpreter;
 
@@ -9,46 +9,46 @@ use funcify::{Graph, HostTensor, TensorType};
 
 use interpreter::Interpreter;
 
-/// The fault of a backend.
+/// A fault of the interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// No fault.
     None,
-    /// The reads of a step see the writes that the step has already made (scan-c1).
+    /// A step's reads see writes of the same step (scan-c1).
     ReadsAfterWrites,
-    /// Reads of a sequence return the row after the right one; the last row repeats.
+    /// Reads of a sequence are off by one, and return the next row. The last row repeats.
     SequenceTapOffByOne,
-    /// Reads of a buffer return the row before the right one in the order of the loop; the first row repeats.
+    /// Reads of a buffer are off by one, and return the previous row in execution order. The first row repeats.
     BufferTapOffByOne,
-    /// All reads of a sequence or buffer return the row of its first tap.
+    /// All reads of a sequence or a buffer return the row of its first tap.
     OnlyFirstTap,
-    /// Only the first of the rows that a step writes to a buffer is written.
+    /// If a step writes several rows of a buffer, only the first one is written.
     OnlyFirstWrite,
-    /// Reads see the rows from before the first step.
+    /// Reads of a buffer return its rows from before the first step.
     WritesNotSeen,
     /// The loop runs in the opposite direction (scan-c2).
     ReversedDirection,
-    /// The outputs of a downward loop are in step order (scan-c2).
+    /// A downward loop returns its rows in execution order (scan-c2).
     TraceInStepOrder,
-    /// The last step's writes to buffers are lost.
+    /// The last step does not write to buffers.
     LostLastRow,
     /// The last step does not run.
     LastStepNotRun,
-    /// A loop of no steps runs one.
+    /// A loop with zero steps runs one step.
     ZeroStepsRunOne,
     /// Carries keep their initial values.
     CarryNotReplaced,
-    /// Carries are replaced one after the other, and each sees those already replaced.
+    /// Carries are replaced one by one, and each replacement sees the earlier ones.
     CarriesReplacedOneByOne,
-    /// A loop that runs again, inside another loop, reads the invariants of its first run.
+    /// A nested loop that runs again reads the loop invariants of its first run.
     InvariantsOfFirstRun,
-    /// A loop that should end early runs to its maximum number of steps (scan-c6).
+    /// A loop ignores its early exit, and runs the maximum number of steps (scan-c6).
     UntilNotRead,
-    /// The writes of the step that ends the loop are lost (scan-c6).
+    /// The step that ends the loop early does not write (scan-c6).
     StoppingStepDropped,
-    /// The traces keep rows for the steps that did not run (scan-c6).
+    /// Buffers keep the rows of steps that did not run (scan-c6).
     RowsNotCut,
-    /// Rows of steps that did not run are cut off at the end, even in a downward loop (scan-c6).
+    /// The rows of steps that did not run are cut off at the end of a buffer, even in a downward loop (scan-c6).
     CutAtTheEnd,
     /// f64 results are rounded to f32.
     DoublesRoundedToSingle,
@@ -57,7 +57,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every fault except [`Fault::None`].
+    /// All faults except [`Fault::None`].
     pub const ALL: [Fault; 20] = [
         Fault::ReadsAfterWrites,
         Fault::SequenceTapOffByOne,
@@ -82,8 +82,7 @@ impl Fault {
     ];
 }
 
-/// Runs a graph on a backend with this fault. The backend interprets graphs naively: it runs each op with the reference
-/// evaluator, and loops with its own loop.
+/// Runs a graph on the interpreter with a fault. Ops run in the reference evaluator, and loops in the interpreter.
 pub fn call(fault: Fault, graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let at = Place::new(graph.name(), Site::Unknown);
     let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();

@@ -1,4 +1,4 @@
-//! The models in Burn: their recurrent mixers are funcify's layers, and everything else is Burn's.
+//! The models in Burn. Their recurrent mixers are funcify's layers, and all other parts are Burn's.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{
@@ -17,7 +17,7 @@ use crate::{
     recurrent_gemma, rotations, rwkv, xlstm,
 };
 
-/// A parameter's name in PyTorch, and whether it is transposed there.
+/// The name of a parameter in PyTorch, and `true` if PyTorch stores it transposed.
 #[derive(Default)]
 struct Path {
     names: Vec<String>,
@@ -40,7 +40,7 @@ impl Path {
         self.names.pop();
     }
 
-    /// Returns the name without the variants of enums, which PyTorch does not have.
+    /// Returns the name without enum variants, which PyTorch does not have.
     fn name(&self) -> String {
         self.names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(".")
     }
@@ -50,7 +50,7 @@ impl Path {
     }
 }
 
-/// Loads the weights of a file into a module's parameters.
+/// Loads the weights of a file into the parameters of a module.
 struct WeightLoader<'a> {
     path: Path,
     weights: &'a Tensors,
@@ -79,7 +79,7 @@ impl ModuleMapper for WeightLoader<'_> {
     }
 }
 
-/// Collects the gradients of a module's parameters under PyTorch's names.
+/// Collects the gradients of a module's parameters by PyTorch's names.
 struct GradientCollector<'a> {
     path: Path,
     gradients: &'a Gradients,
@@ -118,14 +118,14 @@ fn load<M: Module>(module: M, weights: &Tensors) -> M {
     module
 }
 
-/// Returns outputs, and the gradients of a loss with respect to the module's parameters.
+/// Returns the outputs, and the gradients of a loss with respect to the module's parameters.
 fn results<M: Module>(module: &M, outputs: Vec<(&str, HostTensor)>, gradients: &Gradients) -> Tensors {
     let mut found: Tensors = outputs.into_iter().map(|(name, output)| (name.to_string(), output)).collect();
     module.visit(&mut GradientCollector { path: Path::default(), gradients, found: &mut found });
     found
 }
 
-/// Computes the outputs and gradients of a model of transformers for its tokens.
+/// Computes the outputs and gradients of a `transformers` model, for the tokens of the file.
 pub(crate) fn model(name: &str, golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     match name {
@@ -159,7 +159,7 @@ fn run<M: Module>(module: M, golden: &Golden, forward: impl Fn(&M, Tensor<2, Int
     results(&module, vec![("logits", host(logits))], &gradients)
 }
 
-/// Computes the outputs and gradients of a layer of torch.nn for a sequence and states.
+/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states of the file.
 pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     let given = |name: &str| tensor_of::<3>(golden.input(name), device).require_grad();
@@ -196,7 +196,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Tensors {
     found
 }
 
-/// Computes the outputs and gradients of OLMo Hybrid's gated delta net for a sequence.
+/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence of the file.
 pub(crate) fn gated_delta_net(golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     let layer = load(DeltaNet::new(&delta_options(), device).unwrap(), &golden.weights);
@@ -228,7 +228,7 @@ fn head(device: &Device) -> Linear {
     linear(FEATURES, VOCABULARY, false, device)
 }
 
-/// Uses the embedding as the head.
+/// Computes logits with the embedding matrix as the output head (tied weights).
 fn tied_head(embedding: &Embedding, h: Tensor<3>) -> Tensor<3> {
     h.matmul(embedding.weight.val().transpose().unsqueeze())
 }
@@ -237,7 +237,7 @@ fn cap_logits(logits: Tensor<3>) -> Tensor<3> {
     (logits / 30.0).tanh() * 30.0
 }
 
-/// Mamba and Mamba-2: residual blocks of a norm and a mixer. The embedding is the head unless there is a separate one.
+/// Mamba or Mamba-2: residual blocks of a norm and a mixer. Without a separate head, the embedding is used as the head.
 #[derive(Module, Debug)]
 struct Mixed<M: Module> {
     backbone: MixedBackbone<M>,
@@ -276,7 +276,7 @@ impl<M: Module> Mixed<M> {
     }
 }
 
-/// RecurrentGemma: two recurrent blocks and one of local attention.
+/// RecurrentGemma with two recurrent blocks and one local attention block.
 #[derive(Module, Debug)]
 struct Gemma {
     model: GemmaModel,
@@ -304,7 +304,7 @@ enum TemporalBlock {
     Attention(LocalAttention),
 }
 
-/// Two query heads that share one head of keys and values.
+/// Local attention with two query heads, which share one key-value head.
 #[derive(Module, Debug)]
 struct LocalAttention {
     q_proj: Linear,
@@ -350,7 +350,7 @@ struct GemmaMlp {
     down_proj: Linear,
 }
 
-/// A norm that stores its scale minus 1.
+/// A norm whose stored weight is its scale minus 1.
 #[derive(Module, Debug)]
 struct GemmaNorm {
     weight: Param<Tensor<1>>,
@@ -482,7 +482,7 @@ struct RwkvBlock {
     feed_forward: ChannelMix,
 }
 
-/// The channel mix of RWKV-4: maps each step and the previous one.
+/// The channel mixing of RWKV-4, which combines each step with the previous one.
 #[derive(Module, Debug)]
 struct ChannelMix {
     time_mix_key: Param<Tensor<3>>,

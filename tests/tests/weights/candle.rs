@@ -1,4 +1,4 @@
-//! The models in Candle: their recurrent mixers are funcify's layers, and everything else is candle_nn's.
+//! The models in Candle. Their recurrent mixers are funcify's layers, and all other parts are from candle_nn.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,7 +37,7 @@ fn builder(vars: &BTreeMap<String, Var>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-/// Returns outputs, and the gradients of `sum(ct * output)` with respect to the variables.
+/// Returns the outputs, and the gradients of `sum(ct * output)` with respect to the variables.
 fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>) -> Result<Tensors> {
     let mut loss = Tensor::zeros((), DType::F32, &Device::Cpu)?;
     let mut found = Tensors::new();
@@ -53,7 +53,7 @@ fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>
     Ok(found)
 }
 
-/// Computes the outputs and gradients of a model of transformers for its tokens.
+/// Computes the outputs and gradients of a `transformers` model, for the tokens of the file.
 pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     let vars: BTreeMap<String, Var> = golden.weights.iter().map(|(name, tensor)| (name.clone(), var(tensor))).collect();
     let vb = builder(&vars);
@@ -71,7 +71,7 @@ pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     results(&[("logits", logits, golden.input("ct"))], &vars)
 }
 
-/// Computes the outputs and gradients of a layer of torch.nn for a sequence and states.
+/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states of the file.
 pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let vb = builder(&vars);
@@ -92,7 +92,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     results(&outputs, &vars)
 }
 
-/// Computes the outputs and gradients of OLMo Hybrid's gated delta net for a sequence.
+/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence of the file.
 pub(crate) fn gated_delta_net(golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let layer = DeltaNet::new(delta_options(), builder(&vars))?;
@@ -113,7 +113,7 @@ fn embedding(vb: &VarBuilder<'_>, name: &str) -> Result<Embedding> {
     Ok(Embedding::new(vb.get((VOCABULARY, FEATURES), &format!("{name}.weight"))?, FEATURES))
 }
 
-/// Applies the linear map with this name, with or without a bias.
+/// Applies the linear map of this name, with a bias if the weights have one.
 fn linear(vb: &VarBuilder<'_>, name: &str, from: usize, to: usize, xs: &Tensor) -> Result<Tensor> {
     let vb = vb.pp(name);
     let bias = vb.contains_tensor("bias").then(|| vb.get(to, "bias")).transpose()?;
@@ -124,7 +124,7 @@ fn cap_logits(logits: &Tensor) -> Result<Tensor> {
     (logits / 30.0)?.tanh()? * 30.0
 }
 
-/// Mamba and Mamba-2: residual blocks of a norm and a mixer. The embedding is the head unless there is a separate one.
+/// Mamba or Mamba-2: residual blocks of a norm and a mixer. Without a separate head, the embedding is used as the head.
 fn mixer_model<M: Module>(
     vb: &VarBuilder<'_>,
     tokens: &Tensor,
@@ -146,10 +146,10 @@ fn mixer_model<M: Module>(
     }
 }
 
-/// RecurrentGemma: two recurrent blocks and one of local attention.
+/// RecurrentGemma with two recurrent blocks and one local attention block.
 fn griffin_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     let model = vb.pp("model");
-    // Its norms store the scale minus 1.
+    // The stored weight of a norm is its scale minus 1.
     let norm = |vb: &VarBuilder<'_>, name: &str, xs: &Tensor| {
         rms_norm_slow(xs, &(vb.get(FEATURES, &format!("{name}.weight"))? + 1.0)?, 1e-6)
     };
@@ -172,7 +172,7 @@ fn griffin_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     cap_logits(&Linear::new(embeddings.embeddings().clone(), None).forward(&norm(&model, "final_norm", &h)?)?)
 }
 
-/// Two query heads that share one head of keys and values.
+/// Local attention with two query heads, which share one key-value head.
 fn local_attention(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     let (batch, steps, _) = xs.dims3()?;
     let size = FEATURES / 2;
@@ -227,7 +227,7 @@ fn rwkv_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     linear(vb, "head", FEATURES, VOCABULARY, &layer_norm(&model, "ln_out", &h)?)
 }
 
-/// The channel mix of RWKV-4: maps each step and the previous one.
+/// The channel mixing of RWKV-4, which combines each step with the previous one.
 fn channel_mix(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     let before = xs.pad_with_zeros(1, 1, 0)?.narrow(1, 0, xs.dim(1)?)?;
     let mixed = |name: &str| {

@@ -1,4 +1,4 @@
-//! Reads the files of weights and expected results, and computes differences from the latter.
+//! Reads files of weights and expected results, and compares results with the expected ones.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use funcify::HostTensor;
 use funcify::files::read_safetensors;
 
-/// Tensors by name: weights, outputs, or gradients as `grad.NAME`.
+/// Tensors by name: weights, outputs, or gradients. The gradient of `NAME` is `grad.NAME`.
 pub(crate) type Tensors = BTreeMap<String, HostTensor>;
 
 /// The weights of a model, its inputs, and its expected results.
@@ -25,7 +25,7 @@ impl Golden {
         Golden { weights: read(format!("{name}.safetensors")), expected: read(format!("{name}.expected.safetensors")) }
     }
 
-    /// Returns the tensors below a name.
+    /// Returns the tensors whose names start with `name` and a dot, without this prefix.
     pub(crate) fn part(&self, name: &str) -> Golden {
         let below = |tensors: &Tensors| {
             let named = tensors.iter().filter_map(|(key, tensor)| Some((key.strip_prefix(name)?, tensor)));
@@ -39,7 +39,7 @@ impl Golden {
     }
 }
 
-/// The largest differences, each relative to the largest element of its tensor.
+/// The largest differences of outputs and of gradients, each relative to the largest element of its tensor.
 #[derive(Default)]
 pub(crate) struct Differences {
     pub(crate) outputs: f64,
@@ -48,7 +48,7 @@ pub(crate) struct Differences {
     pub(crate) count: usize,
 }
 
-/// Compares outputs and gradients with those of the file. Every gradient of the file must be among them.
+/// Compares outputs and gradients with those of the file. `found` must contain every gradient of the file.
 pub(crate) fn differences(found: &Tensors, golden: &Golden) -> Differences {
     for name in golden.expected.keys().filter(|name| name.starts_with("grad.")) {
         assert!(found.contains_key(name), "`{name}` is missing");

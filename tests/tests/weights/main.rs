@@ -1,8 +1,8 @@
-//! Loads weights of torch and transformers by name in Candle and in Burn, and compares the outputs and gradients with
-//! those of torch and transformers.
+//! Loads weights of torch and transformers by name, in Candle and in Burn. Compares outputs and gradients with those of
+//! torch and transformers.
 //!
 //! `FUNCIFY_BLESS=1 cargo test --workspace --test weights` rewrites the table of the largest differences,
-//! `tests/weights/DIFFERENCES.md`; `tests/weights/README.md` describes the origin of the weights.
+//! `tests/weights/DIFFERENCES.md`. `tests/weights/README.md` says where the weights come from.
 
 mod burn;
 mod candle;
@@ -14,12 +14,12 @@ use funcify::nn::{Cell, DeltaNet, Griffin, Mamba, Mamba2, Recurrent, Rwkv4, Xlst
 
 use crate::golden::{Differences, Golden, differences, folder};
 
-/// The sizes of `tests/weights/make.py`.
+/// The sizes of the models, as in `tests/weights/make.py`.
 const FEATURES: usize = 16;
 const VOCABULARY: usize = 32;
 const LAYERS: usize = 2;
 
-/// The tolerance for torch's numbers, relative to the largest element of a tensor. Both sides compute in f32.
+/// The maximum difference from torch's results, relative to the largest element of a tensor. Both sides compute in f32.
 const OUTPUTS: f64 = 1e-5;
 const GRADIENTS: f64 = 2e-5;
 
@@ -35,11 +35,11 @@ fn recurrent_gemma() -> Griffin {
     Griffin { inner: 24, ..Griffin::new(FEATURES, 2) }
 }
 
-/// The number of rotated features of a head in RecurrentGemma's attention; `WINDOW` is the number of visible steps.
+/// The number of features per head that RecurrentGemma's attention rotates. `WINDOW` is the number of visible steps.
 const ROTATED: usize = 4;
 const WINDOW: usize = 5;
 
-/// Returns the cosines and sines that rotate each step, `[steps, ROTATED / 2]` each.
+/// Returns the cosines and the sines of the rotation of each step, `[steps, ROTATED / 2]` each.
 fn rotations(steps: usize) -> [Vec<f32>; 2] {
     let frequency = |pair: usize| 10_000f64.powf(-2.0 * pair as f64 / ROTATED as f64);
     let angles = (0..steps).flat_map(|step| (0..ROTATED / 2).map(move |pair| step as f64 * frequency(pair)));
@@ -47,7 +47,7 @@ fn rotations(steps: usize) -> [Vec<f32>; 2] {
     [angles.iter().map(|angle| angle.cos() as f32).collect(), angles.iter().map(|angle| angle.sin() as f32).collect()]
 }
 
-/// Returns the mask that is added to the scores, `[steps, steps]`. It is zero where a step attends to another step.
+/// Returns the mask to add to the attention scores, `[steps, steps]`. It is zero where a step attends to another step.
 fn attention_mask(steps: usize) -> Vec<f32> {
     let is_seen = |step: usize, other: usize| other <= step && step - other < WINDOW;
     let row = |step: usize| (0..steps).map(move |other| if is_seen(step, other) { 0.0 } else { f32::MIN });
@@ -66,7 +66,7 @@ fn gated_delta_net() -> DeltaNet {
     DeltaNet { key: 8, value: 12, gated: true, negative: true, ..DeltaNet::new(FEATURES, 2) }
 }
 
-/// The models of transformers: their files, and their names in the table.
+/// The models of `transformers`: the name in the file, and the name in the table.
 const MODELS: [(&str, &str); 5] = [
     ("mamba", "transformers `MambaForCausalLM`"),
     ("mamba2", "transformers `Mamba2ForCausalLM`"),
@@ -75,7 +75,7 @@ const MODELS: [(&str, &str); 5] = [
     ("rwkv", "transformers `RwkvForCausalLM` (RWKV-4)"),
 ];
 
-/// Returns the layers of torch.nn: their names in the file, their names in the table, and their options.
+/// Returns the layers of `torch.nn`: the name in the file, the name in the table, and the options.
 fn layers() -> Vec<(&'static str, &'static str, Recurrent)> {
     let one = |cell| Recurrent::new(cell, 3, 4);
     let stacked = |cell| Recurrent { layers: 2, bidirectional: true, ..one(cell) };
@@ -117,7 +117,7 @@ fn weights_that_others_trained() {
         }
     }
 
-    // The differences depend on the processor, but the compared models and counts do not.
+    // The differences depend on the processor, but the list of models and the numbers of elements do not.
     let file = folder().join("DIFFERENCES.md");
     if std::env::var_os("FUNCIFY_BLESS").is_some() {
         std::fs::write(&file, &table).unwrap();

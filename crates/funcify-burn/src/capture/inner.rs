@@ -1,8 +1,8 @@
-//! Loops inside a recorded closure. The body of such a loop is recorded once, in place, between two marks, and becomes
-//! a loop in the graph.
+//! Records a loop inside a closure that is itself being recorded.
 //!
-//! The tensors of both bodies are on the same capture device, so the inner body may use values that the outer one has
-//! computed.
+//! The body of the inner loop is recorded once, among the ops of the outer closure, between a begin marker and an end
+//! marker. The importer turns these ops into a loop of the graph. Both bodies record on the same capture device, so
+//! the inner body may use values that the outer one has computed.
 
 use burn::tensor::DType as BurnDType;
 use burn_router::RouterClient;
@@ -13,33 +13,34 @@ use super::*;
 const BEGIN: &str = "funcify-scan";
 const END: &str = "funcify-scan-end";
 
-/// The attributes of an inner loop, stored in its mark.
+/// The attributes of an inner loop, stored in its begin marker.
 pub(super) struct InnerLoop {
     pub(super) is_reversed: bool,
     pub(super) steps: usize,
-    /// The number of carries: they come first among the operands, and first among the results.
+    /// The number of carries, which are the first operands and the first results.
     pub(super) carries: usize,
 }
 
-/// The element type and the sizes of a Burn tensor.
+/// The dtype and the sizes of a Burn tensor.
 pub(super) type Type = (BurnDType, Vec<usize>);
 
-/// Returns whether a tensor is being recorded.
+/// Returns whether a tensor is on a capture device.
 pub(super) fn is_recorded(tensor: &AnyTensor) -> bool {
     tape::router(tensor.as_dispatch()).is_some()
 }
 
-/// Returns whether an op is a mark.
+/// Returns whether an op is the begin or end marker of an inner loop.
 pub(super) fn is_mark(op: &OperationIr) -> bool {
     matches!(op, OperationIr::Custom(op) if op.id == BEGIN || op.id == END)
 }
 
-/// Returns the type of a tensor.
+/// Returns the dtype and the sizes of a tensor.
 pub(super) fn type_of(tensor: &AnyTensor) -> Type {
     (tensor.as_dispatch().dtype(), tensor.shape())
 }
 
-/// Begins a loop's body. Maps the operands (carries, then sequences) to the body's parameters, which have these types.
+/// Begins a loop's body. The marker's operands are those of the loop: carries, then sequences. Its results, of the
+/// types `params`, are the parameters of the body.
 pub(super) fn begin(
     at: &Place,
     like: &AnyTensor,
@@ -52,12 +53,13 @@ pub(super) fn begin(
     add_mark(at, like, BEGIN, attributes, operands, params)
 }
 
-/// Ends a loop's body. Maps the body's results to the loop's results.
+/// Ends a loop's body. The marker's operands are the results of the body. Its results, of the types `outputs`, are
+/// the results of the loop.
 pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: &[Type]) -> Result<Vec<AnyTensor>> {
     add_mark(at, like, END, Vec::new(), results, outputs)
 }
 
-/// Returns the loop that this op begins, if the op is a mark that begins one.
+/// Returns the inner loop that `op` begins, and the marker. Returns `None` if `op` is not a begin marker.
 pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)> {
     let OperationIr::Custom(op) = op else { return None };
     match *op.scalars.as_slice() {
@@ -68,7 +70,7 @@ pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)
     }
 }
 
-/// Splits off the ops of the loop's body at the start of `ops`, and returns them with the mark that ends the body.
+/// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body and the marker.
 pub(super) fn split_body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;
     for (index, op) in ops.iter().enumerate() {
@@ -122,8 +124,7 @@ fn add_mark(
             _ => Int(tensor),
         };
         let tensor = Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
-        // The tape does not cross the boundary of a loop's body: the body's parameters and the loop's results are new
-        // leaves.
+        // The tape is cut at both ends of the body: its parameters and the loop's results are new leaves.
         AnyTensor::new(if tape::has_tape(like.as_dispatch()) { tape::leaf(tensor) } else { tensor })
     });
     Ok(results.collect())

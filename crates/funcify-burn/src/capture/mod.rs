@@ -34,12 +34,12 @@ pub use sequence::{Sequences, Stacked};
 pub use trace::{Trace, trace};
 pub use weights::Weights;
 
-/// An error that occurs inside a closure that builds a graph and cannot return the error.
+/// Keeps an error from a closure that builds a graph and therefore cannot return the error.
 #[derive(Default)]
 struct DeferredError(RefCell<Option<Error>>);
 
 impl DeferredError {
-    /// Unwraps `results`. If it is an error, keeps the error and returns `otherwise()`.
+    /// Unwraps `results`. On an error, keeps the error and returns `otherwise()`.
     fn unwrap_or_keep<T>(&self, results: Result<T>, otherwise: impl FnOnce() -> T) -> T {
         results.unwrap_or_else(|error| {
             *self.0.borrow_mut() = Some(error);
@@ -47,7 +47,7 @@ impl DeferredError {
         })
     }
 
-    /// Returns the kept error if there is one, otherwise `result`.
+    /// Returns the kept error, or `result` if there is none.
     fn into_result<T>(self, result: Result<T>) -> Result<T> {
         self.0.into_inner().map_or(result, Err)
     }

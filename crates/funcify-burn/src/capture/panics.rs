@@ -1,7 +1,7 @@
-//! Catches panics of closures while they are recorded. Keeps the text and the line of the panic, and prints no message.
+//! Catches a panic of a closure that is being recorded. Keeps its text and its source location, and prints no message.
 //!
-//! Burn's functions that read elements panic at the line of their caller, and only a panic hook learns that line. So
-//! the first recording installs a hook. The hook passes every other panic on to the hook that was installed before.
+//! Only a panic hook learns the location of a panic, which shows users where their closure reads elements. So the
+//! first recording installs a hook. The hook forwards all other panics to the previously installed hook.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -11,16 +11,16 @@ use std::sync::Once;
 /// A caught panic.
 pub(super) struct Panic {
     pub(super) text: String,
-    /// The source location, if the hook received it.
+    /// The source location of the panic, if known.
     pub(super) line: Option<String>,
 }
 
 thread_local! {
-    /// `Some` while a closure is recorded on this thread. The inner value is the location of its panic, if any.
+    /// `Some` while this thread records a closure. The inner value is the location of the closure's panic, if any.
     static PANIC_LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs `f` and returns its result, or the panic if it panicked.
+/// Runs `f`. Returns its result, or its panic.
 pub(super) fn catch_panic<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

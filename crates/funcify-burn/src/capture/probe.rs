@@ -1,9 +1,9 @@
 //! Compares the gradients of a recorded closure with those of Burn's own backward pass, on arguments from several
 //! ranges.
 //!
-//! Burn's backward pass was recorded on top of the closure's ops. Here both become funcify graphs, without the
-//! closure's inner loops. Tensors that start a new tape at such a loop (the parameters of its body, and its results)
-//! are inputs. Tensors that the marks of the loop read are results.
+//! Burn's backward pass was recorded after the closure's ops. Here, both become funcify graphs without the closure's
+//! inner loops. The results of an inner loop and the parameters of its body start a new tape, so they become inputs
+//! of the graphs. The operands of the loop's markers become results.
 
 use funcify_core::derivative::Wrt;
 use funcify_core::{Disconnected, GradOptions};
@@ -15,51 +15,52 @@ use super::tape::{ADDEND, Edges, FACTOR};
 use super::*;
 use crate::device::Burn;
 
-/// Returns the largest allowed difference between gradients, relative to the largest element of a gradient.
+/// Returns the maximum difference between gradients, relative to the largest element of Burn's gradient.
 fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// The magnitude below which gradients count as rounding errors.
+/// The minimum magnitude by which the tolerance is scaled, because smaller gradients may be rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
-/// The number of input elements above which a trial is considered slow.
+/// The number of input elements above which one agreeing trial is enough, because trials are slow.
 const LARGE_INPUT_ELEMENTS: usize = 1 << 20;
 
-/// The range of the float arguments in each trial. Some ops are flat for small values, some for large ones.
+/// The range of the float arguments in each trial. The ranges differ because some ops have zero gradient for small
+/// arguments, and some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
-/// A closure's ops with one placement of gradient stops, and the closure's results.
+/// A closure's ops with gradient stops inserted, and the ids of its results.
 pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 
-/// A record of a closure and of Burn's backward pass from its results.
+/// The recorded ops of a closure, and those of Burn's backward pass from its results.
 pub(super) struct Evidence {
     /// The captured graph, with its list of ops removed.
     pub(super) graph: CapturedGraph,
     /// The tensors that were passed to the closure, and their types.
     pub(super) inputs: Vec<TensorId>,
     pub(super) types: Vec<TensorType>,
-    /// The closure's ops, without stops.
+    /// The closure's ops, without gradient stops.
     pub(super) ops: Vec<OperationIr>,
     pub(super) backward: Vec<OperationIr>,
     pub(super) edges: Edges,
 }
 
-/// The number of trials in which gradients agree with Burn's, and in which they differ.
+/// The outcome of several trials.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Comparison {
-    /// The number of trials in which they agree and are not all zero.
+    /// The number of trials in which the gradients agree with Burn's and are not all zero.
     pub(super) agreeing: usize,
-    /// The number of trials in which they differ.
+    /// The number of trials in which the gradients differ from Burn's.
     pub(super) differing: usize,
 }
 
 impl Evidence {
-    /// Compares the gradients for each of these placements of stops with Burn's. If there is only one placement, the
-    /// comparison ends early, after a few trials that agree.
+    /// Compares the gradients with Burn's, for each of these placements of gradient stops. A single placement is
+    /// accepted after a few agreeing trials.
     ///
     /// # Errors
-    /// `Unsupported` for an op of Burn's backward pass that has no translation, and the errors of running the graphs.
+    /// `Unsupported` if Burn's backward pass has an op without a translation. Also the errors of running the graphs.
     pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[OpsWithStops]) -> Result<Vec<Comparison>> {
         let inputs = self.all_inputs(at)?;
         let backend = probe_backend(device)?;
@@ -110,7 +111,7 @@ impl Evidence {
         Ok(comparisons)
     }
 
-    /// Returns the closure's inputs, followed by the results of its marks.
+    /// Returns the closure's inputs and then the results of its markers, with their types.
     fn all_inputs(&self, at: &Place) -> Result<Vec<(TensorId, TensorType)>> {
         let mut inputs: Vec<_> = self.inputs.iter().copied().zip(self.types.iter().cloned()).collect();
         for tensor in self.ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.outputs()) {
@@ -122,7 +123,7 @@ impl Evidence {
         Ok(inputs)
     }
 
-    /// Returns a record of these ops, leaving out the marks.
+    /// Returns a record of these ops without the markers.
     fn record(&self, inputs: &[(TensorId, TensorType)], ops: &[OperationIr], outputs: &[TensorId]) -> Record {
         let operations = ops.iter().filter(|op| !inner::is_mark(op)).cloned().collect();
         let graph = GraphIr { operations, ..self.graph.graph.clone() };
@@ -146,7 +147,7 @@ fn import_graph(
     deferred.into_result(graph)
 }
 
-/// Returns the backend that runs the graphs. Prefers one in host memory, because its kernels need no compilation.
+/// Returns the backend for the trials: preferably `flex`, because its kernels need no compilation.
 #[cfg(feature = "flex")]
 fn probe_backend(_: &Device) -> Result<Burn> {
     Ok(Burn::flex())
@@ -157,7 +158,7 @@ fn probe_backend(device: &Device) -> Result<Burn> {
     Burn::of(device)
 }
 
-/// Returns a tensor with arbitrary elements: floats from the range, small integers, or booleans.
+/// Returns a tensor of pseudorandom elements: floats in the range, integers from 0 to 2, or booleans.
 fn arbitrary_tensor(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
     let sizes = ty.shape.constant().expect("a closure is recorded with constant sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -181,7 +182,7 @@ fn is_close(found: &HostTensor, expected: &HostTensor) -> bool {
     let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
     let finite = expected.iter().filter(|element| element.is_finite());
     let margin = tolerance * finite.fold(ROUNDING_FLOOR, |largest, element| largest.max(element.abs()));
-    // Elements that are not finite in Burn's gradient are skipped.
+    // Elements that are infinite or NaN in Burn's gradient are skipped.
     let close = |(found, expected): (&f64, &f64)| !expected.is_finite() || (found - expected).abs() <= margin;
     found.len() == expected.len() && found.iter().zip(&expected).all(close)
 }

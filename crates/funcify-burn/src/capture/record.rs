@@ -1,10 +1,10 @@
-//! Records a closure over Burn tensors through Burn's graph capture.
+//! Records a closure over Burn tensors with Burn's graph capture.
 //!
-//! Capture executes nothing: the closure is called with tensors of a device that only records ops. The closure is
-//! recorded for the sizes of its arguments, with its loops unrolled. Neither its arguments nor its results have
-//! elements. When the closure reads elements, Burn's functions panic, and [`record`] returns `Unsupported`. A closure
-//! may catch such an error and continue, or draw random numbers of its own. So it is recorded a second time, with
-//! elements, and rejected if the records differ.
+//! Capture executes nothing: the closure is called with tensors of a device that only records ops. The record is valid
+//! for the sizes of these arguments only, and Rust loops in the closure are unrolled. The tensors have no elements, so
+//! Burn panics if the closure reads any, and [`Closure::record`] returns `Unsupported`. But a closure may handle a
+//! failed read and continue, or draw random numbers of its own. To detect this, it is recorded a second time, now with
+//! elements, and rejected if the two records differ.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -25,7 +25,7 @@ pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTens
 /// The recorded ops of a closure.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// The ops in order. Tensors are numbered: first the inputs, then the others by first use.
+    /// The ops in order. Tensors are numbered consecutively: first the inputs, then the others in order of first use.
     pub(crate) ops: Vec<OperationIr>,
     /// The number of inputs. Their ids are `0..inputs`.
     pub(crate) inputs: usize,
@@ -35,14 +35,14 @@ pub(crate) struct Record {
     pub(crate) constants: BTreeMap<u64, TensorData>,
 }
 
-/// A record, and the data for checking its gradients.
+/// A record, and the data that is needed to check its gradients.
 pub(crate) struct Recording {
     pub(crate) record: Record,
-    /// With autodiff, the ops with the chosen gradient stops, and the record of Burn's backward pass.
+    /// The ops with the chosen gradient stops, and the record of Burn's backward pass. `None` without autodiff.
     evidence: Option<(OpsWithStops, Evidence)>,
 }
 
-/// The elements that the arguments have while a closure is recorded.
+/// Selects the elements of the arguments while a closure is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Elements {
     /// The arguments have no elements.
@@ -57,7 +57,7 @@ impl Record {
         self.difference(other).is_none()
     }
 
-    /// Describes the first difference between two records.
+    /// Describes the first difference between two records, if any.
     fn difference(&self, other: &Record) -> Option<String> {
         for (mine, theirs) in self.ops.iter().zip(&other.ops) {
             // NaN scalars compare unequal to themselves, but their printed forms are equal.
@@ -89,7 +89,7 @@ impl Record {
         self.ops.iter().any(|op| stops::as_stop(op).is_some())
     }
 
-    /// Returns one flag per input: `true` if an op uses the input or it is a result.
+    /// Returns one flag per input: `true` if an op reads the input, or the input is a result.
     pub(crate) fn used_inputs(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
         let read = self.ops.iter().flat_map(|op| op.inputs()).map(|tensor| tensor.id.value());
@@ -107,7 +107,7 @@ pub(crate) fn op_name(op: &OperationIr) -> String {
     if let OperationIr::Custom(op) = op {
         return op.id.clone();
     }
-    // For example: `NumericFloat(F32, Add(BinaryOpIr { .. }))`
+    // The debug form of an op is, for example, `NumericFloat(F32, Add(BinaryOpIr { .. }))`.
     let text = format!("{op:?}");
     let path: Vec<&str> = text.split(" {").next().expect("a split yields a part").split(['(', ' ']).collect();
     path.iter().rev().nth(1).map_or(text.clone(), |name| name.to_string())
@@ -119,9 +119,9 @@ impl Closure<'_> {
         self.record_with(Elements::None)
     }
 
-    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements, or if its
-    /// gradients differ from Burn's in most of the conclusive trials. Gradients are not checked if Burn's backward
-    /// pass has an op that funcify lacks.
+    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements. Also rejects
+    /// it if its gradients differ from Burn's in more trials than they agree. Skips the gradients if the trials fail,
+    /// for example because Burn's backward pass has an op without a translation.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
         if let Some(difference) = first.record.difference(&second.record) {
@@ -142,8 +142,8 @@ impl Closure<'_> {
         }
     }
 
-    /// Records the closure on the capture device. If the original device has autodiff, so do the recorded tensors, and
-    /// the record has a stop wherever Burn's autodiff has one: see [`tape`](super::tape).
+    /// Records the closure on a capture device. If the closure's own device has autodiff, the recorded tensors have it
+    /// too, and the record has a gradient stop wherever Burn's tape has none: see [`tape`](super::tape).
     fn record_with(&self, elements: Elements) -> Result<Recording> {
         let capture = PooledDevice::like(self.device);
         let has_tape = self.device.is_autodiff();
@@ -176,7 +176,7 @@ impl Closure<'_> {
                         unique.push(*id);
                     }
                 }
-                // Burn treats a placeholder without elements as one of the recorded ops.
+                // Burn records a placeholder without elements as an op, so it must not be declared as an input.
                 let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
                 let token = scope.complete(given, unique);
                 ends = Some((numbers, ids, edges));
@@ -198,7 +198,7 @@ impl Closure<'_> {
         Ok(Recording { record: renumber(graph, &inputs, &outputs), evidence: None })
     }
 
-    /// Builds the record from a graph that contains the closure's ops, followed by Burn's backward pass. Adds the
+    /// Builds the record from a graph that contains the closure's ops and then Burn's backward pass. Inserts the
     /// gradient stops and removes the backward pass.
     fn with_stops(
         &self,
@@ -225,7 +225,8 @@ impl Closure<'_> {
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
-    /// Chooses the placement of gradient stops for which the gradients agree with Burn's in every trial.
+    /// Returns the placement of gradient stops whose gradients equal Burn's in every trial, or an error if the trials
+    /// do not single out one.
     fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],
@@ -251,7 +252,7 @@ impl Closure<'_> {
     }
 }
 
-/// Returns a closure's ops and results with these gradient stops added.
+/// Inserts gradient stops. Returns the closure's new ops and results.
 fn add_stops(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> OpsWithStops {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
@@ -286,11 +287,11 @@ pub(super) fn renumber(graph: CapturedGraph, inputs: &[TensorId], outputs: &[Ten
     Record { ops, inputs: inputs.len(), outputs, constants }
 }
 
-/// A capture device with the default dtypes of another device, borrowed from a pool. Burn has 65,536 such devices per
-/// process, and each of them records one closure at a time.
+/// A pooled capture device with the same default dtypes as another device. Devices are reused, because Burn has only
+/// 65,536 of them per process. A device records one closure at a time.
 struct PooledDevice {
     device: Device,
-    /// The default dtypes to set on the device. `Some` only for a new device.
+    /// The default dtypes to set. `Some` only if the device is new.
     settings: Option<(FloatDType, IntDType)>,
 }
 
@@ -307,10 +308,10 @@ impl PooledDevice {
         }
     }
 
-    /// Applies the settings to a new device. Burn allows this during capture, as long as no tensor exists.
+    /// Sets the default dtypes of a new device. During capture, Burn allows this only before a tensor exists.
     fn configure(&self) {
         if let Some(settings) = self.settings {
-            // Configuring fails only for a device that already has settings, and this device has none.
+            // This fails only for a device that already has settings, and a new device has none.
             let _ = self.device.clone().configure(settings);
         }
     }
@@ -322,7 +323,7 @@ impl Drop for PooledDevice {
     }
 }
 
-/// Returns the id of a recorded tensor.
+/// Returns the id of a tensor, or `None` if it is not recorded.
 fn id(tensor: &Tensor) -> Option<TensorId> {
     tape::router(tensor).map(|tensor| tensor.id())
 }
@@ -340,7 +341,7 @@ fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
     }
 }
 
-/// Returns the type of an argument. An error names the argument.
+/// Returns the type of an argument, or of its rows if `row` is set. Errors refer to the argument as `what`.
 pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> Result<TensorType> {
     let shape = tensor.shape();
     let shape = if row { &shape[1..] } else { &shape };
@@ -353,7 +354,7 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     }
 }
 
-/// Returns the device of the tensors, with autodiff if at least one of them has it.
+/// Returns the device of the first tensor with autodiff, or of the first tensor if none has it.
 pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone) -> Option<Device> {
     let first = tensors.clone().next().map(AnyTensor::device);
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
@@ -374,7 +375,7 @@ fn foreign_result_error(at: &Place, index: usize, found: String) -> Error {
 
 fn panic_error(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
-    // Burn's capture panics with this message whenever elements are read.
+    // Burn's capture panics with this message if elements are read.
     if panic.text.contains("has no concrete value") {
         return unsupported(
             at,
@@ -414,7 +415,7 @@ fn panic_error(at: &Place, panic: &Panic) -> Error {
     )
 }
 
-/// Returns the dtype of a recorded tensor.
+/// Returns the dtype of a recorded tensor, or `None` if funcify does not have it.
 pub(crate) fn dtype_of(tensor: &TensorIr) -> Option<DType> {
     dtypes::from_burn(tensor.dtype)
 }

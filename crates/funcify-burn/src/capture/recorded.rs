@@ -1,15 +1,15 @@
-//! Caches recorded closures. A loop in a training step is recorded in every step, but compiled only once.
+//! Caches the functions of recorded closures. Every training step records its loops, but they are compiled only once.
 
 use super::record::{Body, Record};
 use super::*;
 
-/// The number of functions cached per line of user code.
+/// The maximum number of cached functions per line of user code.
 const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// Everything that the graph depends on besides the record and the types. The record lacks the types of values that
-    /// no op uses.
+    /// Everything else that the graph depends on. The types are compared too, because the record lacks those of values
+    /// that no op uses.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,
@@ -17,10 +17,10 @@ struct Entry {
 
 static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
 
-/// A closure to record, and its context.
+/// A closure to record, with its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Closure<'a> {
-    /// The line in the user's code that identifies the closure.
+    /// The line of the user's call. It identifies the closure in the cache.
     pub(crate) line: &'static Location<'static>,
     pub(crate) at: &'a Place,
     pub(crate) device: &'a Device,
@@ -30,8 +30,9 @@ pub(crate) struct Closure<'a> {
 }
 
 impl Closure<'_> {
-    /// Returns a function that runs the graph which `graph` builds from the closure's record. Reuses a function that
-    /// was built on the same line from the same ops. `key` names everything else that the graph depends on.
+    /// Returns a function that runs the closure's graph, and one flag per argument: `true` if the closure uses it.
+    /// `graph` builds the graph from the record. A cached function is reused if its line, its ops and its types are the
+    /// same, and its `key`, which describes everything else that the graph depends on.
     pub(crate) fn function(
         &self,
         key: String,
@@ -67,8 +68,9 @@ impl Closure<'_> {
         Ok((function, used))
     }
 
-    /// Returns the device for recording a closure whose graph the user receives. If gradients stop anywhere in the
-    /// closure, the device has autodiff, even if the tensors have none, because the user may differentiate the graph.
+    /// Returns the device for recording a closure whose graph is returned to the user. If gradients stop anywhere in
+    /// the closure, the device has autodiff even if the tensors have none, because the user may differentiate the
+    /// graph.
     pub(crate) fn device_for_graph(self) -> Result<Device> {
         let device = self.device.clone().autodiff();
         let stops = Closure { device: &device, ..self }.record()?.record.has_stops();
@@ -89,7 +91,7 @@ mod tests {
     use funcify_core::DType;
     use funcify_core::error::Site;
 
-    /// Returns the function for a closure that multiplies by `number`. The recorded line is always the same.
+    /// Returns the function for a closure that multiplies by `number`. Every call records the same source line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());

@@ -16,23 +16,23 @@ use super::*;
 /// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from
 /// the first to the last. Returns the last carry and all `y` stacked along axis 0.
 ///
-/// The body is a closure over Burn tensors, Burn modules included. Burn's graph capture records it for one step, and
-/// it becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the
-/// parameters of a module in `weights` through a backward loop. That loop recomputes no step unless it is told to
-/// save memory ([`Scan::policy`]). The body is called only to be recorded: twice at first, and once in each further
-/// call on the same line, which reuses the cached function.
+/// The body may use any Burn ops and modules. Burn's graph capture records one step, which becomes the body of a
+/// funcify loop. The loop is one op of Burn's autodiff: `backward()` runs a backward loop, which computes the gradients
+/// of `init`, `xs` and `weights`. The backward loop recomputes no step, unless [`Scan::policy`] tells it to save
+/// memory. The body is called only to be recorded: twice at first, and once in each later call on the same line, which
+/// reuses the cached function.
 ///
-/// A `scan` in the body becomes a loop in the graph too, and its body may use values that the outer one has computed.
-/// The settings of the outermost loop, [`Scan::compile`] and [`Scan::policy`], apply to it.
+/// A `scan` in the body becomes a nested loop of the graph. Its body may use values that the outer body has computed.
+/// The options [`Scan::compile`] and [`Scan::policy`] of the outermost loop apply to all nested loops.
 ///
 /// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body become
 /// `stop_gradient` in the graph. A tensor without a differentiable path to a result has no gradient. With autodiff,
-/// the gradients of a new body are compared with those of Burn's own backward pass, on arguments from several ranges,
-/// if funcify has all ops of that pass.
+/// the gradients of a new body are compared with those of Burn's own backward pass, on arguments from several ranges.
+/// The comparison is skipped if funcify lacks an op of that pass.
 ///
-/// The body must not capture a module; it receives the module as an argument. Capture records ops on tensors of its
-/// own device, so the body is called with a copy of the module whose parameters are on that device. See [`Weights`]
-/// for the possible `weights`.
+/// The body must not capture a module. It receives the module as an argument instead, because capture records only ops
+/// on tensors of its own device: the body is called with a copy of the module whose parameters are on that device. See
+/// [`Weights`] for the types that `weights` may have.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -60,14 +60,15 @@ use super::*;
 /// `Unsupported` for a body that cannot be recorded:
 ///
 /// - It uses a Burn op without a translation; the error names the op.
-/// - It reads elements of its tensors (`into_scalar`, `into_data`, printing), draws at random, or uses tensors that
-///   were not passed to it.
-/// - It moves tensors (`to_device`) or removes or adds autodiff (`inner`, `from_inner`, `backward`).
+/// - It reads elements of its tensors (`into_scalar`, `into_data`, printing), draws random numbers, or uses tensors
+///   that were not passed to it.
+/// - It moves tensors (`to_device`), or removes or adds autodiff (`inner`, `from_inner`, `backward`).
 /// - It has layers in training mode (see [`Scan::inference`]).
-/// - Its gradients differ from those of its recorded ops, because an op has a derivative rule of its own
-///   (`batch_norm_train`).
+/// - Its gradients in Burn differ from those of the recorded ops, because a Burn op has a derivative rule of its own
+///   (for example `batch_norm_train`).
 ///
-/// `Type` if the next carry has another type. Also the errors of running a [`Differentiable`](crate::Differentiable).
+/// `Type` if the next carry has a different type than `init`. Also the errors of running a
+/// [`Differentiable`](crate::Differentiable).
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     weights: W,
@@ -78,7 +79,7 @@ pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     Scan::new().run(weights, init, xs, body)
 }
 
-/// Options of a scan: its direction, number of steps, checkpoint policy and compilation.
+/// A scan with options: its direction, number of steps, checkpoint policy and compilation.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -101,31 +102,33 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Creates a scan that runs from the first row to the last.
+    /// Creates a scan from the first row to the last, with default options.
     pub fn new() -> Self {
         Scan::default()
     }
 
-    /// Sets the number of steps, which is required for a loop without sequences.
+    /// Sets the number of steps. This is required for a loop without sequences.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
     }
 
-    /// Runs the loop from the last row to the first. The ys stay aligned with the xs.
+    /// Runs the loop from the last row to the first. Row `i` of the ys still belongs to row `i` of the xs.
     pub fn reverse(mut self) -> Self {
         self.is_reversed = true;
         self
     }
 
     /// Runs layers that behave differently in training (dropout and batch normalisation) in inference mode. Without
-    /// this option, a module with such layers is rejected under autodiff, because Burn's capture records no training.
+    /// this option, a module with such layers is rejected under autodiff, because Burn's capture cannot record training
+    /// mode.
     pub fn inference(mut self) -> Self {
         self.is_inference = true;
         self
     }
 
-    /// Sets which residuals the loop saves for its backward loop. Defaults to [`DifferentiableOptions::policy`].
+    /// Selects the residuals that the loop saves for its backward loop. The default is that of
+    /// [`DifferentiableOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.function.policy = Some(policy);
         self
@@ -137,7 +140,7 @@ impl Scan {
         self
     }
 
-    /// Runs the loop: see [`scan`].
+    /// Runs the loop with these options: see [`scan`].
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -174,11 +177,11 @@ impl Scan {
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
     }
 
-    /// Returns the loop as a graph. The inputs are the weights that the body uses, with their names, then the carries
-    /// `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .., whose number of steps is `T`. The outputs are those of
-    /// [`scan`].
+    /// Returns the loop as a graph. Its inputs are the weights that the body uses, under their own names, then the
+    /// carries `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .. The number of steps is the symbol `T`, unless
+    /// [`Scan::length`] sets it. The outputs are those of [`scan`].
     ///
-    /// The elements of `init` and `xs` and the number of rows are ignored.
+    /// The elements of `init` and `xs`, and the number of rows, are ignored.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -248,7 +251,7 @@ impl Scan {
         Ok(RecordedLoop { function, used, arguments, carry: counts.carry })
     }
 
-    /// Records the loop as part of the body of an outer loop that is being recorded.
+    /// Records the loop inside an outer closure that is being recorded.
     fn record_inner<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
         at: &Place,
@@ -285,7 +288,7 @@ impl Scan {
         Ok((structure(at, "part of the carry", outputs)?, structure(at, "result", stacks)?))
     }
 
-    /// Returns the number of steps, after checking that the sequences and the options agree.
+    /// Returns the number of steps. Checks that the sequences and [`Scan::length`] agree on it.
     fn steps(&self, at: &Place, sequences: &[AnyTensor]) -> Result<usize> {
         let rows = sequences.iter().filter_map(|tensor| tensor.shape().first().copied());
         let mut counts = self.length.into_iter().chain(rows);
@@ -324,7 +327,7 @@ impl Scan {
             let mut types = types.iter();
             let mut weights = Vec::with_capacity(counts.weights);
             for (index, ty) in types.by_ref().take(counts.weights).enumerate() {
-                // An unused weight is not an input, because it has no gradient in Burn either.
+                // Unused weights are not inputs, because they have no gradient in Burn either.
                 weights.push(used[index].then(|| g.input(&names.0[index], ty)));
             }
             let of = |kind: &str, names: &mut DistinctNames| names.add(kind);
@@ -341,7 +344,7 @@ impl Scan {
             let xs: Vec<Value> = xs.collect();
             at_site(at.site, || {
                 scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
-                    // An unused weight has no value here, so an arbitrary value takes its place.
+                    // The record has an input for every weight. An unused weight gets an arbitrary value.
                     let any = weights.iter().flatten().chain(&carry).chain(&row).next().copied();
                     let weights = weights.iter().map(|weight| weight.or(any));
                     let Some(mut inputs) = weights.collect::<Option<Vec<Value>>>() else {
@@ -364,11 +367,11 @@ struct RecordedLoop {
     used: Vec<bool>,
     /// The arguments of the function.
     arguments: Vec<AnyTensor>,
-    /// The number of results that are carries.
+    /// The number of carries, which are the first results.
     carry: usize,
 }
 
-/// The numbers of weights and carries, which a body receives before the rows.
+/// The numbers of weights and of carries, which a body receives before the rows.
 struct Counts {
     weights: usize,
     carry: usize,
@@ -376,7 +379,7 @@ struct Counts {
 
 /// The operands of a loop.
 struct Operands {
-    /// The weights with their names.
+    /// The weights, each with its name.
     weights: Vec<(String, AnyTensor)>,
     carry: Vec<AnyTensor>,
     sequences: Vec<AnyTensor>,
@@ -401,7 +404,7 @@ impl Operands {
         Counts { weights: self.weights.len(), carry: self.carry.len() }
     }
 
-    /// Returns the types of a step's arguments: the weights, the carries, and a row of each sequence.
+    /// Returns the types of a body's arguments: the weights, the carries, and a row of each sequence.
     fn types(&self, at: &Place) -> Result<Vec<TensorType>> {
         let weights = self.weights.iter().map(|(name, tensor)| type_of(at, &format!("weight `{name}`"), tensor, false));
         let carry = self.carry.iter().enumerate();
@@ -425,7 +428,7 @@ fn no_tensors_error(at: &Place) -> Error {
     at.mismatch("the loop", "a weight, a carry or a sequence", "none", "pass a carry")
 }
 
-/// Returns the results of a body: the next carries, as many as the body received, then the ys.
+/// Returns the results of a body: the next carry, then the ys. Checks that the next carry has `carries` tensors.
 fn collect_results<C: Tensors, Y: Stacked>(at: &Place, carries: usize, after: C, y: Y) -> Result<Vec<AnyTensor>> {
     let mut results = leaves_of(after);
     if results.len() != carries {

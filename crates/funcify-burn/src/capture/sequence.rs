@@ -1,13 +1,13 @@
-//! Traits that relate the tensors of a loop to those of a step: sequences and stacked results have one more axis.
+//! Relates the tensor types of a loop to those of a step, whose tensors have one axis fewer.
 
 use burn::tensor::Tensor;
 
 use crate::plugin::{AnyTensor, TensorKind, Tensors};
 
-/// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, or `()`.
+/// The sequences of a loop: tensors whose axis 0 is the steps; tuples, arrays and `Vec`s of sequences; or `()`.
 ///
-/// A step receives the rows: a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so the rows of a `Tensor<1>` are
-/// vectors of one element.
+/// A step receives a row of each sequence, for example a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so a row
+/// of a `Tensor<1>` is a vector of one element.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -26,11 +26,11 @@ pub trait Sequences {
     /// The rows that a step receives.
     type Row: Tensors;
 
-    /// Appends the tensors to a list. Each of them has rank 2 or more.
+    /// Appends the sequences to a list, as tensors of rank 2 or more.
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
 }
 
-/// The ys of a step: tensors, which the loop stacks along a new axis 0, tuples, arrays and `Vec`s of them, or `()`.
+/// The ys of a step: tensors; tuples, arrays and `Vec`s of ys; or `()`. The loop stacks each tensor along a new axis 0.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -48,7 +48,7 @@ pub trait Sequences {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Stacked: Tensors {
-    /// The stacked results of the loop, for example a `Tensor<3>` for a `Tensor<2>`.
+    /// The stacked results of the loop, for example a `Tensor<3>` if a step returns a `Tensor<2>`.
     type Stack: Tensors;
 }
 

@@ -1,19 +1,18 @@
-//! Finds the places where gradients stop in a recorded closure: the operands that have no edge on Burn's tape.
+//! Finds where gradients stop in a recorded closure: at the operands that have no edge on Burn's autodiff tape.
 //!
-//! A node of the tape belongs to the result of an op, but the tape does not name the op. So the search matches nodes
-//! with tensors, from the roots to the leaves. The nodes of the roots and the leaves are known. A match must satisfy
-//! these rules:
+//! Each node of the tape belongs to the result of an op, but the tape does not say which. So a search matches nodes
+//! with tensors, from the roots to the leaves, whose tensors are known. A match must satisfy these rules:
 //!
 //! 1. The edges of a node lead only to operands of the op that computed the node's tensor. No gradient flows through
 //!    an operand without an edge.
-//! 2. Burn creates nodes in the order of the tensors, so the edges of a node have the same order as the operands of
-//!    its op.
+//! 2. Burn creates nodes in the same order as their tensors, so the edges of a node are in the same order as the
+//!    operands of its op.
 //! 3. A gradient has the shape of its tensor.
 //!
-//! If several matches satisfy the rules but differ in where gradients flow, numerical trials find the match whose
-//! gradients equal Burn's: [`probe`](super::probe). If several matches pass every trial, the closure is rejected,
-//! because other arguments may distinguish them. An op with its own derivative rule may have one node but several
-//! recorded ops. Such a closure may satisfy the rules and still have different gradients; it is rejected too.
+//! Several matches may satisfy the rules and yet differ in where gradients flow. Then numerical trials find the match
+//! whose gradients equal Burn's: see [`probe`](super::probe). If several matches pass every trial, the closure is
+//! rejected, because they may differ on other arguments. A Burn op with its own derivative rule may have one node but
+//! several recorded ops. A closure with such an op is rejected too if its gradients differ from Burn's.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -24,23 +23,23 @@ use super::record::unsupported;
 use super::tape::{Edges, RootPlace};
 use super::*;
 
-/// The name of a gradient stop in a record.
+/// The id of the custom op that represents a gradient stop in a record.
 pub(super) const STOP: &str = "funcify-stop";
 
-/// The maximum number of attempts to match nodes with tensors.
+/// The maximum number of steps of the search.
 const MAX_ATTEMPTS: usize = 1_000_000;
 
-/// The maximum number of placements of gradient stops to compare.
+/// The maximum number of placements of gradient stops that the trials compare.
 const MAX_PLACEMENTS: usize = 32;
 
 /// The reason why the gradient stops could not be determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StopError {
-    /// The tape does not match the ops.
+    /// No match satisfies the rules.
     Misfit,
-    /// Several matches fit, and not exactly one of them has Burn's gradients.
+    /// Several placements of stops fit the tape, and the trials do not single out one.
     Ambiguous,
-    /// The match fits, but Burn's gradients differ.
+    /// The placement fits the tape, but its gradients differ from Burn's.
     OtherRules,
 }
 
@@ -69,16 +68,17 @@ impl StopError {
     }
 }
 
-/// A place where gradients stop: an operand (by the index of its op and its position) or a result of the closure.
+/// A position where a gradient stops: an operand (the index of its op, and its index in that op), or a result of the
+/// closure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stop {
     Operand(usize, usize),
     Result(usize),
 }
 
-/// The forward ops of a closure.
+/// The ops of a closure, indexed for the search.
 struct Forward<'a> {
-    /// The float operands of each op through which gradients may flow.
+    /// The float operands of each op that depend on a leaf, so that gradients may flow through them.
     operands: Vec<Vec<Operand>>,
     shapes: HashMap<TensorId, Shape>,
     /// The index of the op that computes each tensor.
@@ -111,23 +111,23 @@ impl<'a> Forward<'a> {
         Forward { operands, shapes, producers, tracked, ops }
     }
 
-    /// Returns whether an op stays the same when its operands are swapped.
+    /// Returns whether an op is commutative.
     fn is_symmetric(&self, op: usize) -> bool {
         use NumericOperationIr::{Add, Mul};
         matches!(self.ops[op], OperationIr::NumericFloat(_, Add(_) | Mul(_)))
     }
 }
 
-/// A match of the nodes visited so far, and the stops implied by it.
+/// A partial match: the tensors of the nodes visited so far, and the gradient stops that they imply.
 #[derive(Clone, Default)]
 struct Match {
     tensors: BTreeMap<u64, TensorId>,
-    /// The nodes whose edges have yet to be followed.
+    /// The matched nodes whose edges have not been followed yet.
     open: BTreeSet<u64>,
     stops: BTreeSet<Stop>,
 }
 
-/// An operand to which an edge of a node may lead.
+/// An operand of an op: a possible target of an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operand {
     op: usize,
@@ -148,7 +148,7 @@ struct Search<'a> {
     attempts: Cell<usize>,
 }
 
-/// Returns all sets of gradient stops that fit the tape. The list is not empty.
+/// Returns all sets of gradient stops that fit the tape, or an error if there are none or too many.
 pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, StopError> {
     if tape.is_order_lost {
         return Err(StopError::Misfit);
@@ -156,7 +156,7 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut first = Match::default();
     for root in tape.roots.iter().filter(|root| forward.tracked.contains(&root.tensor)) {
-        // A leaf that the closure created from a detached tensor has a node without edges.
+        // If the closure creates a new leaf from a detached tensor, its node has no edges.
         match root.node.filter(|node| tape.leads_on(*node)) {
             Some(node) => _ = first.bind(tape, node, root.tensor),
             None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(StopError::Misfit)?),
@@ -172,8 +172,8 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     }
 }
 
-/// Returns the operands and results that gradients reach, given these stops. Two matches that agree on these places
-/// have equal gradients.
+/// Returns the operands and results that gradients flow through, given these stops. Placements that agree on them have
+/// equal gradients.
 pub(super) fn live_places(
     ops: &[OperationIr],
     results: &[TensorId],
@@ -218,7 +218,7 @@ fn stop_of(ops: &[OperationIr], place: RootPlace) -> Option<Stop> {
 }
 
 impl Match {
-    /// Matches a node with a tensor. Returns whether this pair is consistent with the earlier ones.
+    /// Matches a node with a tensor. Returns `true` if the pair is consistent with the earlier ones.
     fn bind(&mut self, tape: &Edges, node: u64, tensor: TensorId) -> bool {
         if let Some(known) = tape.leaves.get(&node) {
             return *known == tensor;
@@ -235,7 +235,7 @@ impl Match {
 }
 
 impl Search<'_> {
-    /// Counts an attempt and returns whether the limit is exceeded.
+    /// Counts a step of the search. Returns `true` if the limit is exceeded.
     fn is_exhausted(&self) -> bool {
         self.attempts.set(self.attempts.get() + 1);
         self.attempts.get() > MAX_ATTEMPTS
@@ -262,7 +262,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns all ways to match a node's edges with the operands of its op.
+    /// Returns all extensions of `state` that match a node's edges with the operands of its op.
     fn edge_matches(&self, state: &Match, node: u64) -> Vec<Match> {
         let tensor = state.tensors[&node];
         let Some(op) = self.forward.producers.get(&tensor).copied() else {
@@ -284,7 +284,7 @@ impl Search<'_> {
         ways
     }
 
-    /// Adds all matches of the edges with operands. Both are in order, and operands are grouped by tensor.
+    /// Appends to `ways` all matches of edges with operands. Both are in order, and the operands are grouped by tensor.
     fn add_matches(
         &self,
         state: Match,
@@ -302,7 +302,7 @@ impl Search<'_> {
             return;
         };
         let leaf = self.tape.leaves.iter().find(|(_, leaf)| *leaf == tensor).map(|(node, _)| *node);
-        // The nodes of leaves have the order of their tensors, like all other nodes.
+        // Leaf nodes are in the order of their tensors too, so the leaf's node must be the next parent.
         if let Some(((parent, times, shape), rest)) = parents.split_first()
             && leaf.is_none_or(|leaf| leaf == *parent)
             && *times <= operands.len()
@@ -323,8 +323,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the ways to choose `count` of these operands, which are all the same tensor. For a symmetric op all
-    /// choices are equivalent.
+    /// Returns the ways to choose `count` of these operands, which all read the same tensor. The choices are equivalent
+    /// if the op is commutative, so only one is returned.
     fn operand_choices(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();
@@ -340,7 +340,7 @@ impl Search<'_> {
     }
 }
 
-/// Replaces the tensor id of one operand of an op.
+/// Replaces the tensor id of one operand of an op. `position` counts only the operands with the id `from`.
 struct Replace {
     position: usize,
     from: TensorId,
@@ -358,7 +358,7 @@ impl IrVisitorMut for Replace {
     }
 }
 
-/// Adds the stops to the ops and the results. A stop of an operand is an op directly before the one that reads it.
+/// Inserts the gradient stops and updates the results. The stop of an operand is an op directly before its reader.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
     let mut new_ops = Vec::with_capacity(ops.len() + stops.len());
@@ -370,7 +370,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     };
     for (index, mut op) in ops.into_iter().enumerate() {
         let inputs: Vec<TensorIr> = op.inputs().cloned().collect();
-        // Starting from the last operand leaves the positions of earlier operands with equal ids unchanged.
+        // Operands are replaced from last to first, because `position` counts the earlier operands with the same id.
         for position in (0..inputs.len()).rev().filter(|it| stops.contains(&Stop::Operand(index, *it))) {
             let (tensor, to) = (&inputs[position], fresh(&new_ops));
             new_ops.push(stop(tensor, to));
@@ -388,7 +388,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     new_ops
 }
 
-/// Returns the op if it is a gradient stop.
+/// Returns the custom op if `op` is a gradient stop.
 pub(super) fn as_stop(op: &OperationIr) -> Option<&CustomOpIr> {
     match op {
         OperationIr::Custom(op) if op.id == STOP => Some(op),

@@ -1,11 +1,10 @@
-//! Reads Burn's autodiff tape of a recorded closure to find where gradients stop.
+//! Reads Burn's autodiff tape of a recorded closure, to find where gradients stop.
 //!
-//! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture records no op for them: the ops
-//! that follow read the detached tensor. But the closure runs on tensors that have Burn's autodiff on top of capture,
-//! and the tape has no edge where a gradient stops. So after the closure, Burn's own backward pass is recorded, from
-//! all results at once. Each gradient that a step of this pass registers reveals an edge of the tape.
-//! [`stops`](super::stops) compares these edges with the operands of the recorded ops, and finds the operands through
-//! which no gradient flows.
+//! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture records no op for them: later ops
+//! read the detached tensor like any other. But the closure runs with Burn's autodiff on top of capture, and the tape
+//! has no edge where a gradient stops. To read the tape, Burn's own backward pass is recorded after the closure, from
+//! all results at once. Each gradient that the pass registers reveals an edge. [`stops`](super::stops) compares the
+//! edges with the operands of the recorded ops, and finds the operands through which no gradient flows.
 
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -27,39 +26,40 @@ type AutodiffCapture = Autodiff<Capture, NoCheckpointing>;
 /// A float tensor of [`AutodiffCapture`].
 type Taped = <AutodiffCapture as BackendTypes>::FloatTensorPrimitive;
 
-/// A tensor of the capture backend.
+/// A tensor of the capture backend, without autodiff.
 pub(super) type Router = <Capture as BackendTypes>::FloatTensorPrimitive;
 
-/// The name of the op that separates the closure's own ops from the backward pass.
+/// The id of the custom op that separates the closure's own ops from the backward pass.
 pub(super) const END: &str = "funcify-tape";
 
-/// A tensor that the backward pass starts from.
+/// A tensor at which the backward pass starts.
 pub(super) struct Root {
-    /// Its node on the tape. `None` if the tensor does not depend on a tracked tensor.
+    /// The tensor's node on the tape, or `None` if it does not depend on a leaf.
     pub(super) node: Option<u64>,
     pub(super) tensor: TensorId,
     pub(super) place: RootPlace,
 }
 
-/// The place in the closure where a root occurs.
+/// The position of a root in the closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RootPlace {
-    /// A result of the closure, by index.
+    /// A result of the closure, given by its index.
     Result(usize),
-    /// An operand of an inner loop's mark: the mark, identified by its first result, and the operand's index.
+    /// An operand of an inner loop's marker, given by the marker's first result and the operand's index.
     Operand(TensorId, usize),
 }
 
-/// The edges of a closure's tape that its backward pass followed.
+/// The edges of a closure's tape, revealed by its backward pass.
 #[derive(Default)]
 pub(super) struct Edges {
-    /// For each node, the nodes to which it passed gradients. One entry per gradient, with the shape of the gradient.
+    /// For each node, the nodes to which it passes gradients, each with the gradient's shape. A node may occur
+    /// repeatedly.
     pub(super) edges: BTreeMap<u64, Vec<(u64, Shape)>>,
-    /// The nodes of the tensors where the tape begins: the closure's arguments, and the parameters and results of
-    /// inner loops.
+    /// The nodes of the leaves, each with its tensor: the closure's arguments, and the parameters and results of inner
+    /// loops.
     pub(super) leaves: BTreeMap<u64, TensorId>,
     pub(super) roots: Vec<Root>,
-    /// The gradient of each node: the sum of all contributions.
+    /// The gradient of each node, summed over all contributions.
     pub(super) gradients: BTreeMap<u64, TensorId>,
     /// `true` if the order of the backward steps could not be determined.
     pub(super) is_order_lost: bool,
@@ -72,19 +72,20 @@ impl Edges {
     }
 }
 
-/// The backward pass starts with the gradient `FACTOR * result + ADDEND` of a result, which differs between elements.
+/// The gradient of each result at the start of the backward pass is `FACTOR * result + ADDEND`, so that its elements
+/// differ.
 pub(super) const FACTOR: f64 = 1.7;
 pub(super) const ADDEND: f64 = 0.3;
 
 thread_local! {
-    /// The bounds of the tape at the loop marks of the closure being recorded.
+    /// The leaves and roots of the closure that this thread is recording.
     static TAPE_BOUNDS: RefCell<TapeBounds> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
-/// The tensors where a new tape begins, and the tensors where the tape ends, each with its place.
+/// The tensors at which a tape begins, and the operands of markers at which it ends, with their positions.
 type TapeBounds = (Vec<Tensor>, Vec<(Tensor, RootPlace)>);
 
-/// Makes a recorded tensor a leaf of Burn's autodiff, so that gradients flow to it.
+/// Makes a recorded tensor a leaf of Burn's autodiff, so that it receives a gradient.
 pub(super) fn leaf(tensor: Tensor) -> Tensor {
     let leaf = match tensor.kind {
         DispatchTensorKind::Capture(BackendTensor::Float(tensor)) => {
@@ -106,14 +107,14 @@ pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
     Tensor { kind, autodiff: DispatchAutodiffContext::Disabled }
 }
 
-/// Records that a loop mark reads these tensors. `mark` is the first result of the mark.
+/// Adds the operands of an inner loop's marker to the roots. `mark` is the marker's first result.
 pub(super) fn note_reads(mark: TensorId, operands: impl Iterator<Item = Tensor>) {
     TAPE_BOUNDS.with_borrow_mut(|(_, roots)| {
         roots.extend(operands.enumerate().map(|(index, tensor)| (tensor, RootPlace::Operand(mark, index))));
     });
 }
 
-/// Returns the tensor of the capture backend, without autodiff. Returns `None` for a tensor that is not recorded.
+/// Returns the underlying tensor of the capture backend, or `None` if the tensor is not recorded.
 pub(super) fn router(tensor: &Tensor) -> Option<&Router> {
     use BackendTensor::{Bool, Float, Int};
     match &tensor.kind {
@@ -137,7 +138,7 @@ fn as_taped(tensor: &Tensor) -> Option<&Taped> {
     }
 }
 
-/// Begins recording the tape of a closure. Dropping the guard restores the state of the enclosing closure.
+/// Starts collecting the leaves and roots of a closure. Dropping the guard restores those of the enclosing closure.
 pub(super) fn begin() -> impl Drop {
     struct Outer(TapeBounds);
     impl Drop for Outer {
@@ -148,7 +149,7 @@ pub(super) fn begin() -> impl Drop {
     Outer(TAPE_BOUNDS.take())
 }
 
-/// Records the backward pass from the results of a closure. Returns the edges of the tape.
+/// Records Burn's backward pass from the results of a closure, and returns the edges that it reveals.
 pub(super) fn record_backward(results: &[Tensor]) -> Edges {
     let (leaves, mark_roots) = TAPE_BOUNDS.take();
     let of_leaf = |leaf: &Tensor| as_taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
@@ -166,7 +167,7 @@ pub(super) fn record_backward(results: &[Tensor]) -> Edges {
     Edges { edges, leaves, roots, gradients, is_order_lost }
 }
 
-/// Runs Burn's backward pass from these tensors.
+/// Runs Burn's backward pass from all of these tensors at once.
 fn run_backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     let watched = Arc::new(Mutex::new(Watched::default()));
     let tracked: Vec<&Taped> =
@@ -196,14 +197,15 @@ fn run_backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     std::mem::take(&mut *watched)
 }
 
-/// A tape op that joins a root to the earlier roots. Its backward step passes the root's gradient to the root.
+/// A tape op that joins a root with the earlier roots, so that one backward pass covers all of them. Its backward step
+/// registers the gradient of the root.
 #[derive(Debug)]
 struct JoinRoots;
 
 #[derive(Clone, Debug)]
 struct Seed {
     root: Router,
-    /// `Some` in the last join, where the backward pass begins. Collects the edges that the pass follows.
+    /// Collects the edges that the backward pass follows. `Some` only in the last join, where the pass begins.
     watched: Option<Arc<Mutex<Watched>>>,
 }
 
@@ -228,14 +230,14 @@ impl Backward<Capture, 2> for JoinRoots {
     }
 }
 
-/// The edges that a backward pass has followed.
+/// The edges and gradients that a backward pass has registered so far.
 #[derive(Default, Debug)]
 struct Watched {
     edges: BTreeMap<u64, Vec<(u64, Shape)>>,
     gradients: BTreeMap<u64, TensorId>,
-    /// The nodes that have a gradient and have not run yet.
+    /// The nodes that have a gradient and whose backward step has not run yet.
     waiting: BTreeSet<u64>,
-    /// The running node.
+    /// The node whose backward step is running.
     running: Option<u64>,
     is_order_lost: bool,
 }
@@ -244,7 +246,8 @@ struct Watched {
 struct Watcher(Arc<Mutex<Watched>>);
 
 impl DistributedRegistration for Watcher {
-    /// Adds an edge. A backward step removes the gradient of its own node, then registers those of its operands.
+    /// Adds an edge from the running node. That is the node whose gradient is gone since the previous call, because a
+    /// backward step first removes its node's gradient, and then registers those of its operands.
     fn on_register(&mut self, node: &NodeId, container: &mut TensorContainer<u64>) {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting: BTreeSet<u64> = container.ids().into_iter().copied().collect();

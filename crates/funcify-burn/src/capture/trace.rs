@@ -10,10 +10,10 @@ use super::*;
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
-/// The graph has the sizes of the arguments; their elements are ignored. The graph's inputs are the weights that the
-/// closure uses, by their names in the module, and then the arguments, `x`, `x_1`, .. It runs on every backend of
-/// funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`] explains why the
-/// closure receives its module as an argument.
+/// The graph has the sizes of the arguments, whose elements are ignored. The graph's inputs are the weights that the
+/// closure uses, named after the module's fields, and then the arguments, named `x`, `x_1`, .. The graph runs on every
+/// backend of funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`] explains
+/// why the closure receives its module as an argument.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -86,7 +86,7 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
     deferred.into_result(graph)
 }
 
-/// A recorded closure: see [`trace`].
+/// A closure recorded as a graph: see [`trace`].
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -107,7 +107,7 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
 #[derive(Debug)]
 pub struct Trace {
     function: Arc<Differentiable>,
-    /// One flag per weight: `true` if the closure uses it. The graph's first inputs are the used weights.
+    /// One flag per weight: `true` if the closure uses it. Only the used weights are inputs of the graph.
     used: Vec<bool>,
 }
 
@@ -116,7 +116,7 @@ impl Trace {
         Trace { function, used }
     }
 
-    /// Returns the graph.
+    /// Returns the recorded graph.
     pub fn graph(&self) -> &Graph {
         self.function.graph()
     }
@@ -157,8 +157,8 @@ impl Trace {
         structure(&at, "result", self.function.run(&at, tensors)?)
     }
 
-    /// Returns the weights that the graph uses, in the order of its first inputs. Pass them to a [`Differentiable`]
-    /// of a graph that [applies](Graph::apply) this one.
+    /// Returns the weights that the graph uses, in the order of its first inputs. To run a larger graph that
+    /// [applies](Graph::apply) this one, pass them to its [`Differentiable`].
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -177,13 +177,13 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// `Call` for weights of a different structure.
+    /// `Call` for weights of a different structure than those passed to [`trace`].
     #[track_caller]
     pub fn weights(&self, weights: impl Weights) -> Result<Vec<AnyTensor>> {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
     }
 
-    /// Returns the weights that the graph uses as host tensors, in the order of its first inputs. Use them to run the
+    /// Copies the weights that the graph uses to host tensors, in the order of its first inputs. Use them to run the
     /// graph on another backend.
     ///
     /// ```
@@ -204,7 +204,7 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// `Execution` if the device cannot be read.
+    /// `Execution` if reading the device fails.
     #[track_caller]
     pub fn host_weights(&self, weights: impl Weights) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.graph().name(), Site::caller());

@@ -8,19 +8,19 @@ use burn::tensor::{Bool, Int, Tensor};
 use super::record::unsupported;
 use super::*;
 
-/// The trained values that a recorded closure uses besides its arguments. They are the same in each call, or in each
-/// step of a loop.
+/// The inputs of a recorded closure besides its arguments: usually trained parameters. In a loop, every step receives
+/// the same weights.
 ///
 /// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward`
-///   on it. Its parameters ([`Param`]) are the weights. A plain tensor in it is a constant, as it is for Burn's
-///   optimisers. If such a tensor was computed, for example by another network, no gradient flows through it: pass
-///   it by value, next to the module.
+///   on it. Its parameters ([`Param`]) are the weights. A plain tensor in the module is a constant, as it is for Burn's
+///   optimisers, so no gradient flows through it. If the tensor was computed, for example by another network, pass it
+///   by value, next to the module.
 /// * a tensor, by value;
 /// * a tuple or an array of weights;
 /// * `()`, no weights.
 ///
-/// A closure cannot capture its weights instead: capture records ops on tensors of its own device, and Burn rejects
-/// ops on tensors of two devices.
+/// A closure cannot capture its weights instead: it is recorded on a device of its own, and Burn rejects ops on tensors
+/// of different devices.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -38,13 +38,13 @@ use super::*;
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Weights {
-    /// The weights that the closure receives.
+    /// The weights in the form that the closure receives.
     type Inside;
 
-    /// Returns the tensors and their names.
+    /// Returns the tensors, each with its name.
     ///
     /// # Errors
-    /// [`Error::Call`] for a module that has no parameters but holds tensors with autodiff: gradients would be lost.
+    /// [`Error::Call`] for a module without parameters whose tensors have autodiff, because gradients would be lost.
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
 
     /// Returns whether the weights contain a layer that behaves differently in training, such as dropout or batch
@@ -122,8 +122,8 @@ impl<M: Module> Weights for &M {
         let own = Visitor::of(*self).tensors;
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
-        // Removing autodiff first turns the running statistics into copies, which can be changed. Besides, only
-        // tensors without autodiff can move to the capture device. A module of an outer loop is already there.
+        // Removing autodiff first copies the running statistics, so that they can be changed. It is also required: a
+        // tensor with autodiff cannot move to the capture device. A module of an outer loop is already there.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => replace_parameters(at, M::clone(self), plain.collect())?.valid(),
             false => replace_parameters(at, self.valid(), plain.collect())?,
@@ -177,7 +177,7 @@ macro_rules! tuples {
 
 funcify_core::for_tuples!(tuples);
 
-/// Prefixes the names of the weights in one part of a tuple or an array.
+/// Prefixes the names of weights with the index of their tuple or array element.
 fn prefix_names(index: usize, tensors: Vec<(String, AnyTensor)>) -> Vec<(String, AnyTensor)> {
     tensors.into_iter().map(|(name, tensor)| (format!("w{index}_{name}"), tensor)).collect()
 }
@@ -191,7 +191,7 @@ fn missing_weight_error(at: &Place) -> Error {
     unsupported(at, "the weights", reason, "derive `Module` for it")
 }
 
-/// Collects the parameters of a module with the names of their fields.
+/// Collects the parameters of a module, named by the path of their fields.
 #[derive(Default)]
 struct Visitor {
     path: Vec<String>,
@@ -209,7 +209,7 @@ impl Visitor {
 
     fn push(&mut self, tensor: AnyTensor) {
         let name = self.path.join("_");
-        // The name of a list element is its index, so it gets a prefix.
+        // The name of a list element is its index, but a weight's name must begin with a letter.
         let name = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("w{name}") };
         self.tensors.push((name, tensor));
     }
@@ -242,15 +242,15 @@ impl ModuleVisitor for Visitor {
     }
 }
 
-/// Returns a module with these tensors as its parameters.
+/// Replaces the parameters of a module with these tensors.
 fn replace_parameters<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M> {
     let mut mapper = ReplaceTensors { tensors: tensors.into_iter(), is_complete: true };
     let module = module.map(&mut mapper);
     if mapper.is_complete { Ok(module) } else { Err(missing_weight_error(at)) }
 }
 
-/// Removes autodiff from the tensors that are not tracked: running statistics. A module's own mapping only detaches
-/// them, and layers move them between devices.
+/// Removes autodiff from untracked tensors, such as running statistics. A module's own methods only detach them. That
+/// is not enough, because layers move them between devices.
 struct StripAutodiff;
 
 impl ModuleMapper for StripAutodiff {
@@ -264,7 +264,7 @@ impl ModuleMapper for StripAutodiff {
     }
 }
 
-/// Replaces the parameters of a module with these tensors, in the order in which a visitor sees them.
+/// Replaces the parameters of a module with these tensors, in the order in which [`Visitor`] collects them.
 struct ReplaceTensors {
     tensors: IntoIter<AnyTensor>,
     is_complete: bool,
@@ -295,8 +295,8 @@ impl ModuleMapper for ReplaceTensors {
     }
 }
 
-/// Rejects layers that behave differently in training if one of the tensors has autodiff. The capture device has no
-/// autodiff, and such layers query the device of their input.
+/// Rejects layers that behave differently in training if a tensor has autodiff. Such layers query the device of their
+/// input, so they would run in inference mode: the capture device has no autodiff.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

@@ -1,8 +1,8 @@
 //! The layers of [`funcify_nn`] as Burn modules.
 //!
-//! Each layer is a Burn module: its parameters are trained, saved, loaded and moved like those of any other module. Its
-//! `forward` is one op of Burn's autodiff. Parameters have the same names and shapes as in [`funcify_nn`], which
-//! follows PyTorch or the authors' code.
+//! The parameters of each layer are trained, saved, loaded and moved like those of any other Burn module. Its `forward`
+//! is one op of Burn's autodiff. Parameters have the same names and shapes as in [`funcify_nn`], which follows PyTorch
+//! or the code of the authors.
 //!
 //! ```
 //! # #[cfg(feature = "flex")] {
@@ -37,7 +37,7 @@ use self::parameters::Parameters;
 use crate::device::Burn;
 use crate::plugin::{AnyTensor, Differentiable, Tensors, device_error, for_caller, leaves_of, structure};
 
-/// The common part of all layers: the parameters, and a function of the sequence, the states and the parameters.
+/// The part that all layers share: parameters, and a function of the sequence, the states and the parameters.
 #[derive(Clone, Debug)]
 struct Layer {
     parameters: Parameters,
@@ -69,7 +69,7 @@ impl Layer {
         structure(at, "result", self.function.run(at, arguments)?)
     }
 
-    /// Returns the initial states of a sequence, which are zeros.
+    /// Returns the initial states, which are zeros.
     fn zeros(&self, at: &Place, batch: usize, device: &Device) -> Result<Vec<AnyTensor>> {
         let burn = Burn::of(device)?;
         let zeros = |ty: &TensorType| {
@@ -109,10 +109,10 @@ macro_rules! layers {
         pub struct $name(Layer);
 
         impl $name {
-            /// Creates a layer with freshly initialised parameters on a device.
+            /// Creates a layer on a device, with newly initialised parameters.
             ///
             /// # Errors
-            /// `Type` for invalid options; `Unsupported` for a device that cannot hold the layer.
+            /// `Type` for invalid options; `Unsupported` if the device cannot hold the layer.
             #[track_caller]
             pub fn new(options: &funcify_nn::$options, device: &Device) -> Result<Self> {
                 let at = Place::new(stringify!($name), Site::caller());
@@ -122,12 +122,12 @@ macro_rules! layers {
                 layer.map($name).map_err(|error| for_caller(&at, error))
             }
 
-            /// Runs the layer on a sequence `[B,T,F]`, or `[T,B,F]` if `batch_first` is false. Returns the outputs and
-            /// the state after the last step.
+            /// Runs the layer on a sequence `[B,T,F]`, or `[T,B,F]` if the option `batch_first` is false. Returns the
+            /// outputs and the state after the last step.
             #[doc = concat!("The state: ", $of_state, ". It starts as zeros if it is `None`.")]
             ///
             /// # Errors
-            /// `Call` for a sequence or a state with wrong sizes, a different dtype or a different device.
+            /// `Call` if the sequence or the state has wrong sizes, a different dtype or a different device.
             #[track_caller]
             pub fn forward(&self, xs: Tensor<3>, state: Option<$state>) -> Result<(Tensor<3>, $state)> {
                 let at = Place::new(stringify!($name), Site::caller());
@@ -180,16 +180,16 @@ macro_rules! layers {
 }
 
 layers! {
-    /// Elman's recurrent network, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
-    /// `cell` is preset.
+    /// Elman's recurrent network, with any number of layers, in one direction or both. See
+    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     Rnn: Recurrent("funcify::nn::Cell::Rnn, 8, 8") { cell: Cell::Rnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A recurrent network with rectified linear activations, stacked, in one direction or both: see
-    /// [`Recurrent`](funcify_nn::Recurrent), whose `cell` is preset.
+    /// A recurrent network with ReLU activations, with any number of layers, in one direction or both. See
+    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     ReluRnn: Recurrent("funcify::nn::Cell::ReluRnn, 8, 8") { cell: Cell::ReluRnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A gated recurrent unit, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
-    /// `cell` is preset.
+    /// A gated recurrent unit, with any number of layers, in one direction or both. See
+    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     Gru: Recurrent("funcify::nn::Cell::Gru, 8, 8") { cell: Cell::Gru } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
@@ -202,7 +202,7 @@ layers! {
     Minimal: Minimal("funcify::nn::MinimalCell::Gru, 8, 8") => Tensor<2>, "`[B, hidden]`";
     /// A linear recurrent unit: see [`Lru`](funcify_nn::Lru).
     Lru: Lru("8, 16") => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
-    /// The recurrence of Griffin behind its convolution: see [`RgLru`](funcify_nn::RgLru).
+    /// The recurrence of Griffin, preceded by its convolution: see [`RgLru`](funcify_nn::RgLru).
     RgLru: RgLru("8, 2") =>
         (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution";
     /// The recurrent block of RecurrentGemma: see [`Griffin`](funcify_nn::Griffin).
@@ -213,25 +213,25 @@ layers! {
     /// The mixer of Mamba-2: see [`Mamba2`](funcify_nn::Mamba2).
     Mamba2: Mamba2("8") => (Tensor<4>, Tensor<3>),
         "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution";
-    /// DeltaNet, and gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
+    /// DeltaNet or gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
     DeltaNet: DeltaNet("8, 2") => (Tensor<4>, [Tensor<3>; 3]),
         "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values";
-    /// The time mix of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).
+    /// The time mixing of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).
     Rwkv4: Rwkv4("8") => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`";
-    /// The time mix of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
+    /// The time mixing of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
     Rwkv: Rwkv("8, 2") => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
-    /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is preset.
+    /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm); its `cell` is already set.
     Slstm: Xlstm("funcify::nn::XlstmCell::Slstm, 8, 8") { cell: XlstmCell::Slstm } =>
         [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
-    /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is preset.
+    /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm); its `cell` is already set.
     Mlstm: Xlstm("funcify::nn::XlstmCell::Mlstm, 8, 8") { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`";
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
     XlstmLarge: XlstmLarge("8, 2") => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
-    /// A long short-term memory, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
-    /// `cell` is preset.
+    /// A long short-term memory, with any number of layers, in one direction or both. See
+    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     Lstm: Recurrent("funcify::nn::Cell::Lstm, 8, 8") { cell: Cell::Lstm } =>
         LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
 }

@@ -10,11 +10,11 @@ use crate::device::Burn;
 use crate::plugin::{AnyTensor, device_error};
 use crate::{data, dtypes};
 
-/// An ordered list of named parameters. A dot in a name separates the levels of a module's path: `x_proj.weight`.
+/// An ordered list of named parameters. Dots separate the levels of a name, as in `x_proj.weight`.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters(Vec<(String, AnyParam)>);
 
-/// A parameter of any rank that occurs in layers.
+/// A parameter of rank 1, 2 or 3, the ranks that occur in layers.
 #[derive(Clone, Debug)]
 enum AnyParam {
     One(Param<Tensor<1>>),
@@ -43,7 +43,7 @@ macro_rules! mapped {
 }
 
 impl Parameters {
-    /// Creates the initial parameters of a layer, drawn with the device's random generator in Burn.
+    /// Creates the initial parameters of a layer. Random ones are drawn with Burn's generator of the device.
     pub(super) fn new(at: &Place, layer: &Layer, dtype: DType, device: &Device) -> Result<Self> {
         let burn = Burn::of(device)?;
         let named = layer.parameters.iter().map(|parameter| {
@@ -140,7 +140,7 @@ impl Module for Parameters {
     }
 }
 
-/// The container type of the parameters, reported to Burn's visitors.
+/// The container type that is reported to Burn's module visitors.
 const CONTAINER: &str = "Struct:Layer";
 
 impl ModuleDisplayDefault for Parameters {

@@ -1,9 +1,9 @@
-//! Shifts and bit counts. The device may store an element of `bits` bits in a wider type, for example u8 in u32. The
-//! result of a left shift is truncated after the kernel.
+//! Shifts and bit counts. An element has `bits` bits, but the device may store it in a wider type, for example u8 in
+//! u32. The caller truncates the result of a left shift to `bits` bits.
 
 use super::*;
 
-/// Replaces shift amounts that are out of range with 0. Returns the amounts, and a mask of the replaced ones.
+/// Replaces shift amounts outside `0..bits` with 0. Returns the amounts, and a mask of the replaced ones.
 fn in_range(burn: &Burn, amount: Tensor, bits: u32) -> (Tensor, Tensor) {
     let last = Scalar::from(i64::from(bits) - 1);
     let above = Dispatch::int_greater_elem(amount.clone(), last, burn.bool_dtype());
@@ -11,13 +11,13 @@ fn in_range(burn: &Burn, amount: Tensor, bits: u32) -> (Tensor, Tensor) {
     (Dispatch::int_mask_fill(amount, outside.clone(), Scalar::from(0i64)), outside)
 }
 
-/// Shifts left. The result is 0 for an amount that is negative or at least `bits`.
+/// Shifts left. The result is 0 if the amount is negative or at least `bits`.
 pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
 }
 
-/// Shifts right and fills in zeros. For signed numbers, the first step shifts by one bit and clears the sign.
+/// Shifts right, filling with zeros. For signed numbers, the first bit is shifted separately and the sign is cleared.
 pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let shifted = if is_unsigned(&x) {
@@ -34,24 +34,24 @@ pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: 
     Dispatch::int_mask_fill(shifted, outside, Scalar::from(0i64))
 }
 
-/// Shifts right and fills in copies of the highest bit. If the amount is negative or at least `bits`, the result
-/// consists of copies of the highest bit.
+/// Shifts right, filling with copies of the highest bit. If the amount is negative or at least `bits`, every bit of the
+/// result is such a copy.
 pub(crate) fn shift_right_arithmetic(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let amount = Dispatch::int_mask_fill(amount, outside, Scalar::from(i64::from(bits) - 1));
     if !is_unsigned(&x) {
         return Dispatch::bitwise_right_shift(x, amount);
     }
-    // If the highest bit is 1, the complement is shifted instead: its highest bit is 0, and the zeros filled in there
-    // become ones when the result is complemented back.
+    // If the highest bit is 1, the complement is shifted and then complemented back. The zeros that fill the complement
+    // become ones.
     let complement = |x: Tensor| Dispatch::bitwise_xor_scalar(x, Scalar::from((1i64 << bits) - 1));
     let is_high = Dispatch::int_greater_elem(x.clone(), Scalar::from((1i64 << (bits - 1)) - 1), burn.bool_dtype());
     let shifted = Dispatch::bitwise_right_shift(mask_where(x.clone(), is_high.clone(), complement(x)), amount);
     mask_where(shifted.clone(), is_high, complement(shifted))
 }
 
-/// Counts the one bits: adds neighbouring bits, pairs and nibbles, and then the bytes with a multiplication. The masks
-/// clear the copies of the sign bit that shifting a negative number fills in.
+/// Counts the one bits: adds adjacent bits, then pairs, then nibbles, and sums the bytes with a multiplication. The
+/// masks clear the copies of the sign bit that fill a negative number when it is shifted.
 pub(crate) fn popcount(x: Tensor, bits: u32) -> Tensor {
     let width = bits.max(32);
     let repeated = |byte: i64| Scalar::from((0x0101_0101_0101_0101 * byte) >> (i64::BITS - width));
@@ -64,7 +64,7 @@ pub(crate) fn popcount(x: Tensor, bits: u32) -> Tensor {
     shifted(&Dispatch::int_mul_scalar(bytes, repeated(0x01)), width - 8)
 }
 
-/// Counts the zero bits above the highest one bit, after copying that bit to all lower bits.
+/// Counts the zero bits above the highest one bit, by first copying that bit to all lower bits.
 pub(crate) fn count_leading_zeros(x: Tensor, bits: u32) -> Tensor {
     let amounts = [1u32, 2, 4, 8, 16, 32].into_iter().filter(|amount| *amount < bits);
     let filled = amounts.fold(x, |x, amount| {

@@ -1,18 +1,18 @@
-//! Accesses the bits of floats on a device with its own memory. A tensor's buffer is reinterpreted as a different
-//! element type, and no element is moved.
+//! Accesses the bits of floats on a device with its own memory, by reinterpreting a tensor's buffer as a different
+//! element type. No element is moved.
 //!
-//! Burn exposes a buffer only if no layer is between funcify and the device. Burn's feature `fusion` adds such a
-//! layer; these functions then return `None`, and the kernels in host memory run instead.
+//! Burn exposes the buffer only if there is no layer between funcify and the device. Burn's feature `fusion` adds such
+//! a layer. These functions then return `None`, and the kernels in host memory are used instead.
 
 use super::*;
 
 const SIGN: i64 = i32::MIN as i64;
 const MAGNITUDE: i64 = i32::MAX as i64;
-/// The bits of infinity. The bits of NaN are greater.
+/// The bits of f32 infinity. As integers, the bits of a positive NaN are greater.
 const INFINITY: i64 = 0x7f80_0000;
 const NAN: i64 = 0x7fc0_0000;
 
-/// Reinterprets the bits of each element as `dtype`, which has the same width.
+/// Reinterprets the bits of each element as `dtype`, which must have the same width.
 pub(crate) fn bitcast(burn: &Burn, x: &Tensor, dtype: DType) -> Option<Tensor> {
     if burn.in_host_memory() { None } else { reinterpret(x, dtype) }
 }
@@ -44,7 +44,7 @@ fn reinterpret(x: &Tensor, dtype: DType) -> Option<Tensor> {
     Some(Tensor { kind: DispatchTensorKind::Cube(kind), autodiff: x.autodiff })
 }
 
-/// Reinterprets the elements of a tensor as a different type. Returns `None` if a layer hides the device's buffer.
+/// Reinterprets a tensor's buffer as elements of `dtype`. Returns `None` if a layer hides the buffer.
 #[cfg(feature = "wgpu")]
 fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) -> Option<R> {
     use std::any::Any;
@@ -58,15 +58,15 @@ fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) 
     tensor.downcast::<R>().ok().map(|tensor| *tensor)
 }
 
-/// Returns |x| with the sign of y. The floats are f32.
+/// Returns |x| with the sign of y, for f32.
 pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
     let (magnitude, sign) = (mask_bits(&x, MAGNITUDE), mask_bits(&y, SIGN));
     bitcast(burn, &Dispatch::bitwise_or(magnitude, sign), DType::F32)
 }
 
-/// Returns the f32 next to x in the direction of y. Maps the bits to integers that have the order of the floats. Both
-/// zeros map to 0.
+/// Returns the next f32 after x in the direction of y. Maps the bits to integers in the same order as the floats, where
+/// both zeros are 0, and moves the integer by 1.
 pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     if crate::dtypes::of(x) != Some(DType::F32) {
         return None;
@@ -84,7 +84,7 @@ pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> 
     let moved = mask_where(from.clone(), up.clone(), by(1, from.clone()));
     let moved = mask_where(moved, down.clone(), by(-1, from));
 
-    // Maps the integer back to a float. A result of zero keeps its sign.
+    // Maps the integer back to a float. Zero keeps its sign.
     let is_below = below_zero(burn, &moved);
     let is_zero = Dispatch::int_equal_elem(moved.clone(), Scalar::from(0i64), bool_dtype);
     let is_negative = Dispatch::bool_or(is_below.clone(), Dispatch::bool_and(is_zero, below_zero(burn, &x)));

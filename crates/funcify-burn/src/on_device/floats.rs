@@ -1,9 +1,9 @@
-//! Functions of floats for which a GPU's own versions lose the last digits, or fail for some operands. Measured on
-//! Mesa's software Vulkan: `tanh` is off by 1e-4 near 0, and so is `log(1 + x)`; `0^0` is 0.
+//! Float functions whose GPU versions are inaccurate, or wrong for some operands. On Mesa's software Vulkan, `tanh` and
+//! `log(1 + x)` have errors of 1e-4 near 0, and `0^0` is 0 (measured).
 
 use super::*;
 
-/// Evaluates the polynomial with these coefficients, which begin with the highest power.
+/// Evaluates a polynomial. The coefficients start with that of the highest power.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
     let plus = |sum: Tensor, coefficient: f64| Dispatch::float_add_scalar(sum, Scalar::from(coefficient));
     let start = plus(Dispatch::float_mul_scalar(x.clone(), Scalar::from(coefficients[0])), coefficients[1]);
@@ -15,19 +15,19 @@ pub(super) fn square(x: &Tensor) -> Tensor {
     Dispatch::float_mul(x.clone(), x.clone())
 }
 
-/// Computes x (1 + x^2 p(x^2)), where `coefficients` define p. Keeps the sign of zeros.
+/// Computes x (1 + x^2 p(x^2)), where `coefficients` define the polynomial p. Keeps the sign of zero.
 pub(super) fn odd_polynomial(x: Tensor, coefficients: &[f64]) -> Tensor {
     let squares = square(&x);
     let bend = Dispatch::float_mul(polynomial(&squares, coefficients), squares);
     Dispatch::float_mul(Dispatch::float_add_scalar(bend, Scalar::from(1f64)), x)
 }
 
-/// Returns a mask that is true where |x| < bound. It is false for NaN.
+/// Returns a mask of the elements with |x| < bound. It is false for NaN.
 pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
     Dispatch::float_lower_elem(Dispatch::float_abs(x.clone()), Scalar::from(bound), burn.bool_dtype())
 }
 
-/// Computes tanh(x): with the polynomial of Cephes' `tanhf` near 0, and as 1 - 2 / (exp(2|x|) + 1) with the sign of x
+/// Computes tanh(x). Uses the polynomial of Cephes' `tanhf` near 0, and 1 - 2 / (exp(2|x|) + 1) with the sign of x
 /// elsewhere.
 pub(crate) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
@@ -68,7 +68,7 @@ pub(crate) fn log(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(Dispatch::float_log(x), within(burn, &less_one, 0.5), near)
 }
 
-/// Computes x to the power y: the device's |x|^y, corrected to the sign and the special cases of IEEE 754's `pow`.
+/// Computes x to the power y as the device's |x|^y, then corrects the sign and the special cases to IEEE 754's `pow`.
 pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let zero = Scalar::from(0f64);
@@ -83,7 +83,7 @@ pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let magnitude = Dispatch::float_abs(x.clone());
     let mut result = Dispatch::float_powf(magnitude.clone(), y.clone());
 
-    // Special cases: the base is zero or infinity, and the exponent is negative or positive.
+    // Special cases: a base that is zero or infinite, with a negative or positive exponent.
     let (falls, rises) = (below_zero(&y), Dispatch::float_greater_elem(y.clone(), zero, bool_dtype));
     let (is_zero, is_infinite) = (equals(&x, 0.0), equals(&magnitude, f64::INFINITY));
     result = fill(result, either(&both(&is_zero, &rises), &both(&is_infinite, &falls)), 0.0);

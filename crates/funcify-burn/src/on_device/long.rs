@@ -1,23 +1,23 @@
 //! Processes long axes in blocks.
 //!
-//! Burn's reductions process an axis in one loop of a kernel, and its running reductions read all previous elements
-//! for each element. Mesa's software driver silently ends such a loop after 2^16 iterations and omits the rest. With
-//! blocks, no loop is that long, and a running reduction reads only one block per element.
+//! Burn's reductions process a whole axis in one loop of a kernel, and its running reductions read all previous
+//! elements for each result. Mesa's software driver silently ends a loop in a kernel after 2^16 iterations. With
+//! blocks, no loop is that long, and a running reduction reads only one block for each result.
 
 use super::*;
 use crate::kinds::reshape;
 
-/// The maximum number of elements of an axis that one reduction processes.
+/// The maximum number of elements of an axis for one of Burn's reductions.
 const MAX_REDUCTION: usize = 1 << 15;
 
-/// The maximum number of elements of an axis that one running reduction processes.
+/// The maximum number of elements of an axis for one of Burn's running reductions.
 const BLOCK: usize = 512;
 
-/// The same maximum for running products. Their blocks run in sequence, because the product of a block on its own may
-/// overflow where the running product is 0.
+/// The block size for running products. These blocks run in sequence, because the product of a block alone may overflow
+/// although the running product is 0.
 const SEQUENTIAL_BLOCK: usize = 4096;
 
-/// Reduces a tensor along an axis, which keeps size 1. `reduce` reduces an axis of at most [`MAX_REDUCTION`] elements.
+/// Reduces an axis, which is kept with size 1. `reduce` handles an axis of at most [`MAX_REDUCTION`] elements.
 pub(crate) fn reduce_long_axis(
     burn: &Burn,
     x: Tensor,
@@ -42,7 +42,7 @@ pub(crate) fn reduce_long_axis(
     reduce_long_axis(burn, join(parts, axis), axis, reduce)
 }
 
-/// Computes a running reduction along an axis. `running` does the same for an axis that fits in one block.
+/// Computes a running reduction along an axis. `running` handles an axis that fits in one block.
 pub(crate) fn running_long_axis(
     burn: &Burn,
     monoid: ReduceKind,
@@ -65,13 +65,13 @@ fn sizes_around(shape: &[usize], axis: usize) -> [usize; 2] {
     [shape[..axis].iter().product(), shape[axis + 1..].iter().product()]
 }
 
-/// Returns the part `start..end` of a tensor along an axis.
+/// Returns the positions `start..end` of an axis.
 fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
     slice(x.clone(), &slices_along(&sizes(x), axis, start, end, 1))
 }
 
-/// Computes the running reduction along axis 1 of `[outer, len, inner]`. Reduces each block separately, and then again
-/// starting from the total of the previous blocks.
+/// Computes the running reduction along axis 1 of `[outer, len, inner]`. First reduces each block separately to get its
+/// total, and then each block again, starting from the total of the previous blocks.
 fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let shape = sizes(&x);
     let (outer, len, inner) = (shape[0], shape[1], shape[2]);
@@ -79,7 +79,7 @@ fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outc
         return Ok(running(x, 1));
     }
     let count = len.div_ceil(BLOCK);
-    // The last block may be padded with any elements, because only elements after the padding depend on them.
+    // The padding of the last block may be arbitrary, because no element before the padding depends on it.
     let missing = count * BLOCK - len;
     let filled = if missing == 0 { x } else { join(vec![x.clone(), rows(&x, 1, 0, missing)], 1) };
     let blocks = reshape(filled, &[outer, count, BLOCK, inner])?;
@@ -92,8 +92,8 @@ fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outc
     Ok(rows(&reshape(all, &[outer, count * BLOCK, inner])?, 1, 0, len))
 }
 
-/// Computes the running reduction along axis 1 of `[outer, len, inner]`. Each block continues from the last result of
-/// the previous block.
+/// Computes the running reduction along axis 1 of `[outer, len, inner]`, block by block. Each block starts from the
+/// last result of the previous block.
 fn running_sequential(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Tensor {
     let len = sizes(&x)[1];
     let mut done = running(rows(&x, 1, 0, SEQUENTIAL_BLOCK.min(len)), 1);

@@ -1,6 +1,6 @@
-//! Kernels for a device with its own memory. Integer ops use Burn's own ops, which wrap on these devices. In the cases
-//! that Burn leaves undefined, they are composed of several ops: division by zero, casts of numbers that the target
-//! cannot represent, and indices out of range. Nothing is read back, so a loop enqueues its steps without waiting.
+//! Kernels for a device with its own memory. They use Burn's own ops, whose integer arithmetic wraps on these devices.
+//! Several ops are combined in the cases that Burn leaves undefined: division by zero, casts of numbers that the target
+//! type cannot represent, and indices out of range. Nothing is read back, so a loop enqueues its steps without waiting.
 
 mod bits;
 mod float_bits;
@@ -31,7 +31,7 @@ fn is_unsigned(x: &Tensor) -> bool {
     dtypes::of(x) == Some(DType::U32)
 }
 
-/// Computes -x in two's complement, for unsigned integers too.
+/// Computes -x in two's complement. Also works for unsigned integers.
 pub(crate) fn negate(x: Tensor) -> Tensor {
     Dispatch::int_add_scalar(Dispatch::bitwise_not(x), Scalar::from(1i64))
 }
@@ -40,7 +40,7 @@ fn below_zero(burn: &Burn, x: &Tensor) -> Tensor {
     Dispatch::int_lower_elem(x.clone(), Scalar::from(0i64), burn.bool_dtype())
 }
 
-/// Computes |x|; the smallest integer maps to itself.
+/// Computes |x|. The smallest signed integer maps to itself.
 pub(crate) fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
     if is_unsigned(&x) {
         return x;
@@ -60,8 +60,8 @@ pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
     }
 }
 
-/// Computes x / y, rounded toward zero. If y is 0, all bits of the result are ones. The divisors 0 and -1 never reach
-/// the device's division, because they may crash a device.
+/// Computes x / y, rounded toward zero. If y is 0, all bits of the result are 1. The device never divides by 0 or -1,
+/// because that may crash it.
 pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
     let quotient = Dispatch::int_div(x.clone(), divisor);
@@ -73,15 +73,15 @@ pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     Dispatch::int_mask_fill(quotient, is_zero, Scalar::from(ones))
 }
 
-/// Computes x - y * (x / y), which has the sign of x. Returns x if y is 0.
+/// Computes the remainder x - y * (x / y), which has the sign of x. Returns x if y is 0.
 pub(crate) fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, _) = safe_divisor(burn, &y);
     let multiple = Dispatch::int_mul(Dispatch::int_div(x.clone(), divisor.clone()), divisor);
     mask_where(Dispatch::int_sub(x.clone(), multiple), is_zero, x)
 }
 
-/// Replaces the divisors 0 and -1 with 1. Returns the divisors, a mask of the zeros, and for signed integers a mask of
-/// the elements -1.
+/// Replaces the divisors 0 and -1 with 1. Returns the divisors, a mask of the zeros, and, for signed integers, a mask
+/// of the divisors -1.
 fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     let equals = |number: i64| Dispatch::int_equal_elem(y.clone(), Scalar::from(number), burn.bool_dtype());
     let one = Scalar::from(1i64);
@@ -94,7 +94,8 @@ fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     (Dispatch::int_mask_fill(divisor, is_minus_one.clone(), one), is_zero, Some(is_minus_one))
 }
 
-/// Casts integers to a different integer type, wrapping. Burn's wgpu device wrongly sign-extends u32 to i64.
+/// Casts integers to a different integer type, with wrapping. Corrects Burn's wgpu cast from u32 to i64, which
+/// sign-extends.
 pub(crate) fn cast_wrapping(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let is_extended = is_unsigned(&x) && dtype == DType::I64;
     let cast = Dispatch::int_cast(x, burn.integer(dtype)?);
@@ -113,7 +114,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         _ => (i64::MIN, i64::MAX),
     };
     let x = Dispatch::float_cast(x, FloatDType::F32);
-    // As f32, the largest integers round to 2^31, 2^32 and 2^63. From there on, the result saturates.
+    // The largest integers round up in f32, to 2^31, 2^32 and 2^63. The result saturates from these bounds on.
     let below = Dispatch::float_lower_equal_elem(x.clone(), Scalar::from(lowest as f64), burn.bool_dtype());
     let above = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(highest as f64), burn.bool_dtype());
     let is_nan = Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
@@ -124,7 +125,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     Ok(Dispatch::int_mask_fill(whole, above, Scalar::from(highest)))
 }
 
-/// Reduces all elements along an axis, which keeps size 1.
+/// Reduces an axis, which is kept with size 1. Returns `None` for reductions that it does not handle.
 pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor> {
     match monoid {
         ReduceKind::Sum => Some(Dispatch::int_sum_dim(x, axis)),
@@ -135,7 +136,7 @@ pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor>
     }
 }
 
-/// Computes the running reduction of integers along an axis, starting from its first or last element.
+/// Computes a running reduction of integers along an axis, from its first element or, in reverse, from its last.
 pub(crate) fn running_integers(
     burn: &Burn,
     monoid: ReduceKind,
@@ -154,7 +155,7 @@ pub(crate) fn running_integers(
     Some(running_long_axis(burn, monoid, turned(x), axis, &along).map(turned))
 }
 
-/// Computes the running reduction of booleans along an axis.
+/// Computes a running reduction of booleans along an axis, as a maximum or minimum of integers.
 pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Outcome> {
     let of_integers = match monoid {
         ReduceKind::Any => ReduceKind::Max,
@@ -165,15 +166,15 @@ pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: us
     Some(integers.map(|all| Dispatch::int_not_equal_elem(all, Scalar::from(0i64), burn.bool_dtype())))
 }
 
-/// Clamps indices of any integer type into `0..size`.
+/// Clamps indices of any integer type to `0..size`.
 pub(crate) fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     let last = size.saturating_sub(1).min(i32::MAX as usize) as i64;
     let indices = Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last));
     Dispatch::int_cast(indices, burn.index_dtype())
 }
 
-/// Applies updates to the elements at `indices` along an axis, in row-major order. An update whose index is out of
-/// range goes to an extra position past the end, which is then cut off.
+/// Applies updates to the elements at `indices` of an axis, in row-major order. Updates whose index is out of range go
+/// to an extra position past the end, which is cut off afterwards.
 pub(crate) fn scatter(
     burn: &Burn,
     axis: usize,
@@ -185,7 +186,7 @@ pub(crate) fn scatter(
     if kind(&x) != Kind::Float || !matches!(mode, ScatterMode::Max | ScatterMode::Min) {
         return scatter_numbers(burn, axis, mode, x, indices, updates);
     }
-    // On the device, the maximum or minimum of a number and NaN is the number, so NaN needs a separate scatter.
+    // On the device, the maximum or minimum of a number and NaN is the number. So a separate scatter tracks NaN.
     let is_nan = |x: &Tensor| Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
     let marked = |x: &Tensor| Dispatch::bool_into_int(is_nan(x), burn.index_dtype());
     let marks = scatter_numbers(burn, axis, ScatterMode::Max, marked(&x), indices.clone(), marked(&updates));
@@ -194,7 +195,7 @@ pub(crate) fn scatter(
     Dispatch::float_mask_fill(changed, nans, Scalar::from(f64::NAN))
 }
 
-/// Does the same as [`scatter`], except that its maximum and minimum lose NaN.
+/// Works like [`scatter`], but ignores NaN in maxima and minima.
 fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor {
     let x_sizes = sizes(&x);
     let size = x_sizes[axis];
@@ -228,8 +229,8 @@ mod tests {
     use funcify_core::{Graph, HostTensor, evaluate, random, scan};
     use funcify_runtime::{Backend, Function};
 
-    /// Each step computes floats, integers, bytes and random numbers, and uses positions that depend on data. The loop
-    /// enqueues all of it without reading back.
+    /// Checks that a native loop reads nothing back from the device. Each step computes floats, integers, bytes and
+    /// random numbers, and uses data-dependent positions.
     #[test]
     fn a_native_loop_reads_nothing_back() {
         let burn = match Burn::wgpu() {

@@ -1,6 +1,6 @@
-//! Inverse trigonometric, hyperbolic and error functions of f32, using the polynomials of Cephes (S. Moshier) and of
-//! M. Giles (Approximating the erfinv function, 2012). Measured on Mesa's software Vulkan: the device's `asin` and
-//! `acos` are off by 1e-4, `atan` and `sinh` by 2e-5 near 0, and `atan` of NaN and `atan2` of zeros are wrong.
+//! Inverse trigonometric, hyperbolic and error functions for f32, with the polynomials of Cephes (S. Moshier) and of
+//! M. Giles (Approximating the erfinv function, 2012). On Mesa's software Vulkan, the device's `asin` and `acos` have
+//! errors of 1e-4, and `atan` and `sinh` of 2e-5 near 0; `atan` of NaN and `atan2` of zeros are wrong (measured).
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -27,7 +27,7 @@ fn below(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
     Dispatch::float_lower_elem(x.clone(), Scalar::from(bound), burn.bool_dtype())
 }
 
-/// Returns a mask of the elements that have a minus sign, including -0.
+/// Returns a mask of the negative elements, including -0.
 fn is_negative(burn: &Burn, x: &Tensor) -> Tensor {
     Dispatch::bool_or(below(burn, x, 0.0), below(burn, &Dispatch::float_recip(x.clone()), 0.0))
 }
@@ -37,14 +37,14 @@ fn negate_where(y: Tensor, mask: Tensor) -> Tensor {
     mask_where(y.clone(), mask, Dispatch::float_neg(y))
 }
 
-/// Computes arcsin(x) for |x| up to 1/2, like Cephes' `asinf`.
+/// Computes arcsin(x) for |x| up to 1/2, as in Cephes' `asinf`.
 fn asin_near_zero(x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [4.216_319_904_8e-2, 2.418_131_104_9e-2, 4.547_002_599_8e-2, 7.495_300_268_6e-2, 1.666_675_242_2e-1];
     odd_polynomial(x, &COEFFICIENTS)
 }
 
-/// Computes arccos |x| for |x| above 1/2 as 2 arcsin(sqrt((1 - |x|) / 2)). Returns NaN above 1.
+/// Computes arccos(|x|) for |x| above 1/2, as 2 arcsin(sqrt((1 - |x|) / 2)). Returns NaN for |x| above 1.
 fn acos_near_one(burn: &Burn, x: &Tensor) -> Tensor {
     let magnitude = Dispatch::float_abs(x.clone());
     let outside = above(burn, &magnitude, 1.0);
@@ -63,8 +63,8 @@ pub(crate) fn acos(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(far, within(burn, &x, 0.5), subtract_from(FRAC_PI_2, asin_near_zero(x)))
 }
 
-/// Computes arctan(x) like Cephes' `atanf`: reduces the argument to -1/x above tan(3 pi / 8) and to (x - 1) / (x + 1)
-/// above tan(pi / 8), and adds the matching angle.
+/// Computes arctan(x) as in Cephes' `atanf`. Reduces |x| to -1/|x| above tan(3 pi / 8), and to (|x| - 1) / (|x| + 1)
+/// above tan(pi / 8), and adds the corresponding angle.
 pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 4] =
         [8.053_744_495_38e-2, -1.387_768_560_32e-1, 1.997_771_064_78e-1, -3.333_294_915_39e-1];
@@ -74,7 +74,7 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     let (is_middle, is_far) = (above(burn, &magnitude, TAN_PI_8), above(burn, &magnitude, TAN_3_PI_8));
     let middle = Dispatch::float_div(plus(magnitude.clone(), -1.0), plus(magnitude.clone(), 1.0));
     let far = Dispatch::float_neg(Dispatch::float_recip(magnitude));
-    // Small x are used unchanged, including their signs. The others are used as magnitudes.
+    // A small x is used as it is, with its sign. Otherwise the magnitude is used.
     let reduced = mask_where(mask_where(x.clone(), is_middle.clone(), middle), is_far.clone(), far);
     let angle = odd_polynomial(reduced, &COEFFICIENTS);
     let middle = plus(angle.clone(), FRAC_PI_4);
@@ -84,7 +84,8 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(angle, is_middle, above)
 }
 
-/// Computes the angle of the point (x, y) by reflecting arctan(small / large). Has the signs of IEEE 754's `atan2`.
+/// Computes the angle of the point (x, y) from arctan(small / large), by reflection. Signs are those of IEEE 754's
+/// `atan2`.
 pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let (height, width) = (Dispatch::float_abs(y.clone()), Dispatch::float_abs(x.clone()));
@@ -92,7 +93,7 @@ pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let small = mask_where(height.clone(), is_steep.clone(), width.clone());
     let large = mask_where(width, is_steep.clone(), height);
     let ratio = Dispatch::float_div(small.clone(), large.clone());
-    // The quotient is undefined if both operands are zero or both are infinite.
+    // The quotient is undefined if both operands are zero or if both are infinite.
     let is_zero = Dispatch::float_equal_elem(large, Scalar::from(0f64), bool_dtype);
     let is_infinite = Dispatch::float_equal_elem(small, Scalar::from(f64::INFINITY), bool_dtype);
     let ratio = Dispatch::float_mask_fill(ratio, is_zero, Scalar::from(0f64));
@@ -104,8 +105,8 @@ pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     Dispatch::float_mask_fill(angle, Dispatch::bool_or(is_nan(y), is_nan(x)), Scalar::from(f64::NAN))
 }
 
-/// Computes sinh(x). Uses Cephes' `sinhf` near 0, and (h * h - 1 / (h * h)) / 2 with h = exp(|x| / 2) elsewhere, which
-/// overflows only where sinh does.
+/// Computes sinh(x). Uses the polynomial of Cephes' `sinhf` near 0. Elsewhere uses (h * h - 1 / (h * h)) / 2 with
+/// h = exp(|x| / 2), which overflows only where sinh does.
 pub(crate) fn sinh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 3] = [2.037_219_129_45e-4, 8.330_283_762_39e-3, 1.666_671_602_11e-1];
     let root = Dispatch::float_exp(times(Dispatch::float_abs(x.clone()), 0.5));
@@ -115,7 +116,7 @@ pub(crate) fn sinh(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(far, within(burn, &x, 1.0), odd_polynomial(x, &COEFFICIENTS))
 }
 
-/// Computes erf(x). Uses Cephes' `erff` near 0, and the device's `erf` elsewhere.
+/// Computes erf(x). Uses the polynomial of Cephes' `erff` near 0, and the device's `erf` elsewhere.
 pub(crate) fn erf(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 7] = [
         7.853_861_353_153_693e-5,
@@ -130,7 +131,7 @@ pub(crate) fn erf(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(Dispatch::float_erf(x.clone()), within(burn, &x, 1.0), near)
 }
 
-/// Computes the inverse of erf with Giles' polynomials in w = -log(1 - x^2), or in sqrt(w) where w is 5 or more.
+/// Computes the inverse of erf, with Giles' polynomials in w = -log(1 - x^2), or in sqrt(w) if w is 5 or more.
 pub(crate) fn erf_inv(burn: &Burn, x: Tensor) -> Tensor {
     const CENTRE: [f64; 9] = [
         2.810_226_36e-8,

@@ -1,4 +1,4 @@
-//! The `threefry` generator in the device's u32 arithmetic, which wraps.
+//! The `threefry` random generator in u32 arithmetic on the device, where it wraps.
 
 use burn::tensor::IntDType;
 use funcify_core::ops::Words;
@@ -7,8 +7,8 @@ use super::*;
 use crate::data::from_elements;
 use crate::kinds::{expand, reshape};
 
-/// Returns the random bits of each key's blocks: `[keys, size]`, or `[keys, size, 2]` with both words of a block. The
-/// bits are those of `funcify::ops::threefry_bits`. `size` is below 2^32.
+/// Returns random bits for each key, of shape `[keys, size]`, or `[keys, size, 2]` with both words of each block. They
+/// are the same bits as those of `funcify::ops::threefry_bits`. `size` must be below 2^32.
 pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize, words: Words) -> Outcome {
     let shape = [sizes(&keys).iter().product::<usize>() / 2, size];
     let [high_key, low_key] = split_words(keys, &shape)?;
@@ -27,14 +27,14 @@ pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize,
     }
 }
 
-/// Splits each pair into its two words, and expands both to `[pairs, size]`.
+/// Splits pairs of words into the first and the second words, and expands both to `[pairs, size]`.
 fn split_words(pairs: Tensor, shape: &[usize; 2]) -> Outcome<[Tensor; 2]> {
     let words = [shape[0], 2];
     let pairs = reshape(pairs, &words)?;
     Ok([0, 1].map(|word| expand(slice(pairs.clone(), &slices_along(&words, 1, word, word + 1, 1)), shape)))
 }
 
-/// Encrypts the blocks of counters with their keys, using Threefry-2x32 with 20 rounds.
+/// Encrypts counters with their keys, using Threefry-2x32 with 20 rounds.
 fn encrypt(key: [Tensor; 2], counter: [Tensor; 2]) -> [Tensor; 2] {
     const ROTATIONS: [[i64; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: i64 = 0x1bd1_1bda;

@@ -1,5 +1,5 @@
-//! `argmax`: Burn's own op. Integers are widened to i64 first, because Burn's ndarray device returns positions in the
-//! element type of the integers.
+//! `argmax`: Burn's own op. Integers are first converted to i64, because Burn's ndarray device returns the positions in
+//! the dtype of the operand.
 
 use burn::tensor::IntDType;
 

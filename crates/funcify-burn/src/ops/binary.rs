@@ -1,10 +1,10 @@
-//! Elementwise ops on two operands of the same type. Floats use Burn's own ops. Integer arithmetic runs in host memory,
-//! or in [`on_device`] on a device with its own memory.
+//! Elementwise ops on two operands of the same type. Floats use Burn's own ops. Integers are computed in host memory,
+//! or with [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 
-/// Registers kernels given by three formulas: for floats, for integers on a device with its own memory, and for
-/// integers in host memory.
+/// Registers kernels that are each given by three formulas: for floats, for integers on a device with its own memory,
+/// and for integers in host memory.
 macro_rules! arithmetic {
     ($($op:ident => |$burn:ident, $x:ident, $y:ident| $float:expr, $integers:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x, $y]| {
@@ -24,7 +24,7 @@ arithmetic! {
     Mul => |burn, x, y| Dispatch::float_mul(x, y), Dispatch::int_mul(x, y), |i, j| i.wrapping_mul(j);
     Div => |burn, x, y| Dispatch::float_div(x, y), on_device::quotient(burn, x, y),
         |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    // Burn's float remainder has the sign of the divisor; this one has the sign of the dividend.
+    // Burn's float remainder has the sign of the divisor, but this op has the sign of the dividend.
     Rem => |burn, x, y| by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b))?,
         on_device::remainder(burn, x, y), |i, j| if j == 0 { i } else { i.wrapping_rem(j) };
 }
@@ -61,8 +61,8 @@ enum Order {
     Smallest,
 }
 
-/// Returns the larger or smaller of two elements, or NaN if either is NaN. In host memory, a single pass over floats
-/// also distinguishes the two zeros.
+/// Returns the larger or smaller of two elements, or NaN if either is NaN. Orders -0 before +0; floats in host memory
+/// need only one pass for this.
 fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
     if kind(&x) == Kind::Float && burn.in_host_memory() {
@@ -86,7 +86,7 @@ fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     if kind(&x) != Kind::Float {
         return Ok(mask_where(x, takes_right, y));
     }
-    // For two zeros, x + y has the sign of the larger one, and -(-x + -y) has that of the smaller.
+    // Of two zeros, the larger one has the sign of x + y, and the smaller one has the sign of -(-x + -y).
     let is_zero = |x: &Tensor| Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), bool_dtype);
     let are_zeros = Dispatch::bool_and(is_zero(&x), is_zero(&y));
     let of_zeros = match is_largest {

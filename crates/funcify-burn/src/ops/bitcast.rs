@@ -1,4 +1,4 @@
-//! `bitcast`, which Burn lacks. It runs in host memory, or in [`on_device`] on a device with its own memory.
+//! `bitcast`, which Burn lacks. Runs in host memory, or with [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 

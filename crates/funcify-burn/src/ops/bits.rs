@@ -1,6 +1,6 @@
-//! Ops on the bits of integers. They run in host memory, or in [`on_device`] on a device with its own memory. Burn has
-//! no bit counts and no logical shift of signed numbers. Its shifts take the amount modulo the number of bits on flex,
-//! and panic on ndarray.
+//! Bitwise ops on integers. They run in host memory, or with [`on_device`] on a device with its own memory. Burn has
+//! neither bit counts nor a logical right shift of signed numbers. Burn's shifts reduce the amount modulo the width on
+//! flex, and panic on an amount that is out of range on ndarray.
 
 use super::prelude::*;
 
@@ -46,7 +46,7 @@ counts! {
     CountLeadingZeros => count_leading_zeros;
 }
 
-/// Returns the number of bits of an element, independent of the type that stores it.
+/// Returns the width of a dtype in bits, regardless of the type that stores it.
 fn bits_of(dtype: DType) -> u32 {
     8 * dtype.size() as u32
 }

@@ -1,4 +1,4 @@
-//! `broadcast`: adds leading axes of size 1, then uses Burn's expansion.
+//! `broadcast`: inserts leading axes of size 1, and then expands with Burn's own op.
 
 use super::prelude::*;
 

@@ -1,5 +1,5 @@
-//! `cast`: Burn's own op, except for casts to integers: Burn's ndarray device panics on a number that the target cannot
-//! represent.
+//! `cast`: Burn's own op, except for casts to integers. There, Burn's ndarray device panics on numbers that the target
+//! type cannot represent.
 
 use burn::tensor::Element;
 use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};
@@ -15,7 +15,7 @@ funcify!(Burn, ops::Cast, |call, [x]| {
 
 fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let stored = burn.storage_dtype(dtype);
-    // Burn's own conversions to half floats go through f32, or drop bits.
+    // Burn's own conversions to half floats round twice, via f32, or truncate.
     let is_half = matches!(dtype, DType::F16 | DType::BF16) && dtypes::of(&x) != Some(stored);
     match kind(&x) {
         Kind::Float if is_half && burn.in_host_memory() => {
@@ -61,7 +61,7 @@ fn round_to_odd<E: Into<i64>>(integer: E) -> f64 {
     round_integer_to_odd(integer.into())
 }
 
-/// Casts integers to a different integer type, wrapping.
+/// Casts integers to a different integer type, with wrapping.
 fn cast_wrapping<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |i: E| i.into() as u8),

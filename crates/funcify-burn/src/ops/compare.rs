@@ -1,4 +1,4 @@
-//! Comparisons. Burn compares booleans only for equality; the other comparisons use logical ops.
+//! Comparisons. Burn compares booleans only for equality, so the other comparisons of booleans use logical ops.
 
 use super::prelude::*;
 
@@ -25,7 +25,7 @@ compare! {
 
 funcify!(Burn, ops::Ne, |call, [x, y]| differs(call.backend, x, y));
 
-/// Computes `x != y` without Burn's own inequality, which is false for NaN on its wgpu device.
+/// Computes `x != y`. Does not use Burn's own op, which is false for NaN on the wgpu device.
 fn differs(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
     Ok(match kind(&x) {
@@ -36,12 +36,12 @@ fn differs(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     })
 }
 
-/// Computes `x < y` for booleans. The result is true only for `false < true`.
+/// Computes `x < y` for booleans, which is true only for `false < true`.
 fn less(x: Tensor, y: Tensor) -> Tensor {
     Dispatch::bool_and(Dispatch::bool_not(x), y)
 }
 
-/// Computes `x <= y` for booleans. The result is false only for `true <= false`.
+/// Computes `x <= y` for booleans, which is false only for `true <= false`.
 fn implies(x: Tensor, y: Tensor) -> Tensor {
     Dispatch::bool_or(Dispatch::bool_not(x), y)
 }

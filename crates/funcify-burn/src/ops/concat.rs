@@ -1,4 +1,4 @@
-//! `concat`: Burn's own op, on the operands that are not empty.
+//! `concat`: Burn's own op, applied to the non-empty operands.
 
 use super::prelude::*;
 

@@ -1,6 +1,6 @@
-//! `conv`: Burn's own op. An operand that is dilated, or cropped by negative padding, is copied first. Burn's ndarray
-//! device reads adjacent rows, so it receives the elements in row-major order. Burn's wgpu device skips the zeros of
-//! the padding, although their products with infinity and NaN are NaN, so explicit zeros are inserted first.
+//! `conv`: Burn's own op. An operand that is dilated, or cropped by negative padding, is copied first. For Burn's
+//! ndarray device, the elements are put in row-major order, because it reads adjacent rows. For Burn's wgpu device, the
+//! padding is inserted as explicit zeros, because it skips implicit ones, although 0 times infinity or NaN is NaN.
 
 use burn::backend::ops::{ConvOptions, ModuleOps};
 
@@ -42,7 +42,7 @@ fn conv(call: &Call<'_, ops::Conv>, x: Tensor, kernel: Tensor) -> Outcome {
     })
 }
 
-/// Dilates an axis by inserting zeros between its elements, and crops it if the padding is negative.
+/// Dilates an axis by inserting zeros between its elements, and crops it where the padding is negative.
 fn dilate(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;
@@ -58,7 +58,7 @@ fn dilate(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, p
     Ok(slice(dilated, &slices_along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
 }
 
-/// Adds zeros before and after an axis, as many as the padding specifies.
+/// Pads an axis with zeros.
 fn pad(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let (start, end) = (padding.before, padding.before + shape[axis]);
@@ -69,12 +69,12 @@ fn pad(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Paddin
     Ok(slice_assign(zeros_like(call, &x, &shape)?, &slices_along(&shape, axis, start, end, 1), x))
 }
 
-/// Creates zeros in the type in which the operand is computed: f16 may be computed in f32.
+/// Creates zeros of the operand's stored dtype, which may differ from its type in the graph: f16 may be stored as f32.
 fn zeros_like(call: &Call<'_, ops::Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
     call.backend.zeros(dtypes::of(x).expect("the call's operands have dtypes that funcify supports"), shape)
 }
 
-/// Returns the tensor with its elements in row-major order.
+/// Copies the elements of a tensor into row-major order.
 fn row_major(x: Tensor) -> Outcome {
     let shape = sizes(&x);
     reshape(reshape(x, &[shape.iter().product()])?, &shape)

@@ -1,5 +1,5 @@
-//! `dynamic_update`: assigns a slice, in place if the operand is not shared. On a device with its own memory, assigns
-//! at indices that the device computes from the start.
+//! `dynamic_update`: assigns a slice, in place if the operand is not shared. On a device with its own memory, the
+//! device computes the indices of the assigned rows from the start.
 
 use burn::tensor::IndexingUpdateOp;
 
@@ -22,7 +22,7 @@ fn dynamic_update(call: &Call<'_, ops::DynamicUpdate>, x: Tensor, part: Tensor, 
     Ok(slice_assign(x, &slices_along(&x_sizes, axis, start, start + changed[axis], 1), part))
 }
 
-/// Replaces the rows at `positions` of an axis.
+/// Replaces the rows at `positions` of an axis with `part`.
 fn replace_rows(burn: &Burn, x: Tensor, axis: usize, positions: Tensor, part: Tensor) -> Tensor {
     let assign = IndexingUpdateOp::Assign;
     match kind(&x) {

@@ -1,4 +1,4 @@
-//! `gather`: Burn's own op, on clamped indices.
+//! `gather`: Burn's own op, with clamped indices.
 
 use super::prelude::*;
 

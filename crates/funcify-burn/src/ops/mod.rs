@@ -1,14 +1,13 @@
-//! The lowering rules. Each file corresponds to a file of ops in the core.
+//! The lowering rules. Each file corresponds to a file of ops in `funcify-core`.
 //!
-//! Differences on wgpu, where [`Burn::in_host_memory`] is false:
-//! - In a kernel, an operand of rank 0 has the sizes `[1]`, and a result may have them too (`kinds::to_kernel_form`).
-//!   So the shape of a result is computed from the call's types, not from the operands' sizes.
-//! - Nothing is read back: [`on_device`] replaces `by_integer!`, `by_float!` and `integer_value`.
-//! - u8 is stored as u32 (`Burn::integer`). The u8 result of each kernel is cut to 8 bits afterwards
-//!   (`Backend::normalize`).
-//! - Elementwise ops receive no empty operands, and compute f16 in f32 (`Backend::run_kernel`).
-//! - `float_not_equal` is false for NaN. A cast of u32 to i64 extends the sign (`on_device::cast_wrapping`). As on
-//!   other devices, selecting booleans by index needs integers, which are u32 on wgpu.
+//! On wgpu, [`Burn::in_host_memory`] is false, and kernels differ from those of the CPU devices:
+//! - Inside a kernel, an operand of rank 0 has the sizes `[1]`, and so may a result: see `kinds::to_kernel_form`. So
+//!   the shape of a result is computed from the types of the call, not from the sizes of the operands.
+//! - Nothing is read back: functions of [`on_device`] replace `by_integer!`, `by_float!` and `integer_value`.
+//! - u8 is stored as u32: see `Burn::integer`. `Backend::normalize` truncates the u8 result of each kernel to 8 bits.
+//! - Elementwise ops receive no empty operands, and compute f16 in f32: see `Backend::run_kernel`.
+//! - `float_not_equal` is false for NaN. A cast from u32 to i64 sign-extends: see `on_device::cast_wrapping`. As on
+//!   the other devices, booleans are selected by index as integers; on wgpu these are u32.
 
 mod argmax;
 mod binary;
@@ -44,7 +43,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// Imports that the kernels of nearly all ops share.
+/// Imports that the kernels of almost all ops need.
 mod prelude {
     pub(super) use burn::backend::Dispatch;
     pub(super) use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -74,7 +73,7 @@ fn check_output<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     }
 }
 
-/// Clamps indices of any integer type into `0..size`.
+/// Clamps indices of any integer type to `0..size`.
 fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     if !burn.in_host_memory() {
         return on_device::clamp_indices(burn, indices, size);
@@ -84,8 +83,8 @@ fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
 }
 
-/// Runs `pick`, which only moves elements. Booleans are moved as bytes, because Burn's dispatch panics when it selects
-/// booleans by index.
+/// Runs `pick`, which moves elements without changing them. Booleans are moved as integers, because Burn's dispatch
+/// panics when it selects booleans by index.
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {
         Kind::Bool => {
@@ -97,7 +96,7 @@ fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tens
     }
 }
 
-/// Returns the error for an index into an axis without elements.
+/// Returns the error for an index into an empty axis.
 fn empty_axis<O>(call: &Call<'_, O>) -> BackendError {
     let found = format!("{}, whose axis is empty in this call", call.inputs[0]);
     Box::new(call.place().mismatch("the operand", "a non-empty axis", found, "guard the empty case"))

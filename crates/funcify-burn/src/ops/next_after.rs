@@ -1,4 +1,4 @@
-//! `nextafter`, which Burn lacks. It runs in host memory, or in [`on_device`] for f32 on a device with its own memory.
+//! `nextafter`, which Burn lacks. Runs in host memory, or with [`on_device`] for f32 on a device with its own memory.
 
 use super::prelude::*;
 use crate::on_host::Real;
@@ -9,7 +9,7 @@ fn next_after(burn: &Burn, dtype: DType, x: Tensor, y: Tensor) -> Outcome {
     if let Some(next) = on_device::next_after(burn, &x, &y) {
         return Ok(next);
     }
-    // The next value is the next one of the value's dtype, independent of the type that stores it.
+    // The spacing of values is that of the graph's dtype, even if the device stores a different type.
     by_float!(x, Float => {
         let next = |a: Float, b: Float| Float::round_from(ops::next_after(a.widen(), b.widen(), dtype));
         on_host::zip::<Float>(burn, x, y, next)

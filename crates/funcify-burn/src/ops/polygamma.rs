@@ -1,4 +1,4 @@
-//! `polygamma`, which Burn lacks. It is computed in f64 in host memory.
+//! `polygamma`, which Burn lacks. Computed in f64 in host memory.
 
 use super::prelude::*;
 

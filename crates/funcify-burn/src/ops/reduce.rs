@@ -1,6 +1,6 @@
-//! `reduce`: Burn's own reductions, axis by axis. Two cases run in host memory: integers, because Burn's sums and
-//! products of integers panic on overflow and its maxima use indices of the integers' own type; and maxima and minima
-//! of floats, to distinguish the two zeros. On a device with its own memory, Burn's own ops handle integers too.
+//! `reduce`: Burn's own reductions, one axis at a time. Integers are reduced in host memory, because Burn's sums and
+//! products panic on overflow, and its maxima use indices of the operand's dtype. Maxima and minima of floats are
+//! computed in host memory to order -0 before +0. On a device with its own memory, integers use Burn's own ops too.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::FloatDType;
@@ -43,7 +43,7 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: Tensor) -> Outcome {
     reshape(reduced, &shape)
 }
 
-/// Returns the largest or smallest floats along an axis, in host memory. Burn's own ops do not distinguish two zeros.
+/// Computes the maximum or minimum of floats along an axis, in host memory. Burn's own ops do not order -0 before +0.
 fn extreme(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
     by_float!(x, Float => match monoid {
         ReduceKind::Max => on_host::extreme::<Float>(burn, x, axis, Float::larger),
@@ -65,8 +65,8 @@ fn is_half(x: &Tensor) -> bool {
     matches!(dtypes::of(x), Some(DType::F16 | DType::BF16))
 }
 
-/// Computes a sum or product of f16 or bf16 along several axes in f32, and rounds once. The result along one axis may
-/// exceed the range of f16 before the next axis brings it back into range.
+/// Computes a sum or product of f16 or bf16 along several axes in f32, and rounds once. Rounding after each axis could
+/// overflow although the final result is in range.
 fn in_f32(burn: &Burn, monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome {
     let dtype = x.dtype();
     let wide = Dispatch::float_cast(x, FloatDType::F32);

@@ -1,4 +1,4 @@
-//! `reverse`: Burn's flip.
+//! `reverse`: Burn's `flip`.
 
 use super::prelude::*;
 

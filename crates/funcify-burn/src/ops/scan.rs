@@ -1,4 +1,4 @@
-//! `scan`: Burn runs these loops natively.
+//! Declares that Burn runs `scan` as a native loop.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `select`: Burn's masked replacement, which takes the branches in the opposite order.
+//! `select`: Burn's `mask_where`, which takes the branches in the opposite order.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `size`: an integer that is known for each call.
+//! `size`: an integer that is constant within a call.
 
 use funcify_core::HostTensor;
 

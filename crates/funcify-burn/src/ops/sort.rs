@@ -1,4 +1,4 @@
-//! `sort`, in host memory. Burn's CPU devices also sort there, but not stably, and they place NaN elsewhere.
+//! `sort`, in host memory. Burn's own sort on the CPU devices is not stable, and orders NaN differently.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `take`: Burn's selection by a vector of indices, which are clamped first.
+//! `take`: Burn's selection along an axis, with clamped indices.
 
 use super::prelude::*;
 

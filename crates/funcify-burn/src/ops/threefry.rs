@@ -1,4 +1,4 @@
-//! `threefry`: the core's generator in host memory, or [`on_device`] on a device with its own memory.
+//! `threefry`: the generator of `funcify-core` in host memory, or [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 use crate::data::{elements, from_elements};

@@ -1,4 +1,4 @@
-//! `transpose`: Burn's permutation, which moves no elements.
+//! `transpose`: Burn's `permute`, which moves no elements.
 
 use super::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Elementwise ops on one operand. Floats use Burn's own ops. Integers are computed in host memory, or in [`on_device`]
-//! on a device with its own memory.
+//! Elementwise ops on one operand. Floats use Burn's own ops. Integers are computed in host memory, or with
+//! [`on_device`] on a device with its own memory.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::ActivationOps;
@@ -7,8 +7,8 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 
 use super::prelude::*;
 
-/// Registers kernels for floats. They call Burn's function, except where it is inexact on a device with its own memory:
-/// there they call this crate's function.
+/// Registers kernels for floats. They call Burn's function, or, if a second function is given, that function on a
+/// device with its own memory, because Burn's is inaccurate there.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -18,8 +18,8 @@ macro_rules! floats {
     };
 }
 
-/// Registers kernels given by three formulas: for floats, for integers on a device with its own memory, and for
-/// integers in host memory.
+/// Registers kernels that are each given by three formulas: for floats, for integers on a device with its own memory,
+/// and for integers in host memory.
 macro_rules! numbers {
     ($($op:ident => |$burn:ident, $x:ident| $float:expr, $integers:expr, |$i:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| {
@@ -64,7 +64,7 @@ floats! {
     StopGradient => |x| x;
 }
 
-// Functions that Burn lacks.
+// The following functions do not exist in Burn.
 funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
 funcify!(Burn, ops::ErfInv, |call, [x]| match call.backend.in_host_memory() {
     false => Ok(on_device::erf_inv(call.backend, x)),
@@ -82,7 +82,7 @@ funcify!(Burn, ops::Round, |call, [x]| Outcome::Ok(round(call.backend, x)));
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 
-/// Computes the complement without Burn's own op, which panics for unsigned integers on ndarray.
+/// Computes the bitwise complement. Burn's own op panics for unsigned integers on ndarray.
 fn not(burn: &Burn, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Bool => Ok(Dispatch::bool_not(x)),
@@ -99,7 +99,7 @@ fn signum(i: impl Into<i64>) -> i64 {
     i.into().signum()
 }
 
-/// Computes the sign and keeps NaN, for which Burn returns 0: Burn's result is used only for nonzero numbers.
+/// Computes the sign. Burn's op is used only for nonzero numbers, because it returns 0 for NaN.
 fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let zero = Scalar::from(0f64);
     let signed = Dispatch::float_greater_elem(Dispatch::float_abs(x.clone()), zero, burn.bool_dtype());
@@ -119,14 +119,14 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     if burn.has_sigmoid() {
         return Ok(Dispatch::sigmoid(x));
     }
-    // exp(-x) overflows for some x whose result is subnormal, so exp(-|x|) is used.
+    // exp(-|x|) is used because exp(-x) overflows for some x whose result is a subnormal number.
     let is_not_negative = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     let small = Dispatch::float_exp(Dispatch::float_neg(Dispatch::float_abs(x)));
     let above = Dispatch::float_mask_fill(small.clone(), is_not_negative, Scalar::from(1f64));
     Ok(Dispatch::float_div(above, Dispatch::float_add_scalar(small, Scalar::from(1f64))))
 }
 
-/// Runs a composition of ops. Half floats are computed in f32, because they would otherwise be rounded after each op.
+/// Runs a combination of ops. Half floats are computed in f32, because each op would round its result.
 fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     let half = match x.dtype() {
         BurnDType::F16 => FloatDType::F16,
@@ -149,8 +149,8 @@ fn log_of_twice(x: Tensor) -> Tensor {
     Dispatch::float_add_scalar(Dispatch::float_log(x), Scalar::from(std::f64::consts::LN_2))
 }
 
-/// Computes arsinh(x) as log1p(a + a * a / (1 + sqrt(a * a + 1))) with a = |x| and the sign of x. Burn's own function
-/// overflows for the largest numbers.
+/// Computes arsinh(x) as log1p(a + a * a / (1 + sqrt(a * a + 1))) with a = |x|, and restores the sign of x. Burn's own
+/// function overflows for the largest numbers.
 fn asinh(burn: &Burn, x: Tensor) -> Tensor {
     let one = Scalar::from(1f64);
     let a = Dispatch::float_abs(x.clone());
@@ -166,7 +166,7 @@ fn asinh(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// Computes arcosh(x) as log1p(t + sqrt(t) * sqrt(t + 2)) with t = x - 1. Burn's own function loses half of the digits
-/// near 1, and overflows.
+/// near 1, and overflows for large numbers.
 fn acosh(burn: &Burn, x: Tensor) -> Tensor {
     let t = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let root = Dispatch::float_sqrt(Dispatch::float_add_scalar(t.clone(), Scalar::from(2f64)));
@@ -182,14 +182,14 @@ fn atanh(burn: &Burn, x: Tensor) -> Tensor {
     Dispatch::float_mul_scalar(difference, Scalar::from(0.5f64))
 }
 
-/// Rounds and restores -0: on flex, Burn's own function returns 0 for values that round to -0.
+/// Rounds to the nearest integer. Restores the sign of zero, because Burn's flex device rounds to +0 instead of -0.
 fn round(burn: &Burn, x: Tensor) -> Tensor {
     let rounded = Dispatch::float_round(x.clone());
     let is_zero = Dispatch::float_equal_elem(rounded.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(rounded, is_zero, Dispatch::float_mul_scalar(x, Scalar::from(0f64)))
 }
 
-/// Returns x where x is zero, otherwise `y`. Used for odd functions, which keep the sign of a zero.
+/// Returns `x` where it is zero, and `y` elsewhere. Keeps the sign of zero in odd functions.
 fn keep_zeros(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let is_zero = Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(y, is_zero, x)

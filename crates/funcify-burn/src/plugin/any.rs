@@ -12,8 +12,8 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
 
-/// A Burn tensor whose rank and kind are values instead of types: an argument or a result of a
-/// [`Differentiable`](super::Differentiable) where these types are not written down.
+/// A Burn tensor whose rank and kind are known only at run time. It is an argument or a result of a
+/// [`Differentiable`](super::Differentiable) when these are not part of the Rust type.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -29,7 +29,7 @@ use crate::kinds::{self, Tensor};
 #[derive(Clone, Debug)]
 pub struct AnyTensor(Tensor);
 
-/// A kind of Burn tensors: `Float`, `Int` or `Bool`.
+/// A kind of Burn tensor: `Float`, `Int` or `Bool`.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -47,7 +47,7 @@ pub trait TensorKind: Basic + Clone + 'static {
     /// Burn's name of the kind.
     const NAME: &'static str;
 
-    /// Returns whether tensors of this kind can have elements of this type.
+    /// Returns whether tensors of this kind can have elements of type `dtype`.
     fn has(dtype: BurnDType) -> bool;
 }
 
@@ -99,18 +99,18 @@ impl AnyTensor {
         kinds::sizes(&self.0)
     }
 
-    /// Returns the element type, or `None` if funcify does not have it.
+    /// Returns the dtype, or `None` if funcify does not have it.
     pub fn dtype(&self) -> Option<DType> {
         dtypes::of(&self.0)
     }
 
-    /// Returns the device, with autodiff if the tensor has it.
+    /// Returns the device. It has autodiff if the tensor has it.
     pub fn device(&self) -> Device {
         Device::new(self.0.device())
     }
 
-    /// Converts to a tensor whose rank and kind are types. A scalar becomes a vector of one element, because Burn has
-    /// no scalars.
+    /// Converts to a tensor with this rank and kind. A scalar becomes a vector of one element, because Burn has no
+    /// scalars.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -162,7 +162,7 @@ impl AnyTensor {
     /// ```
     ///
     /// # Errors
-    /// `Execution` if the device cannot be read; `Unsupported` for a device or a dtype that funcify does not have.
+    /// `Execution` if reading the device fails; `Unsupported` for a device or a dtype that funcify does not have.
     #[track_caller]
     pub fn into_host(self) -> Result<HostTensor> {
         let at = Place::new("into_host", Site::caller());

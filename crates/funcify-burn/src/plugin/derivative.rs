@@ -1,5 +1,5 @@
-//! The two programs of a differentiable call: the forward program, and the backward program, which computes gradients
-//! from cotangents.
+//! The programs of a differentiable call: a forward program, and a backward program that computes gradients from
+//! cotangents.
 
 use funcify_core::Graph;
 use funcify_core::cancel::free_after;
@@ -13,17 +13,17 @@ use super::options::DifferentiableOptions;
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
-/// A forward program that saves residuals, and a backward program that computes the gradients of some of the inputs.
+/// A forward program that saves residuals, and a backward program that computes the gradients of selected inputs.
 pub(crate) struct Derivative {
     at: Place,
     pub(crate) programs: DerivativePrograms<Burn>,
-    /// The number of results of the graph. The forward program's further outputs are residuals.
+    /// The number of the graph's results. All later outputs of the forward program are residuals.
     results: usize,
 }
 
-/// The residuals that a call keeps for its backward program.
+/// The residuals that one call saves for its backward program.
 pub(crate) struct Saved {
-    /// One entry per input of the backward program; `None` for cotangents.
+    /// The inputs of the backward program. `None` for cotangents, which are not known yet.
     tensors: Vec<Option<Tensor>>,
     /// The sizes of the graph's results.
     sizes: Vec<Vec<usize>>,
@@ -31,8 +31,8 @@ pub(crate) struct Saved {
 
 impl Derivative {
     /// Compiles the programs for the gradients of the inputs that `by` marks. As in Burn, an input without a
-    /// differentiable path to a result has no gradient; returns `None` if no other input is left. The layout of the
-    /// tensors passed between the programs is optimised for arguments of these sizes.
+    /// differentiable path to a result has no gradient. Returns `None` if this is true of all marked inputs. `sizes`
+    /// are the sizes of the arguments for which the layout of the residuals is optimised.
     pub(crate) fn new(
         at: &Place,
         graph: &Graph,
@@ -46,12 +46,12 @@ impl Derivative {
         Ok(programs.map(|programs| Derivative { at: at.clone(), programs, results: graph.outputs().len() }))
     }
 
-    /// Returns the reports of the forward program and the backward program.
+    /// Returns the reports on the forward program and the backward program.
     pub(crate) fn reports(&self) -> Vec<Report> {
         vec![self.programs.forward.report(), self.programs.backward.report()]
     }
 
-    /// Runs the forward program, and returns the results and the residuals.
+    /// Runs the forward program. Returns the results and the residuals.
     pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
         let mut outputs = self.programs.forward.call(&arguments)?;
         let tensors = self.programs.backward_inputs.iter().map(|input| match input {
@@ -65,7 +65,7 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// Computes the gradients of the inputs, which have these `sizes`. A missing cotangent counts as zeros.
+    /// Computes the gradients of the inputs, whose sizes are `sizes`. A missing cotangent counts as zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,

@@ -1,4 +1,4 @@
-//! A compiled graph as one op of Burn's autodiff.
+//! Runs a compiled graph as one op of Burn's autodiff.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,13 +18,13 @@ use super::{device_error, for_caller, misfit};
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
-/// A graph that can be called on Burn's tensors, as one op of Burn's autodiff.
+/// A graph that can be called on Burn tensors, as one op of Burn's autodiff.
 ///
-/// It runs on the device of its arguments, and is compiled on the first call for each device. If an argument is
-/// tracked, `backward()` uses funcify's own backward program: each call adds a few nodes to the tape, independent of
-/// the graph's loops. An argument that is not tracked, or has no autodiff, is a constant; if no argument is tracked,
-/// nothing is recorded. As in Burn, a tracked argument without a differentiable path to a result has no gradient, for
-/// example an argument that is only compared.
+/// The graph runs on the device of its arguments, and is compiled on the first call for each device. If an argument is
+/// tracked, `backward()` runs funcify's own backward program. Each call adds only a few nodes to the tape, however
+/// many steps the graph's loops run. An argument that is not tracked is a constant, and if none is tracked, nothing is
+/// recorded. As in Burn, a tracked argument without a differentiable path to a result has no gradient, for example an
+/// argument that is only compared.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -49,7 +49,7 @@ use crate::kinds::{self, Tensor};
 /// # }
 /// ```
 ///
-/// Burn's autodiff supports only first-order derivatives and consumes its tape. For derivatives of higher order,
+/// Burn's autodiff supports only first-order derivatives, and consumes its tape. For higher-order derivatives,
 /// differentiate the graph (`Graph::grad`, `Graph::vjp`) and call the result.
 #[derive(Debug)]
 pub struct Differentiable {
@@ -59,7 +59,7 @@ pub struct Differentiable {
     last: Mutex<LastPrograms>,
 }
 
-/// The programs of the last call.
+/// The programs that the last call ran.
 #[derive(Default)]
 struct LastPrograms(Option<CalledPrograms>);
 
@@ -69,22 +69,22 @@ impl std::fmt::Debug for LastPrograms {
     }
 }
 
-/// The programs compiled for a device.
+/// The programs compiled for one device.
 struct OnDevice {
     burn: Burn,
-    /// The program without derivatives.
+    /// The program without derivatives. `None` until it is needed.
     forward: Mutex<Option<Arc<funcify_runtime::Function<Burn>>>>,
-    /// The programs with derivatives, keyed by the set of tracked inputs.
+    /// The programs with derivatives, for each set of tracked inputs.
     derivatives: Cache<Vec<bool>, Tracked>,
 }
 
-/// One flag per input (`true` if it is tracked), and the derivative, which is `None` if no input has a gradient.
+/// A set of tracked inputs (one flag per input), and its derivative, which is `None` if no input has a gradient.
 type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 
-/// The number of sets of tracked inputs whose derivatives are cached.
+/// The maximum number of derivatives to cache for a device.
 const MAX_CACHED: usize = 64;
 
-/// The programs that a call ran.
+/// The programs that a call ran, without or with derivatives.
 #[derive(Clone)]
 enum CalledPrograms {
     Forward(Arc<funcify_runtime::Function<Burn>>),
@@ -102,7 +102,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Differentiable {
-    /// Creates a function that computes a graph. It is compiled on its first call.
+    /// Creates a function that runs a graph. The graph is compiled on the first call.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -121,7 +121,7 @@ impl Differentiable {
         Differentiable::with_options(graph, DifferentiableOptions::default())
     }
 
-    /// Creates a function that computes a graph, with options.
+    /// Creates a function that runs a graph, with options.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -151,8 +151,8 @@ impl Differentiable {
         &self.graph
     }
 
-    /// Runs the function on a structure of tensors, in the order of the graph's inputs, and returns the results in
-    /// the structure that the caller requests. Burn has no scalars, so a scalar is a vector of one element.
+    /// Runs the graph on a structure of tensors, in the order of the graph's inputs. Returns the results as the
+    /// structure `R`. Burn has no scalars, so a scalar is passed and returned as a vector of one element.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -174,12 +174,13 @@ impl Differentiable {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not fit the graph, or are on different
-    /// devices; [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if an argument is tracked through an op
-    /// without a derivative; and the errors of compiling and running a graph.
+    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not match the graph, or if arguments are
+    /// on different devices; [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if the gradient of a tracked
+    /// argument passes through an op without a derivative. Also the errors of compiling and running a graph.
     ///
     /// # Panics
-    /// `backward()` cannot return an error: if the backward program fails, it panics with the error's text.
+    /// `backward()` panics if the backward program fails, because it cannot return an error. The panic has the error's
+    /// text.
     #[track_caller]
     pub fn call<R: Tensors>(&self, arguments: impl Tensors) -> Result<R> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -187,9 +188,9 @@ impl Differentiable {
         structure(&at, "result", results)
     }
 
-    /// Returns reports on the programs of the last call: how their loops run, how much memory they use, and why a loop
-    /// is not compiled. Returns one report if nothing was tracked, or two, for the forward and the backward program,
-    /// otherwise. Returns none before the first call.
+    /// Reports on the programs of the last call: how their loops run, how much memory they use, and why a loop is not
+    /// compiled. If nothing was tracked, this is one report. Otherwise it is two, on the forward and the backward
+    /// program. Before the first call, there is none.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -236,7 +237,7 @@ impl Differentiable {
             .map(|(index, argument)| self.with_input_rank(at, index, argument))
             .collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        // If the number of arguments is wrong, the call itself reports it.
+        // The call itself reports a wrong number of arguments.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,
@@ -263,7 +264,7 @@ impl Differentiable {
         self.put_on_tape(at, burn, strategy, operands, results, pull)
     }
 
-    /// Puts the results on the tape if an argument is on one.
+    /// Puts the results on the tape if an argument has autodiff (`strategy` is `Some`).
     fn put_on_tape(
         &self,
         at: &Place,
@@ -281,7 +282,8 @@ impl Differentiable {
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }
 
-    /// Returns the common device of the arguments, and the checkpointing strategy if an argument has autodiff.
+    /// Returns the device of the arguments, and the checkpointing strategy if an argument has autodiff. Returns an
+    /// error if the arguments disagree.
     fn device_of(
         &self,
         at: &Place,
@@ -355,7 +357,7 @@ impl Differentiable {
         if index < self.graph.inputs().len() { self.graph.input_name(index) } else { "" }
     }
 
-    /// Returns an argument with the rank of its input: a vector of one element becomes a scalar if the input is one.
+    /// Converts a vector of one element to a scalar if the graph's input is a scalar.
     fn with_input_rank(&self, at: &Place, index: usize, argument: Tensor) -> Result<Tensor> {
         let is_scalar = index < self.graph.inputs().len() && self.graph.input_type(index).rank() == 0;
         if !is_scalar || kinds::sizes(&argument) != [1] {
@@ -365,7 +367,7 @@ impl Differentiable {
     }
 }
 
-/// Converts a scalar result to a vector of one element, because Burn's tensors have no scalars.
+/// Converts a scalar result to a vector of one element, because Burn has no scalars.
 fn scalar_to_vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
     match kinds::rank(&result) {
         0 => kinds::resized(result, &[1]).map_err(|source| device_error(at, burn.name(), source)),

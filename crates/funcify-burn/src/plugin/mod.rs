@@ -1,4 +1,4 @@
-//! Runs funcify in Burn models. Each graph is one op of Burn's autodiff.
+//! Runs funcify graphs in Burn models, each as one op of Burn's autodiff.
 
 mod any;
 mod derivative;
@@ -15,17 +15,17 @@ pub use options::DifferentiableOptions;
 pub use tensors::{Leaves, Tensors};
 pub(crate) use tensors::{leaves_of, structure};
 
-/// Changes the source location of an error that occurs inside this crate to the line of the user's call.
+/// Replaces the source location of an error that occurred inside this crate with that of the user's call.
 pub(crate) fn for_caller(at: &Place, error: Error) -> Error {
     error.attribute_to_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
 }
 
-/// Returns the error for a failure of the device.
+/// Returns the error for a failed operation of the device.
 pub(crate) fn device_error(at: &Place, backend: &str, source: BackendError) -> Error {
     Error::Execution { at: at.boxed(), backend: backend.to_string(), source }
 }
 
-/// Returns the error for an argument or a result that does not fit the program.
+/// Returns the error for an argument or a result that does not match the graph.
 pub(crate) fn misfit(
     at: &Place,
     component: impl Into<String>,

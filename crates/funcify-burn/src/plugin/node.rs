@@ -1,11 +1,14 @@
-//! One op with any number of operands and results on the tape of Burn's autodiff.
+//! Puts one op with any number of operands and results on the tape of Burn's autodiff.
 //!
-//! A node of Burn's autodiff has a fixed number of operands and one result. So a call becomes a few nodes. First come
-//! *links*, each with up to [`MAX_OPERANDS`] operands, one of which is the previous link. The last link computes the
-//! gradients from the cotangents. Each result has a node whose operand is the last link, and which stores the result's
-//! cotangent. In the backward pass, Burn runs the deepest nodes of the tape first. So the last link runs after all
-//! cotangents are stored, and each operand's node runs after it has received its gradient. If a call has only one
-//! float result, the last link itself is the node of that result.
+//! A node of Burn's autodiff has a fixed number of operands and exactly one result, so a call becomes several nodes:
+//!
+//! - The operands are distributed over a chain of *links*. A link has up to [`MAX_OPERANDS`] operands, one of which is
+//!   the previous link. The last link computes the gradients from the cotangents.
+//! - Each float result has a node whose only operand is the last link. It stores the result's cotangent. If there is
+//!   only one float result, the last link itself is its node.
+//!
+//! The backward pass runs the deepest nodes of the tape first. So the last link runs after all cotangents have been
+//! stored, and before the nodes of the operands.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,32 +26,32 @@ use burn::tensor::{FloatDType, Shape};
 
 use crate::kinds::{Kind, Outcome, Tensor, kind};
 
-/// A function that computes the cotangents of the operands from those of the results. A result that the loss does not
-/// use has the cotangent `None`.
+/// A function that computes the gradients of the operands from the cotangents of the results. The cotangent is `None`
+/// if the loss does not use the result.
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
 
-/// The maximum number of operands of a link. A link has a power of two of operands, as small as possible. A separate
-/// node per operand would cost as much as one of Burn's ops.
+/// The maximum number of operands of a link. The actual number is rounded up to a power of two. Links are wide because
+/// a separate node for each operand would cost as much as one of Burn's ops.
 const MAX_OPERANDS: usize = 16;
 
-/// The state shared by the nodes of one call.
+/// The state that all nodes of a call share.
 struct Shared {
     pull: Option<Pull>,
-    /// The cotangents received so far, one entry per result.
+    /// The cotangent of each result, once it is known.
     cotangents: Vec<Option<Tensor>>,
-    /// The gradients, one entry per operand. Empty until the last link has run.
+    /// The gradient of each operand. Empty until the last link has run.
     gradients: Vec<Option<Tensor>>,
 }
 
-/// The state of one node: the shared state and the node's position in it.
+/// The state of one node: the shared state, and the operands or the result that the node stands for.
 #[derive(Clone)]
 struct Part {
     shared: Arc<Mutex<Shared>>,
-    /// The index of the node's result, or of the link's first operand.
+    /// The index of the link's first operand, or of the node's result.
     first: usize,
-    /// The number of operands of the link besides the previous link.
+    /// The number of the link's operands, without the previous link.
     operands: usize,
-    /// The index of the result that the link itself represents, if any.
+    /// The result for which the link itself is the node, if any.
     result: Option<usize>,
 }
 
@@ -64,15 +67,15 @@ impl fmt::Debug for Part {
     }
 }
 
-/// A node that passes gradients to operands.
+/// A tape op that passes gradients to operands.
 #[derive(Debug)]
 struct Link;
 
-/// A node that stores the cotangent of one result.
+/// A tape op that stores the cotangent of one result.
 #[derive(Debug)]
 struct Collect;
 
-/// A float tensor of a backend, on the tape.
+/// A float tensor of a backend with autodiff.
 type Taped<V> = <Autodiff<V> as BackendTypes>::FloatTensorPrimitive;
 
 impl<V: Backend, const N: usize> Backward<V, N> for Link
@@ -115,7 +118,7 @@ where
         let cotangent = grads.consume::<V>(&ops.node);
         let device = cotangent.device();
         let mut shared = ops.state.lock();
-        // The first result node that runs triggers the last link.
+        // The first of these nodes to run registers a gradient for the last link, so that the link runs too.
         let is_first = shared.cotangents.iter().all(Option::is_none);
         shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;
@@ -125,8 +128,7 @@ where
     }
 }
 
-/// Returns the primitive of a tensor of this backend, which must have no autodiff. Burn panics for any other tensor;
-/// the callers have checked this.
+/// Returns the backend's primitive of a tensor without autodiff. Panics for any other tensor, which callers rule out.
 fn primitive<V: Backend>(tensor: Tensor) -> FloatTensor<V>
 where
     Tensor: DispatchKindConversion<V>,
@@ -160,7 +162,7 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     }
 }
 
-/// An op to put on the tape: its results, and its operands, all of which are tracked and on the same device.
+/// An op to put on the tape. All operands are tracked and on the device of the results.
 pub(crate) struct TapeOp {
     pub(crate) strategy: GradientCheckpointingStrategy,
     pub(crate) operands: Vec<Tensor>,
@@ -168,11 +170,11 @@ pub(crate) struct TapeOp {
     pub(crate) pull: Pull,
 }
 
-/// Puts results on the tape. Results that are not floats only get the autodiff context. If there are no operands, this
-/// is true of all results.
+/// Puts the results of an op on the tape. Results that are not floats have no gradient: they only get the autodiff
+/// context. So do all results if there are no operands.
 ///
 /// # Errors
-/// An error if the device needs a Burn feature that is not enabled in this crate.
+/// Returns an error if the feature of the device is not enabled in this crate.
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
 pub(crate) fn add_to_tape(tape_op: TapeOp) -> Outcome<Vec<Tensor>> {
     let Some(first) = tape_op.results.first() else {
@@ -246,8 +248,8 @@ where
     results.collect()
 }
 
-/// Creates a link to these operands and the previous link, at most `N` in total. Without a `value`, the node's tensor
-/// is arbitrary.
+/// Creates a link to these operands and the previous link, which together are at most `N`. `value` is the tensor of the
+/// node; without it, an arbitrary tensor is used.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],
@@ -263,7 +265,7 @@ where
             Err(message) => panic!("a tensor of another device or without autodiff: {message}"),
         };
     let mut operands: Vec<Taped<V>> = operands.iter().map(taped).collect();
-    // The elements of the tensors do not matter. Missing operands are filled up with tensors that are not tracked.
+    // Unused operands are untracked tensors with arbitrary elements.
     let any = operands[0].primitive().clone();
     operands.extend(before.cloned());
     operands.resize_with(N, || Taped::<V>::new(any.clone()));

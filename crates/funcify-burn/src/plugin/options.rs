@@ -25,10 +25,10 @@ use funcify_runtime::CompileOptions;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct DifferentiableOptions {
-    /// The options for compiling the function's programs.
+    /// The options for compiling the graph's programs.
     pub compile: CompileOptions,
-    /// Selects the residuals that the loops save for their backward loops. By default, loops save everything they need
-    /// ([`CheckpointPolicy::SaveAll`]), which is less than Burn's tape keeps; compiled loops save the values that are
-    /// costly to recompute ([`CheckpointPolicy::SaveCostly`]).
+    /// Selects the residuals that loops save for their backward loops. By default, compiled loops save the values that
+    /// are costly to recompute ([`CheckpointPolicy::SaveCostly`]). All other loops save everything that they need
+    /// ([`CheckpointPolicy::SaveAll`]), which is still less than Burn's tape keeps.
     pub policy: Option<CheckpointPolicy>,
 }

@@ -1,4 +1,4 @@
-//! Structures of Burn tensors: the arguments and results of functions.
+//! Structures of Burn tensors, which are the arguments and results of functions.
 
 use std::fmt::Display;
 use std::vec::IntoIter;
@@ -10,10 +10,10 @@ use funcify_core::error::{Error, Place, Result};
 use super::any::{AnyTensor, TensorKind};
 use super::misfit;
 
-/// A structure of Burn tensors of mixed ranks and kinds: tensors, [`AnyTensor`]s, tuples, arrays and `Vec`s of them,
-/// and Burn's `LstmState` (the hidden state, then the cell).
+/// A structure of Burn tensors, which may have different ranks and kinds: tensors; [`AnyTensor`]s; tuples, arrays and
+/// `Vec`s of structures; and Burn's `LstmState` (the hidden state, then the cell).
 ///
-/// A `Vec` among results takes all remaining tensors, so it must come last.
+/// In results, a `Vec` takes all remaining tensors, so it must come last.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -38,11 +38,11 @@ pub trait Tensors: Sized {
     /// Builds the structure from the next tensors of a list.
     ///
     /// # Errors
-    /// [`Error::Call`] if the list ends, or a tensor has a different rank or kind.
+    /// [`Error::Call`] if no tensor is left, or if a tensor has a different rank or kind.
     fn from_leaves(leaves: &mut Leaves) -> Result<Self>;
 }
 
-/// A list of tensors, taken one by one.
+/// A list of tensors from which a structure is built, one tensor at a time.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -70,14 +70,14 @@ pub trait Tensors: Sized {
 #[derive(Debug)]
 pub struct Leaves {
     at: Place,
-    /// The role of the tensors in error messages: results, or parts of a carry.
+    /// The role of the tensors in error messages, for example `result`.
     what: &'static str,
     count: usize,
     tensors: IntoIter<AnyTensor>,
 }
 
 impl Leaves {
-    /// Takes the next tensor. An error message describes it as `expected`.
+    /// Takes the next tensor. `expected` describes it in the error message.
     ///
     /// # Errors
     /// [`Error::Call`] if no tensor is left.
@@ -96,14 +96,14 @@ impl Leaves {
     }
 }
 
-/// Returns all tensors of a structure.
+/// Returns all tensors of a structure, in order.
 pub(crate) fn leaves_of(tensors: impl Tensors) -> Vec<AnyTensor> {
     let mut leaves = Vec::new();
     tensors.into_leaves(&mut leaves);
     leaves
 }
 
-/// Builds a structure from all of these tensors.
+/// Builds a structure from these tensors. Returns an error if some are left over.
 pub(crate) fn structure<T: Tensors>(at: &Place, what: &'static str, tensors: Vec<AnyTensor>) -> Result<T> {
     let count = tensors.len();
     let mut leaves = Leaves { at: at.clone(), what, count, tensors: tensors.into_iter() };

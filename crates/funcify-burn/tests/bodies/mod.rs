@@ -1,4 +1,4 @@
-//! Loop bodies in which Burn stops gradients, or appears to stop them.
+//! Loop bodies in which Burn stops gradients, or seems to stop them.
 
 use burn::tensor::{Tensor, activation, s};
 
@@ -7,7 +7,7 @@ pub(crate) const WIDTH: usize = 3;
 
 pub(crate) type Vector = Tensor<1>;
 
-/// A step that maps a weight, the carry and a row to the next carry and a result.
+/// The body of a loop: maps the weight, the carry and a row to the next carry and a result.
 pub(crate) type Body = fn(Vector, Vector, Vector) -> (Vector, Vector);
 
 /// Builds a [`Body`].
@@ -21,13 +21,13 @@ pub(crate) fn twice(x: Vector) -> (Vector, Vector) {
     (x.clone(), x)
 }
 
-/// Computes a threshold with the gradient of a sigmoid.
+/// Computes a step function, with the gradient of a sigmoid (a surrogate gradient).
 fn spike(v: Vector) -> Vector {
     let (hard, soft) = (v.clone().greater_elem(0.3).float(), activation::sigmoid(v));
     (hard - soft.clone()).detach() + soft
 }
 
-/// The bodies by name, each with an autodiff control or without one.
+/// The bodies by name. Most of them stop a gradient.
 pub(crate) const BODIES: &[(&str, Body)] = &[
     ("nothing", body!(|w, c, x| twice((c * w + x).tanh()))),
     ("a weight", body!(|w, c, x| twice(c + w.clone().detach() * w * x))),
@@ -231,7 +231,7 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         }),
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
-    // Trials cannot distinguish tensors with equal elements, but their other uses do.
+    // Trials cannot distinguish two tensors with equal elements, but the other uses of these tensors can.
     (
         "one of two equal ones, of which the other is used alone",
         body!(|w, c, x| {

@@ -1,4 +1,4 @@
-//! Cells of recurrent networks and state-space models as Burn modules, written as for a handwritten loop.
+//! Cells of recurrent networks and state space models as Burn modules, written as for a handwritten loop.
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig, LstmState};
@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::values;
 
-/// Returns a parameter with small elements.
+/// Returns a parameter whose elements are between `-scale` and `scale`.
 fn param<const D: usize>(shape: [usize; D], seed: u32, scale: f32, device: &Device) -> Param<Tensor<D>> {
     let numbers = values(shape.iter().product(), seed).iter().map(|number| number * scale).collect();
     Param::from_tensor(Tensor::from_data(TensorData::new::<f32, _>(numbers, shape), device))
@@ -79,8 +79,7 @@ impl Lstm {
     }
 }
 
-/// A diagonal state-space layer with complex states (S5, Smith et al. 2023), with complex numbers as pairs of
-/// tensors.
+/// A diagonal state space layer (S5, Smith et al. 2023). Its complex states are pairs of real tensors.
 #[derive(Module, Debug)]
 pub(crate) struct S5 {
     lambda: [Param<Tensor<1>>; 2],
@@ -100,7 +99,7 @@ impl S5 {
 
     pub(crate) fn step(&self, [re, im]: [Tensor<2>; 2], x: Tensor<2>) -> ([Tensor<2>; 2], Tensor<2>) {
         let step = (self.log_step.val() - 2.0).exp();
-        // A negative real part makes the states decay.
+        // The negative real part makes the states decay.
         let decay = (-self.lambda[0].val().exp() * step.clone()).exp();
         let angle = self.lambda[1].val() * step.clone();
         let (a, b) = ((decay.clone() * angle.clone().cos()).unsqueeze(), (decay * angle.sin()).unsqueeze());
@@ -112,7 +111,7 @@ impl S5 {
     }
 }
 
-/// A selective state-space layer (Mamba's core, Gu and Dao 2023).
+/// A selective state space layer (the core of Mamba, Gu and Dao 2023).
 #[derive(Module, Debug)]
 pub(crate) struct Selective {
     step: Linear,

@@ -1,4 +1,4 @@
-//! Helpers that the tests of the plug-in share: devices, values, a comparison.
+//! Helpers shared by the tests of the Burn plug-in: devices, values and a comparison.
 
 #![allow(dead_code, reason = "each test program uses only some helpers")]
 
@@ -20,19 +20,18 @@ pub(crate) fn devices() -> Vec<Device> {
     devices.into_iter().chain(wgpu()).collect()
 }
 
-/// Returns every such device with autodiff.
+/// Returns every available device, with autodiff.
 pub(crate) fn autodiff_devices() -> impl Iterator<Item = Device> {
     devices().into_iter().map(Device::autodiff)
 }
 
-/// Returns the devices that compute in f64.
+/// Returns the devices that support f64.
 pub(crate) fn devices_of_f64() -> Vec<Device> {
     let holds = |device: &Device| Burn::of(device).unwrap().unsupported(funcify::DType::F64, 3).is_none();
     devices().into_iter().filter(holds).collect()
 }
 
-/// Returns the wgpu device, if available. Otherwise the tests skip it and print a note, unless `FUNCIFY_REQUIRE`
-/// names it.
+/// Returns the wgpu device, if available. Otherwise prints that it is skipped, or panics if `FUNCIFY_REQUIRE` names it.
 fn wgpu() -> Option<Device> {
     #[cfg(feature = "wgpu")]
     match Burn::wgpu() {
@@ -47,7 +46,7 @@ fn wgpu() -> Option<Device> {
     None
 }
 
-/// Returns numbers between -1 and 1, the same for the same seed.
+/// Returns pseudorandom numbers between -1 and 1 that depend only on the seed.
 pub(crate) fn values(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2654435761).wrapping_add(12345);
     let mut next = || {
@@ -57,7 +56,7 @@ pub(crate) fn values(count: usize, seed: u32) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Asserts that two tensors differ by no more than `tolerance` times their largest element.
+/// Asserts that two tensors differ by at most `tolerance` times the largest element of the expected one.
 pub(crate) fn assert_close(found: &TensorData, expected: &TensorData, tolerance: f64, what: &str) {
     assert_eq!(found.shape(), expected.shape(), "{what}");
     let pairs: Vec<(f64, f64)> = found.iter::<f64>().zip(expected.iter::<f64>()).collect();

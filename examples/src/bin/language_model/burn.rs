@@ -1,4 +1,4 @@
-//! The model in Burn.
+//! The language model in Burn.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ struct Network {
     norm: RmsNorm,
 }
 
-/// A Mamba block, without its residual connection.
+/// A Mamba block without its residual connection.
 #[derive(Module, Debug)]
 struct Block {
     norm: RmsNorm,
@@ -41,10 +41,10 @@ struct Block {
     out_proj: Linear,
 }
 
-/// A causal depthwise convolution: filters each feature over the bytes so far.
+/// A causal depthwise convolution: filters each feature over the last `WINDOW` bytes.
 #[derive(Module, Debug)]
 struct Convolution {
-    /// `[WINDOW, inner]`
+    /// The filters, `[WINDOW, inner]`.
     weight: Param<Tensor<2>>,
     bias: Param<Tensor<1>>,
 }
@@ -89,7 +89,7 @@ impl Model {
 }
 
 impl Network {
-    /// Returns the logits `[batch, bytes, 256]`.
+    /// Computes the logits `[batch, bytes, 256]`.
     fn forward(&self, bytes: Tensor<2, Int>, whose: Loop) -> Result<Tensor<3>> {
         let mut xs = self.embedding.forward(bytes);
         for block in &self.layers {
@@ -111,7 +111,7 @@ impl Block {
         Ok(self.out_proj.forward(ys * silu(gate)))
     }
 
-    /// Computes the selective scan with Burn ops, step by step.
+    /// Runs the selective scan step by step, with Burn ops.
     fn own_loop(&self, us: Tensor<3>) -> Result<Tensor<3>> {
         let mut parameters = Parameters::default();
         self.scan.visit(&mut parameters);
@@ -183,7 +183,7 @@ impl Learner for Model {
     }
 }
 
-/// The parameters of a module, in order.
+/// Collects the parameters of a module, in order.
 #[derive(Default)]
 struct Parameters(Vec<AnyTensor>);
 
@@ -193,7 +193,7 @@ impl ModuleVisitor for Parameters {
     }
 }
 
-/// Returns the name of a parameter in files, and whether it is transposed there.
+/// Returns the name of a parameter in files, and `true` if the parameter is stored transposed.
 fn name(path: &[String]) -> (String, bool) {
     let name = path.join(".").replace("gamma", "weight");
     let is_turned = !name.contains(".scan.") && name.ends_with("_proj.weight");
@@ -237,13 +237,13 @@ impl ModuleVisitor for WeightCollector {
     }
 }
 
-/// Loads weights into a module by name. The optimizer identifies a parameter by a number. The loader derives this
-/// number from the name, so that it is the same in every process.
+/// Loads weights into a module by name. Derives the id of each parameter from its name, so that the optimizer's saved
+/// state refers to the same parameters in every process.
 struct WeightLoader<'a> {
     weights: &'a Weights,
     path: Vec<String>,
     device: Device,
-    /// A name that is missing in the weights.
+    /// A parameter that the weights lack, if any.
     missing: Option<String>,
 }
 
@@ -257,7 +257,7 @@ impl ModuleMapper for WeightLoader<'_> {
         let numbers = tensor.to_f64_vec().into_iter().map(|number| number as f32).collect::<Vec<f32>>();
         let tensor = Tensor::<D>::from_data(TensorData::new(numbers, tensor.shape().to_vec()), &self.device);
         let tensor = if is_turned { tensor.transpose() } else { tensor };
-        // Rebuild the tensor, so that its elements are contiguous, as in Burn's own weights.
+        // Rebuilding the tensor makes its elements contiguous, as in Burn's own initial weights.
         let tensor = Tensor::from_data(tensor.into_data(), &self.device).require_grad();
         Param::initialized(ParamId::from(index as u64 + 1), tensor)
     }

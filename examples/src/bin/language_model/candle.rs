@@ -1,4 +1,4 @@
-//! The model in Candle.
+//! The language model in Candle.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -24,11 +24,11 @@ pub(crate) struct Model {
     whose: Loop,
 }
 
-/// A Mamba block, without its residual connection.
+/// A Mamba block without its residual connection.
 struct Block {
     norm: RmsNorm,
     in_proj: Linear,
-    /// `[WINDOW, inner]`
+    /// The filters, `[WINDOW, inner]`.
     conv: Tensor,
     bias: Tensor,
     scan: SelectiveScan,
@@ -60,14 +60,14 @@ impl Model {
         Ok(Model { embedding, blocks, norm: norm(vb.pp("norm"))?, adam: AdamW::new(vars)?, whose })
     }
 
-    /// Returns the logits `[batch, bytes, 256]`.
+    /// Computes the logits `[batch, bytes, 256]`.
     fn forward(&self, batch: &Batch) -> Result<Tensor> {
         let [rows, bytes] = batch.shape;
         let mut xs = self.embedding.forward(&Tensor::from_slice(&batch.bytes, (rows, bytes), &Device::Cpu)?)?;
         for block in &self.blocks {
             xs = (&xs + block.forward(&xs, self.whose)?)?;
         }
-        // Of Candle's two implementations, this one has a gradient.
+        // Candle's other implementation of this norm has no gradient.
         let xs = self.norm.forward_diff(&xs)?;
         Ok(Linear::new(self.embedding.embeddings().clone(), None).forward(&xs)?)
     }
@@ -89,8 +89,8 @@ impl Block {
         Ok(self.out_proj.forward(&(ys * parts[1].silu()?)?)?)
     }
 
-    /// Filters each feature over the bytes so far, as a sum of shifted sequences: Candle's convolution runs each group
-    /// separately.
+    /// Filters each feature over the last `WINDOW` bytes, as a sum of shifted sequences. Candle's own convolution is
+    /// slower, because it runs each group separately.
     fn convolve(&self, us: &Tensor) -> Result<Tensor> {
         let steps = us.dim(1)?;
         let padded = us.pad_with_zeros(1, WINDOW - 1, 0)?;
@@ -101,7 +101,7 @@ impl Block {
         Ok(sum)
     }
 
-    /// Computes the selective scan with Candle ops, step by step.
+    /// Runs the selective scan step by step, with Candle ops.
     fn own_loop(&self, us: &Tensor) -> Result<Tensor> {
         let [x_proj, dt_proj, bias, a_log, d] = self.scan.parameters() else { anyhow::bail!("another layer") };
         let (a, states, rank) = (a_log.exp()?.neg()?, a_log.dim(1)?, dt_proj.dim(1)?);
@@ -157,8 +157,8 @@ fn to_host(tensor: &Tensor) -> Result<HostTensor> {
     Candle::cpu().download(&tensor.detach(), funcify::DType::F32).map_err(anyhow::Error::from_boxed)
 }
 
-/// AdamW (Loshchilov and Hutter, arXiv:1711.05101) with the same updates as in `candle_nn`, but with moments that can
-/// be saved: `candle_nn` keeps them private, so training could not resume.
+/// AdamW (Loshchilov and Hutter, arXiv:1711.05101), with the same updates as `candle_nn`'s. Its moments can be saved,
+/// so that training can resume; those of `candle_nn` are private.
 struct AdamW {
     steps: i32,
     vars: BTreeMap<String, Moments>,
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use candle_nn::{Optimizer, ParamsAdamW};
 
-    /// The updates equal those of `candle_nn::AdamW`, bit for bit.
+    /// Checks that the updates equal those of `candle_nn::AdamW` bit for bit.
     #[test]
     fn updates_are_those_of_candle() {
         let numbers = [0.3f32, -1.5, 2.0, 0.01];

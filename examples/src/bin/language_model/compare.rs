@@ -1,4 +1,4 @@
-//! Measures a training step: with funcify's loop, with the framework's own loop, and in `transformers`.
+//! Measures a training step with funcify's loop, with the framework's own loop, and in `transformers`.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +10,14 @@ use crate::learner::Loop;
 use crate::text::Text;
 use crate::{MEMORY, Model};
 
-/// The number of measured steps of each loop.
+/// The number of measured steps of each loop in Rust.
 const ROUNDS: usize = 5;
-/// The number of measured steps in Python, where a step is slow.
+/// The number of measured steps in Python, where steps are slow.
 const PEER_ROUNDS: usize = 2;
-/// The same model in Python.
+/// The Python program that trains the same model with `transformers`.
 const PEER: &str = include_str!("transformers_peer.py");
 
-/// Prints a table of median times. The loops take turns.
+/// Prints a table of median times. Steps of the two loops alternate.
 pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
     let sizes = model.sizes();
     let weights = sizes.weights(1)?;
@@ -35,7 +35,7 @@ pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
             MEMORY.reset_peak_usage();
             let start = Instant::now();
             *loss = learner.step(&batch, 1e-4)?;
-            // The first step compiles and warms up.
+            // The first step is not measured, because it compiles and warms up.
             if step > 0 {
                 costs.push((start.elapsed().as_secs_f64() * 1e3, MEMORY.peak_usage().saturating_sub(held)));
             }
@@ -63,7 +63,7 @@ fn median(costs: &[(f64, usize)]) -> (f64, usize) {
     (times[times.len() / 2], bytes[bytes.len() / 2])
 }
 
-/// Returns the row of `transformers`, or the reason why there is none.
+/// Returns the table row for `transformers`, or the reason why it could not be measured.
 fn transformers(model: &Model, python: &Path) -> Result<String, String> {
     let sizes = model.sizes();
     let numbers = [sizes.layers, sizes.width, sizes.batch, sizes.bytes, PEER_ROUNDS].map(|number| number.to_string());

@@ -1,4 +1,4 @@
-//! The model as a graph for any backend, used for serving.
+//! The language model as a graph for any backend, used for serving.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use funcify::prelude::*;
 
 use crate::learner::{EPSILON, Sizes, TOKENS, WINDOW, Weights};
 
-/// Builds the model over a sequence. Its inputs are the features of bytes, `xs [T,B,width]`, the states before the
-/// first byte, `state_0 [B,inner,states]` and so on, and the weights in the order of their names. It returns logits
+/// Builds the model over a sequence. Its inputs are the features of bytes, `xs [T,B,width]`; the initial states,
+/// `state_0 [B,inner,states]` and so on; and the weights, in the order of their names. Its output is the logits
 /// `[T,B,256]`.
 pub(crate) fn language_model(sizes: Sizes, weights: &Weights) -> funcify::Result<Graph> {
     let core = SelectiveScan { batch_first: false, ..sizes.scan() }.layer()?;
@@ -53,14 +53,14 @@ fn convolve(us: Value, weight: Value, bias: Value) -> Value {
     (0..=last).fold(us.zeros_like() + bias, |sum, back| sum + shifted(back) * weight.index(0, back))
 }
 
-/// Returns the inputs other than the sequence, for `streams` new streams.
+/// Returns all inputs except the sequence, for `streams` new streams.
 pub(crate) fn other_inputs(sizes: Sizes, weights: &Weights, streams: usize) -> Vec<HostTensor> {
     let shape = [streams, sizes.inner(), sizes.scan().states];
     let zeros = HostTensor::from_fn(DType::F32, &shape, |_| funcify::Scalar::Float(0.0));
     std::iter::repeat_n(zeros, sizes.layers).chain(weights.values().cloned()).collect()
 }
 
-/// Looks up the features of bytes, `[count,width]`.
+/// Returns the features of each byte, `[count,width]`, or `None` if the weights have no embedding.
 pub(crate) fn features(weights: &Weights, bytes: &[u8]) -> Option<HostTensor> {
     let table = weights.get("embedding.weight")?;
     let [TOKENS, width] = *table.shape() else { return None };

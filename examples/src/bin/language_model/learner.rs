@@ -1,4 +1,4 @@
-//! The framework-independent parts of the model: its sizes, its weights by name, and its training interface.
+//! The parts of the language model that do not depend on a framework: sizes, weights by name, and the training trait.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,21 +11,21 @@ use rand::{Rng, SeedableRng};
 
 use crate::text::Batch;
 
-/// Weights by name, in PyTorch's layout: linear maps are `[to, from]`. The files of both frameworks use this layout.
+/// Weights by name, in PyTorch's layout, where linear maps are `[to, from]`. Files have this layout in both frameworks.
 pub(crate) type Weights = BTreeMap<String, HostTensor>;
 
-/// The number of tokens: each byte is a token.
+/// The number of tokens. A token is a byte.
 pub(crate) const TOKENS: usize = 256;
-/// The number of bytes that a convolution reads.
+/// The length of a convolution's filter, in bytes.
 pub(crate) const WINDOW: usize = 4;
 pub(crate) const EPSILON: f64 = 1e-5;
 
-/// The loop that a model runs.
+/// The loop implementation that a model uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
-    /// funcify's layer: one op of the framework's autodiff.
+    /// funcify's layer, which is one op of the framework's autodiff.
     Plugin,
-    /// The framework's own loop: one op of its autodiff for each op of each step.
+    /// A loop with the framework's ops, each of which is an op of its autodiff in each step.
     Own,
 }
 
@@ -33,15 +33,15 @@ pub(crate) enum Loop {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes {
     pub(crate) layers: usize,
-    /// The number of features of a byte.
+    /// The number of features per byte.
     pub(crate) width: usize,
     pub(crate) batch: usize,
-    /// The number of bytes of a window.
+    /// The number of bytes per window.
     pub(crate) bytes: usize,
 }
 
 impl Sizes {
-    /// About a million parameters.
+    /// Sizes with about a million parameters.
     pub(crate) const MILLION: Sizes = Sizes { layers: 8, width: 128, batch: 8, bytes: 128 };
     pub(crate) const TINY: Sizes = Sizes { layers: 2, width: 16, batch: 4, bytes: 24 };
 
@@ -50,12 +50,12 @@ impl Sizes {
         2 * self.width
     }
 
-    /// Returns the selective scan of a block.
+    /// Returns the options of a block's selective scan.
     pub(crate) fn scan(self) -> SelectiveScan {
         SelectiveScan::new(self.inner())
     }
 
-    /// Draws initial weights that depend only on the seed.
+    /// Draws initial weights. They depend only on the seed.
     pub(crate) fn weights(self, seed: u64) -> Result<Weights> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut uniform = |shape: &[usize], bound: f64| {
@@ -92,7 +92,7 @@ impl Sizes {
 
 /// A model trained with AdamW.
 pub(crate) trait Learner {
-    /// Trains on a batch at a learning rate. Returns the loss before the update, in nats per byte.
+    /// Trains on a batch with this learning rate. Returns the loss before the update, in nats per byte.
     fn step(&mut self, batch: &Batch, rate: f64) -> Result<f64>;
 
     /// Computes the loss of a batch without training.
@@ -106,6 +106,6 @@ pub(crate) trait Learner {
     /// Saves the optimizer's state.
     fn save_optimizer(&self, path: &Path) -> Result<()>;
 
-    /// Restores a saved optimizer's state.
+    /// Restores the optimizer's state.
     fn load_optimizer(&mut self, path: &Path) -> Result<()>;
 }

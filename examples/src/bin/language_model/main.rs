@@ -1,11 +1,11 @@
-//! A small Mamba over bytes, end to end: trained in Candle or in Burn, stopped and resumed, served one byte at a time.
+//! A small Mamba over bytes, end to end: trained in Candle or Burn, interrupted and resumed, served one byte at a time.
 //!
 //!     cargo run --release -p funcify-examples --bin language_model -- train --framework candle
 //!     cargo run --release -p funcify-examples --bin language_model -- generate --prompt "A loop"
 //!     cargo run --release -p funcify-examples --bin language_model -- serve
 //!
-//! Mamba (Gu and Dao, arXiv:2312.00752) consists of blocks around a selective scan. funcify runs the loop of the scan;
-//! embeddings, norms, linear maps and their gradients are the framework's. The model reads this repository's
+//! Mamba (Gu and Dao, arXiv:2312.00752) consists of blocks around a selective scan. funcify runs the loop of the scan.
+//! The framework computes embeddings, norms, linear maps and their gradients. The training text is this repository's
 //! documentation.
 
 mod burn;
@@ -26,7 +26,7 @@ use peak_alloc::PeakAlloc;
 use crate::learner::{Learner, Loop, Sizes, Weights};
 use crate::text::Text;
 
-/// Counts allocated bytes, for `compare`.
+/// Counts the allocated bytes that `compare` reports.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
@@ -39,22 +39,22 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train, with checkpoints that training resumes from exactly, and plot the losses.
+    /// Train with checkpoints from which training resumes exactly, and plot the losses.
     Train {
         #[command(flatten)]
         model: Model,
         #[command(flatten)]
         options: train::Options,
     },
-    /// Train for `--steps` in one go, and in two halves with a checkpoint between them; check that both agree bit for
-    /// bit.
+    /// Train `--steps` without interruption, and again in two halves with a checkpoint in between; check that both
+    /// agree bit for bit.
     Resume {
         #[command(flatten)]
         model: Model,
         #[command(flatten)]
         options: train::Options,
     },
-    /// Continue a prompt, with one step of the model per byte.
+    /// Continue a prompt, running the model one step per byte.
     Generate {
         #[command(flatten)]
         model: Model,
@@ -65,34 +65,35 @@ enum Command {
         #[arg(long, default_value_t = 200)]
         bytes: usize,
     },
-    /// Answer each line of standard input with the model's continuation as a line. Waiting lines are served in one
+    /// Answer each line of standard input with a line that continues it. Lines that are waiting are served as one
     /// batch.
     Serve {
         #[command(flatten)]
         model: Model,
-        /// The maximum number of bytes of an answer; it ends before a new line.
+        /// The maximum length of an answer in bytes. An answer also ends before a newline.
         #[arg(long, default_value_t = 60)]
         bytes: usize,
-        /// The number of lines that are served at once.
+        /// The maximum number of lines to serve at once.
         #[arg(long, default_value_t = 8)]
         streams: usize,
     },
-    /// Measure a training step with funcify's loop, with the framework's own, and in `transformers` if Python has it.
+    /// Measure a training step with funcify's loop, with the framework's own loop, and in `transformers` if it is
+    /// installed.
     Compare {
         #[command(flatten)]
         model: Model,
-        /// A Python interpreter with torch and transformers.
+        /// A Python interpreter that has torch and transformers.
         #[arg(long, default_value = "python3")]
         python: PathBuf,
     },
 }
 
-/// The choice of model and framework.
+/// The selected model and framework.
 #[derive(clap::Args, Clone)]
 struct Model {
     #[arg(long, value_enum, default_value_t = Framework::Candle)]
     framework: Framework,
-    /// Use a model of some thousand parameters instead of a million.
+    /// Use a model with a few thousand parameters instead of a million.
     #[arg(long)]
     tiny: bool,
     /// The folder for checkpoints.
@@ -118,7 +119,7 @@ impl Model {
         })
     }
 
-    /// Returns the weights of the last checkpoint, or trains briefly if there is none.
+    /// Returns the weights of the last checkpoint. If there is none, trains a model for a few steps.
     fn trained_weights(&self) -> Result<Weights> {
         let file = self.folder.join(train::WEIGHTS);
         if !file.exists() {
@@ -130,7 +131,7 @@ impl Model {
 }
 
 fn main() -> Result<()> {
-    // The handwritten loops build graphs as deep as the sequences are long, and Candle frees them by recursion.
+    // The graphs of handwritten loops are as deep as the sequences are long, and Candle frees them recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| run(Arguments::parse().command))?;
     all.join().map_err(|_| anyhow::anyhow!("it panicked"))?
 }

@@ -1,4 +1,4 @@
-//! Serves the model, one step per byte, to streams that come and go.
+//! Serves the model, one step per byte, to streams that join and leave.
 
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -13,14 +13,14 @@ use crate::graph::{features, language_model, other_inputs};
 use crate::learner::{Sizes, TOKENS, Weights};
 use crate::{Framework, Model};
 
-/// The model in single-step form, for the current streams.
+/// The stepper of the model, with the current streams.
 struct ServedModel<B: Backend> {
     stepper: Stepper<B>,
     weights: Weights,
 }
 
 impl<B: Backend> ServedModel<B> {
-    /// Builds the stepper without any stream.
+    /// Builds the stepper, without streams.
     fn new(sizes: Sizes, weights: Weights, backend: &B) -> Result<Self> {
         let graph = language_model(sizes, &weights)?;
         let mut stepper = Stepper::with_host(&graph, backend, &other_inputs(sizes, &weights, 1))?;
@@ -28,7 +28,7 @@ impl<B: Backend> ServedModel<B> {
         Ok(ServedModel { stepper, weights })
     }
 
-    /// Reads a byte of each stream, and returns the likeliest next bytes.
+    /// Runs a step on one byte per stream. Returns the most likely next byte of each.
     fn read(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
         let row = features(&self.weights, bytes).context("the weights have no embedding for each byte")?;
         let logits = self.stepper.step_host(&[row])?.remove(0);
@@ -36,7 +36,7 @@ impl<B: Backend> ServedModel<B> {
     }
 }
 
-/// Returns the likeliest byte of each row of logits `[rows, 256]`.
+/// Returns the most likely byte for each row of logits `[rows, 256]`.
 fn likeliest(logits: &HostTensor) -> Vec<u8> {
     let best = |row: &[f64]| (0..TOKENS).max_by(|a, b| row[*a].total_cmp(&row[*b])).expect("TOKENS is not 0") as u8;
     logits.to_f64_vec().chunks(TOKENS).map(best).collect()
@@ -69,7 +69,7 @@ fn continue_prompt<B: Backend>(mut served: ServedModel<B>, prompt: &str, bytes: 
 pub(crate) fn serve(model: &Model, bytes: usize, streams: usize) -> Result<()> {
     let weights = model.trained_weights()?;
     let (sender, lines) = channel();
-    // The thread ends with the input, or when the receiver is dropped.
+    // The thread ends when the input ends or the receiver is dropped.
     std::thread::spawn(move || {
         std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
     });
@@ -82,7 +82,7 @@ pub(crate) fn serve(model: &Model, bytes: usize, streams: usize) -> Result<()> {
 
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The maximum length of an answer.
+    /// The maximum length of an answer in bytes.
     bytes: usize,
     /// The maximum number of concurrent streams.
     streams: usize,
@@ -90,22 +90,22 @@ struct Limits {
 
 /// A line that is being answered.
 struct Stream {
-    /// The line number, from 1.
+    /// The number of the line, starting at 1.
     number: usize,
-    /// The bytes still to read, in reverse order.
+    /// The bytes of the line that are still to be read, in reverse order.
     unread: Vec<u8>,
     answer: Vec<u8>,
 }
 
-/// Answers lines until the input ends: at each step waiting lines join, and answered lines leave.
+/// Answers lines until the input ends. At each step, waiting lines join the batch and answered lines leave it.
 fn answer_all<B: Backend>(mut served: ServedModel<B>, limits: Limits, lines: &Receiver<String>) -> Result<()> {
     let (mut streams, mut count, mut ended) = (Vec::<Stream>::new(), 0, false);
     let mut out = std::io::stdout().lock();
     while !(ended && streams.is_empty()) {
-        // The previous places of continuing streams, and `None` for streams that join.
+        // For each stream, its batch index in the previous step, or `None` if it joins now.
         let mut places: Vec<Option<usize>> = (0..streams.len()).map(Some).collect();
         while streams.len() < limits.streams && !ended {
-            // Block for a line only if no stream needs service.
+            // Block for a line only if there are no streams.
             let line = match streams.is_empty() {
                 true => lines.recv().map_err(|_| TryRecvError::Disconnected),
                 false => lines.try_recv(),
@@ -113,7 +113,7 @@ fn answer_all<B: Backend>(mut served: ServedModel<B>, limits: Limits, lines: &Re
             match line {
                 Ok(line) => {
                     count += 1;
-                    // The text follows a new line, so that there is always something to read.
+                    // A newline precedes the line, so that there is always a byte to read.
                     let unread = line.bytes().rev().chain([b'\n']).collect();
                     streams.push(Stream { number: count, unread, answer: Vec::new() });
                     places.push(None);
@@ -160,8 +160,8 @@ mod tests {
     use crate::learner::{Learner, Loop};
     use crate::text::Text;
 
-    /// Compares the logits of a batch from each framework's model with funcify's loop and with its own loop, from the
-    /// sequence graph, and from the stepper.
+    /// Compares the logits of a batch: from both frameworks, each with funcify's loop and with its own loop; from the
+    /// sequence graph; and from the stepper.
     #[test]
     fn what_is_served_is_what_was_trained() {
         let sizes = Sizes::TINY;

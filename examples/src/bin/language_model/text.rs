@@ -1,4 +1,4 @@
-//! The training text: this repository's documentation, as windows of bytes that are prepared while the model trains.
+//! The training text: this repository's documentation, in windows of bytes. They are prepared while the model trains.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,19 +15,19 @@ pub(crate) struct Text {
     held_out: Arc<[u8]>,
 }
 
-/// Windows of bytes, and the byte that follows each byte.
+/// Windows of bytes, with the byte that follows each byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
-    /// `[batch, bytes]`
+    /// The bytes, `[batch, bytes]`.
     pub(crate) bytes: Vec<u32>,
-    /// The same windows, one byte later.
+    /// The same windows, shifted by one byte.
     pub(crate) next: Vec<u32>,
-    /// `[batch, bytes]`
+    /// The shape `[batch, bytes]`.
     pub(crate) shape: [usize; 2],
 }
 
 impl Text {
-    /// Loads the documentation. Every tenth kilobyte is held out.
+    /// Loads the documentation. Every tenth kilobyte is held out for validation.
     pub(crate) fn of_this_repository() -> Self {
         let documents = [
             include_str!("../../../../README.md"),
@@ -49,7 +49,7 @@ impl Text {
         Text { learnt: learnt.into(), held_out: held_out.into() }
     }
 
-    /// Returns the batch of a step, which is the same in every run.
+    /// Returns the batch of a training step. It is the same in every run.
     pub(crate) fn batch(&self, sizes: Sizes, step: usize) -> Batch {
         windows(&self.learnt, sizes, step as u64)
     }
@@ -59,7 +59,7 @@ impl Text {
         (0..4).map(|index| windows(&self.held_out, sizes, u64::MAX - index)).collect()
     }
 
-    /// Prepares the batches of these steps in a thread, up to two ahead.
+    /// Prepares the batches of these steps on another thread, at most two in advance.
     pub(crate) fn prepare_batches(&self, sizes: Sizes, steps: std::ops::Range<usize>) -> Receiver<Batch> {
         let (sender, receiver) = sync_channel(2);
         let text = self.clone();

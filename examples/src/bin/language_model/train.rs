@@ -1,4 +1,4 @@
-//! Trains the model: schedule, progress bar, validation losses, checkpoints, and a plot.
+//! Trains the model: schedule, progress bar, validation losses, checkpoints and a plot.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::Model;
 use crate::learner::{Loop, Weights};
 use crate::text::Text;
 
-/// The files of a checkpoint.
+/// The file names of a checkpoint.
 pub(crate) const WEIGHTS: &str = "weights.safetensors";
 const OPTIMIZER: &str = "optimizer";
 const PROGRESS: &str = "progress.safetensors";
@@ -21,25 +21,25 @@ const PLOT: &str = "losses.svg";
 
 #[derive(clap::Args, Clone)]
 pub(crate) struct Options {
-    /// The number of steps of the schedule.
+    /// The total number of steps in the schedule.
     #[arg(long, default_value_t = 400)]
     steps: usize,
-    /// Stop after this many steps, as if interrupted.
+    /// Stop after this many steps, as if training were interrupted.
     #[arg(long)]
     until: Option<usize>,
-    /// The peak learning rate. The rate rises over a twentieth of the steps, and then falls to a tenth along a cosine.
+    /// The peak learning rate. The rate rises during the first 5 % of the steps, then falls to a tenth along a cosine.
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
     /// The number of steps between checkpoints.
     #[arg(long, default_value_t = 100)]
     every: usize,
-    /// Start over even if there is a checkpoint.
+    /// Start from scratch even if there is a checkpoint.
     #[arg(long = "afresh")]
     start_over: bool,
 }
 
 impl Options {
-    /// Returns the options of a brief training, for users without a model.
+    /// Returns the options of a short training run, for users without a trained model.
     pub(crate) fn short() -> Self {
         Options { steps: 60, until: None, rate: 5e-3, every: 60, start_over: false }
     }
@@ -51,12 +51,12 @@ impl Options {
     }
 }
 
-/// The history up to a checkpoint.
+/// The loss history that a checkpoint saves.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Progress {
-    /// The loss of each step.
+    /// The training loss of each step.
     losses: Vec<f64>,
-    /// Step counts, and the validation loss after each.
+    /// Pairs of a number of steps and the validation loss after them.
     validation: Vec<(usize, f64)>,
 }
 
@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-/// Trains, from the last checkpoint if there is one. Returns the weights.
+/// Trains a model, starting from the last checkpoint if there is one. Returns the weights.
 pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weights> {
     let (sizes, folder) = (model.sizes(), &model.folder);
     std::fs::create_dir_all(folder)?;
@@ -125,17 +125,17 @@ pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weigh
     learner.weights()
 }
 
-/// Returns the name of the file with the optimizer's state, which depends on the framework.
+/// Returns the name of the optimizer's file, which depends on the framework.
 fn optimizer(model: &Model) -> String {
     format!("{OPTIMIZER}.{:?}", model.framework).to_lowercase()
 }
 
-/// Trains in one go and in two halves; checks that weights and losses agree bit for bit.
+/// Trains without interruption, and in two halves. Checks that weights and losses agree bit for bit.
 pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> Result<()> {
     let of = |name: &str| Model { folder: model.folder.join(name), ..model.clone() };
     let (at_once, in_halves) = (of("at_once"), of("in_halves"));
     let half = options.steps / 2;
-    // Both validate at the same steps, so that they have the same progress.
+    // Both runs validate at the same steps, so their histories are the same.
     let options = Options { every: half, ..options.clone() };
     let expected = run(&at_once, &Options { start_over: true, ..options.clone() }, text)?;
     run(&in_halves, &Options { until: Some(half), start_over: true, ..options.clone() }, text)?;
@@ -149,7 +149,7 @@ pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> 
     Ok(())
 }
 
-/// Plots the losses.
+/// Plots the losses to an SVG file.
 fn plot(progress: &Progress, path: &Path) -> Result<()> {
     let area = SVGBackend::new(path, (800, 450)).into_drawing_area();
     area.fill(&WHITE)?;

@@ -1,4 +1,4 @@
-//! In Burn: funcify's layer is a module like any other.
+//! The model in Burn, where funcify's layer is a module like any other.
 
 use anyhow::{Context, Result};
 use burn::module::{Module, ModuleVisitor, Param};
@@ -38,12 +38,12 @@ impl Network {
         Ok(Network { encoder, layer, readout }.materialize())
     }
 
-    /// Maps rows to features, most of which are zero for unmarked rows.
+    /// Maps rows to features. For unmarked rows, most features are zero.
     fn encode<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
         relu(self.encoder.forward(rows) - 1.0) * FEATURE_SCALE
     }
 
-    /// Returns the answers, `[B,1]`.
+    /// Computes the answers, `[B,1]`.
     fn forward(&self, rows: Tensor<3>, whose: Loop) -> Result<Tensor<2>> {
         let last = match whose {
             Loop::Plugin => {
@@ -55,8 +55,8 @@ impl Network {
         Ok(self.readout.forward(last))
     }
 
-    /// Computes the last output of the layer, step by step. Each row is encoded in its step: the backward pass of each
-    /// slice of a tracked sequence would cost as much as the whole sequence.
+    /// Computes the layer's last output step by step. Rows are encoded inside the loop, because the backward pass of
+    /// every slice of a tracked sequence would be as expensive as the whole sequence.
     fn own_loop(&self, rows: Tensor<3>) -> Result<Tensor<2>> {
         let own = S5Parameters::of(&self.layer)?;
         let (rate, b) = own.discretise();
@@ -74,17 +74,17 @@ impl Network {
 /// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor<2>, Tensor<2>);
 
-/// The parameters of S5, for a loop with Burn ops.
+/// The parameters of S5, for a loop with Burn's ops.
 struct S5Parameters {
-    /// `[1,P]`
+    /// The eigenvalues, `[1,P]`.
     lambda: Complex,
-    /// `[P,H,2]`
+    /// The input matrix, `[P,H,2]`.
     b: Tensor<3>,
-    /// `[H,P,2]`
+    /// The output matrix, `[H,P,2]`.
     c: Tensor<3>,
-    /// `[H]`
+    /// The feedthrough, `[H]`.
     d: Tensor<1>,
-    /// `[1,P]`
+    /// The logarithms of the step sizes, `[1,P]`.
     log_step: Tensor<2>,
 }
 
@@ -104,7 +104,7 @@ impl S5Parameters {
         })
     }
 
-    /// Returns Λ̄, `[1,P]`, and B̄, `[H,P]`, discretised with a zero-order hold.
+    /// Discretises the layer with a zero-order hold. Returns Λ̄ `[1,P]` and B̄ `[H,P]`.
     fn discretise(&self) -> (Complex, Complex) {
         let step = self.log_step.clone().exp();
         let (re, im) = self.lambda.clone();
@@ -124,7 +124,7 @@ impl S5Parameters {
     }
 }
 
-/// Splits `[m,n,2]` into the real and the imaginary part, each `[n,m]`.
+/// Splits `[m,n,2]` into real and imaginary parts, each `[n,m]`.
 fn parts(numbers: Tensor<3>) -> Complex {
     let part = |index: usize| numbers.clone().slice_dim(2, index).squeeze_dim::<2>(2).transpose();
     (part(0), part(1))
@@ -135,7 +135,7 @@ fn multiply(a: Complex, b: Complex) -> Complex {
     (re, a.0 * b.1 + a.1 * b.0)
 }
 
-/// The parameters of a module, in order.
+/// Collects the parameters of a module, in order.
 #[derive(Default)]
 struct Parameters(Vec<AnyTensor>);
 

@@ -1,4 +1,4 @@
-//! In Candle: funcify's layer takes its parameters from a `VarBuilder`, under the names of the authors' code.
+//! The model in Candle, where funcify's layer gets its parameters from a `VarBuilder`, named as in the authors' code.
 
 use anyhow::Result;
 use candle_core::{DType, Device, Module, Tensor};
@@ -12,7 +12,7 @@ use crate::training::{Loop, Training};
 pub(super) struct Model {
     encoder: Linear,
     layer: S5,
-    /// The same layer, for the framework's own loop.
+    /// The parameters of `layer`, for the framework's own loop.
     own: S5Parameters,
     readout: Linear,
     adam: Adam,
@@ -33,12 +33,12 @@ impl Model {
         Ok(Model { encoder, layer, own, readout, adam, problems: sizes.problems(0), whose, device: device.clone() })
     }
 
-    /// Maps rows to features, most of which are zero for unmarked rows.
+    /// Maps rows to features. For unmarked rows, most features are zero.
     fn encode(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         (self.encoder.forward(rows)? - 1.0)?.relu()? * FEATURE_SCALE
     }
 
-    /// Returns the answers, `[B]`.
+    /// Computes the answers, `[B]`.
     fn forward(&self, batch: &Batch) -> candle_core::Result<Tensor> {
         let rows = Tensor::from_slice(&batch.rows, &batch.shape, &self.device)?;
         let last = match self.whose {
@@ -51,8 +51,8 @@ impl Model {
         self.readout.forward(&last)?.squeeze(1)
     }
 
-    /// Computes the last output of the layer, step by step. Each row is encoded in its step: the backward pass of each
-    /// `narrow` of a tracked sequence would cost as much as the whole sequence.
+    /// Computes the layer's last output step by step. Rows are encoded inside the loop, because the backward pass of
+    /// every `narrow` of a tracked sequence would be as expensive as the whole sequence.
     fn own_loop(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         let rows = rows.transpose(0, 1)?.contiguous()?;
         let (steps, sequences, _) = rows.dims3()?;
@@ -72,7 +72,7 @@ impl Model {
 /// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor, Tensor);
 
-/// The parameters of S5, for a loop with Candle ops.
+/// The parameters of S5, for a loop with Candle's ops.
 struct S5Parameters {
     lambda: Complex,
     b: Tensor,
@@ -89,7 +89,7 @@ impl S5Parameters {
         Ok(S5Parameters { lambda, b, c, d, log_step: vb.get((p, 1), "log_step")? })
     }
 
-    /// Returns Λ̄, `[P]`, and B̄, `[H,P]`, discretised with a zero-order hold.
+    /// Discretises the layer with a zero-order hold. Returns Λ̄ `[P]` and B̄ `[H,P]`.
     fn discretise(&self) -> candle_core::Result<(Complex, Complex)> {
         let step = self.log_step.squeeze(1)?.exp()?;
         let decay = (&self.lambda.0 * &step)?.exp()?;

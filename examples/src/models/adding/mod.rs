@@ -1,10 +1,13 @@
-//! The adding problem over a thousand steps, with S5: a memory that spans the whole sequence.
+//! The adding problem over a thousand steps, with S5. It requires a memory that spans the whole sequence.
 //!
-//! Each row of a sequence is a number between 0 and 1 and a marker; two markers are 1, one in each half. The answer is
-//! the sum of the two marked numbers. Always answering 1 has a mean squared error of 1/6 (Hochreiter and Schmidhuber,
-//! Long Short-Term Memory, 1997, experiment 4; one marker in each half as in Le, Jaitly and Hinton 2015). The model
-//! maps each row to features, runs a state space layer, and maps its last output, `[B,T,2] -> [B,T,H] -> [B,T,H] ->
-//! [B]`, in f32. At the end of a sequence, the layer's complex states are all that is left of the marked numbers.
+//! Each row of a sequence is a number between 0 and 1 and a marker. Two markers are 1, one in each half of the
+//! sequence. The answer is the sum of the two marked numbers. Always answering 1 has a mean squared error of 1/6
+//! (Hochreiter and Schmidhuber, Long Short-Term Memory, 1997, experiment 4; one marker in each half as in Le, Jaitly
+//! and Hinton 2015).
+//!
+//! The model maps each row to features, runs a state space layer, and reads the answer from the layer's last output:
+//! `[B,T,2] -> [B,T,H] -> [B,T,H] -> [B]`, in f32. At the end of a sequence, only the layer's complex states still hold
+//! the marked numbers.
 
 mod burn;
 mod candle;
@@ -17,17 +20,17 @@ use rand::{Rng, SeedableRng};
 use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The mean squared error of always answering 1: twice the variance of a number between 0 and 1.
+/// The mean squared error of always answering 1, which is twice the variance of a number between 0 and 1.
 const CONSTANT_ANSWER: f64 = 1.0 / 6.0;
-/// The largest error of an answer that counts as right (Hochreiter and Schmidhuber 1997).
+/// The maximum error of a correct answer (Hochreiter and Schmidhuber 1997).
 const MAX_RIGHT_ERROR: f32 = 0.04;
 
 /// The seed of the initial weights.
 const SEED: u64 = 1;
-/// The standard deviation of the weights of the features, `relu(W row - 1)`. Some elements of `W row` exceed 1 only for
-/// a marked row, so that the unmarked rows do not drown it out in the sum over a thousand rows.
+/// The standard deviation of the weights `W` of the features, `relu(W row - 1)`. With it, some elements of `W row`
+/// exceed 1 only if the row is marked. Otherwise, a thousand unmarked rows would drown out the marked ones in the sum.
 const WEIGHT_DEVIATION: f64 = 1.0;
-/// The factor of the features. In a step, the slowest states of S5 take in only a thousandth of their input.
+/// The factor by which features are scaled. The slowest states of S5 add only a thousandth of their input in a step.
 const FEATURE_SCALE: f64 = 10.0;
 
 /// The sizes of the model and of its training data.
@@ -40,8 +43,8 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Builds the sequential state space layer. On two cores, an associative scan, which does more work in fewer and
-    /// larger ops, took 1.3 times as long in Burn, and twice as long in Candle, in the same memory.
+    /// Builds the state space layer with a sequential scan. An associative scan needs fewer and larger ops, but does
+    /// more work. On two cores it took 1.3 times as long in Burn and twice as long in Candle, with the same memory.
     fn layer(self) -> S5 {
         S5 { associative: false, ..S5::new(self.features, self.states) }
     }
@@ -53,14 +56,14 @@ impl Sizes {
 
 /// Sequences with their answers.
 struct Batch {
-    /// Numbers and markers, `[B,T,2]`.
+    /// The numbers and markers, `[B,T,2]`.
     rows: Vec<f32>,
     shape: [usize; 3],
-    /// `[B]`.
+    /// The answers, `[B]`.
     sums: Vec<f32>,
 }
 
-/// An endless iterator of batches.
+/// Draws an endless series of batches.
 struct Problems {
     steps: usize,
     batch: usize,
@@ -92,7 +95,7 @@ impl Batch {
     }
 }
 
-/// The model's interface in either framework.
+/// The operations of the model in both frameworks.
 trait Adder: Training {
     /// Returns the answers to a batch, `[B]`.
     fn answers(&self, batch: &Batch) -> Result<Vec<f32>>;
@@ -128,7 +131,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         println!("  {steps} steps: mean squared error {error}, {right:.0} % within {MAX_RIGHT_ERROR}");
     };
     report(sizes.steps, error, right);
-    // The example makes no claim about sequences longer than those in training, because the states fade there.
+    // Longer sequences are only reported, without a claim, because the states fade over them.
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);
@@ -137,7 +140,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     Ok(())
 }
 
-/// Returns the mean squared error of answers, and the share of right ones.
+/// Returns the mean squared error of answers, and the fraction of correct ones.
 fn score(answers: &[f32], batch: &Batch) -> (f64, f64) {
     let count = answers.len() as f64;
     let errors = || answers.iter().zip(&batch.sums).map(|(answer, sum)| answer - sum);

@@ -1,7 +1,8 @@
-//! In Burn: an LSTM of two linear maps. funcify runs its loop over the letters, and its step becomes a part of a graph.
+//! The model in Burn: an LSTM with two linear maps. funcify runs its loop over the letters in training, and a graph
+//! applies its step to answer.
 //!
-//! The loop's body could also use `burn::nn::Lstm`, which has two maps for each gate. One product for all four gates is
-//! faster, with funcify's loop and with the framework's own.
+//! The body of the loop could also use `burn::nn::Lstm`, which has two linear maps for each gate. A single matrix
+//! product for all four gates is faster, with funcify's loop and with the framework's own.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -18,13 +19,13 @@ use crate::training::{Loop, Training};
 #[derive(Module, Debug)]
 pub(super) struct Reader {
     embedding: Embedding,
-    /// A map to the four gates, like `hidden`.
+    /// The linear map from a letter to the four gates; `hidden` is the map from the hidden state.
     input: Linear,
     hidden: Linear,
     head: Linear,
 }
 
-/// Computes the state after a letter; `x` is the letter's input to the gates.
+/// Computes the state after a letter. `x` is the letter's contribution to the gates.
 fn cell(hidden: &Linear, state: LstmState<2>, x: Tensor<2>) -> LstmState<2> {
     let size = state.cell.dims()[1];
     let gates = x + hidden.forward(state.hidden);
@@ -50,7 +51,7 @@ impl Reader {
         LstmState::initial([batch, self.hidden.weight.dims()[0]], device)
     }
 
-    /// Returns the hidden states after each letter of `tokens` `[batch, letters]`: `[batch, letters, hidden]`.
+    /// Returns the hidden state after each letter, `[batch, letters, hidden]`, for `tokens` `[batch, letters]`.
     fn states(&self, tokens: Tensor<2, Int>, whose: Loop) -> Result<Tensor<3>> {
         let mut state = self.start(tokens.dims()[0], &tokens.device());
         let xs = self.input.forward(self.embedding.forward(tokens));
@@ -73,7 +74,7 @@ impl Reader {
         }
     }
 
-    /// Returns the logits after a letter, given as a token `[1]`, and the state.
+    /// Runs one step on a token `[1]`. Returns the logits of the next letter, and the state.
     fn step(&self, token: Tensor<1, Int>, state: LstmState<2>) -> (Tensor<2>, LstmState<2>) {
         let x = self.input.forward(self.embedding.forward(token.unsqueeze()));
         let state = cell(&self.hidden, state, x.squeeze_dim(1));

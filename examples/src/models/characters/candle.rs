@@ -1,8 +1,8 @@
-//! In Candle: the layer is one op of Candle's autodiff.
+//! The model in Candle, where the layer is one op of Candle's autodiff.
 //!
-//! `funcify_candle::nn::Lstm` has the parameters of `candle_nn::LSTM` under the same names. On 2 cores, its training
-//! step is more than twice as fast and uses less memory than a step of `RnnExt::scan` around Candle's layer, which
-//! reruns Candle's ops for the gradient.
+//! `funcify_candle::nn::Lstm` has the parameters of `candle_nn::LSTM`, under the same names. On two cores, its training
+//! step is more than twice as fast as `RnnExt::scan` on Candle's own layer, and uses less memory: `RnnExt::scan` runs
+//! Candle's ops again for the gradient.
 
 use anyhow::Result;
 use candle_core::{DType, Device, Module, Tensor};
@@ -20,7 +20,7 @@ use crate::training::{Loop, Training};
 pub(super) struct Model {
     embedding: Embedding,
     lstm: Lstm,
-    /// Candle's own layer, with the variables of `lstm`.
+    /// Candle's own layer, which shares the variables of `lstm`.
     own: LSTM,
     head: Linear,
     adam: Adam,
@@ -42,7 +42,7 @@ impl Model {
         Ok(Model { embedding, lstm, own, head, adam, stream, whose, device: device.clone() })
     }
 
-    /// Builds a step as a graph that applies the layer's graph.
+    /// Builds a graph of one step, which applies the layer's graph.
     fn step(&self) -> funcify::Result<Graph> {
         let (lstm, hidden) = (self.lstm.graph(), self.stream.sizes.hidden);
         Graph::build("step", |g| {

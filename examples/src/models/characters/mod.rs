@@ -1,10 +1,10 @@
-//! A character model that has read sums, `12+7=19`, and answers sums that it has not read.
+//! A character model that learns addition from text such as `12+7=19`, and answers sums that it has never seen.
 //!
-//! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums. In each answer it predicts the next
-//! letter and the end of the line. Zaremba and Sutskever, Learning to Execute (arXiv:1410.4615), show that such a
-//! network learns to add from text. Some pairs of numbers are held out of the stream, and the model is asked for their
-//! sums after training. The answers are computed by a graph, which runs over the prompt with a scan, and then continues
-//! with a `while_loop` that stops at the end of the line.
+//! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums, and learns to predict the letters of
+//! each answer, including the end of the line. Zaremba and Sutskever, Learning to Execute (arXiv:1410.4615), show that
+//! such a network learns to add. Some pairs of numbers are held out of the stream, and the model is asked for their
+//! sums after training. A graph computes the answers: a scan reads the prompt, and a `while_loop` then generates
+//! letters until the line ends.
 
 mod burn;
 mod candle;
@@ -20,13 +20,13 @@ use rand::{Rng, SeedableRng};
 use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The letters. A token is the position of a letter.
+/// The alphabet. A token is the index of a letter in it.
 const LETTERS: &str = "0123456789+=\n";
 /// The token that ends a line.
 const END: u32 = LETTERS.len() as u32 - 1;
 /// The maximum number of letters of an answer.
 const MAX_LETTERS: usize = 12;
-/// The number of features of a letter.
+/// The number of features per letter.
 const FEATURES: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ struct Sizes {
     /// The exclusive upper bound of the numbers.
     numbers: usize,
     batch: usize,
-    /// The number of letters of a window.
+    /// The number of letters per window.
     letters: usize,
     hidden: usize,
 }
@@ -61,22 +61,22 @@ fn text(tokens: &[u32]) -> String {
     tokens.iter().filter_map(|token| LETTERS.chars().nth(*token as usize)).collect()
 }
 
-/// Windows of a stream of sums.
+/// Draws windows from a stream of sums.
 struct Stream {
     sizes: Sizes,
     sums: Vec<Sum>,
-    /// The sums that are held out of the stream.
+    /// The sums that never occur in the stream.
     held_out: Vec<Sum>,
     random: StdRng,
 }
 
-/// The letters to read, and those to predict.
+/// Windows of letters, and the letters to predict.
 struct Batch {
-    /// `[batch, letters]`
+    /// The letters of the windows, `[batch, letters]`.
     tokens: Vec<u32>,
-    /// The positions, in all windows, of the letters that precede a letter of an answer.
+    /// The positions of the letters that precede each letter of an answer, in all windows concatenated.
     before: Vec<u32>,
-    /// The tokens of answers.
+    /// The tokens to predict: the letters of the answers.
     answers: Vec<u32>,
 }
 
@@ -90,7 +90,7 @@ impl Stream {
         Stream { sizes, sums, held_out, random }
     }
 
-    /// Draws windows that begin with a sum; the last sum may be cut off.
+    /// Draws windows that start with a sum. The last sum of a window may be cut off.
     fn batch(&mut self) -> Batch {
         let mut batch = Batch { tokens: Vec::new(), before: Vec::new(), answers: Vec::new() };
         for end in (1..=self.sizes.batch).map(|row| row * self.sizes.letters) {
@@ -110,7 +110,8 @@ impl Stream {
         batch
     }
 
-    /// Returns the loss of the best prediction from only the previous letter: the entropy of the next letter.
+    /// Returns the lowest loss of predictions from only the previous letter: the conditional entropy of the next
+    /// letter.
     fn loss_without_state(&self) -> f64 {
         let mut counts = [[0.0; LETTERS.len()]; LETTERS.len()];
         for sum in &self.sums {
@@ -127,10 +128,11 @@ impl Stream {
     }
 }
 
-/// Builds the graph that answers from the graph of one step, `(weights .., token [1], h, c) -> (logits [1,V], h, c)`.
+/// Builds the graph that computes answers. `step` is the graph of one step, `(weights .., token [1], h, c) -> (logits
+/// [1,V], h, c)`.
 ///
-/// It takes the weights and a prompt `[P]`, and returns tokens `i64[MAX_LETTERS]`; the first `count` of them are the
-/// answer.
+/// The inputs are the weights and a prompt `[P]`. The outputs are tokens `i64[MAX_LETTERS]` and their `count`: the
+/// first `count` tokens are the answer.
 fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
     let count = step.inputs().len() - 3;
     let token = step.input_type(count);
@@ -146,7 +148,7 @@ fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
             let state = step.input_type(count + index);
             full(state.shape.clone(), state.dtype, 0.0)
         });
-        // The last letter of the prompt is the input of the answer's first step.
+        // The scan omits the last letter of the prompt, because the first step of the answer reads it.
         let (states, ()) = scan(start, prompt.slice(0, ..-1), |states, token| (next(token.unsqueeze(0), states).1, ()));
         let empty = full([MAX_LETTERS], DType::I64, -1.0);
         let (tokens, count, ..) = while_loop(
@@ -161,25 +163,26 @@ fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
     })
 }
 
-/// The results of the graph that answers.
+/// The results of the graph that computes answers.
 struct Answer {
-    /// `[MAX_LETTERS]`; -1 past the end of the answer.
+    /// The tokens, `[MAX_LETTERS]`, which are -1 after the end of the answer.
     tokens: Vec<i64>,
     count: i64,
 }
 
-/// The model's interface in either framework.
+/// The operations of the model in both frameworks.
 trait Calculator: Training {
     type State;
 
-    /// Returns a function that answers a prompt with the graph and the current weights.
+    /// Returns a function from prompts to answers, which runs the graph with the current weights.
     fn answer_function(&self) -> Result<impl Fn(&[u32]) -> Result<Answer>>;
 
-    /// Runs a step with the framework's own ops, from zeros if there is no state. Returns the likeliest next token.
+    /// Runs a step with the framework's own ops. Starts from zeros if `state` is `None`. Returns the most likely next
+    /// token.
     fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
 }
 
-/// Answers a prompt from the host, one token after the other.
+/// Answers a prompt with a Rust loop over tokens.
 fn answer_by_hand<M: Calculator>(model: &M, prompt: &[u32]) -> Result<Vec<u32>> {
     let (mut state, mut next) = (None, END);
     for token in prompt {
@@ -225,7 +228,7 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     Ok(())
 }
 
-/// Asks for sums and counts the right answers.
+/// Asks for the sums, and returns the number of correct answers.
 fn count_right_answers<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
     println!("  held-out sums:");
     let answer_prompt = model.answer_function()?;

@@ -1,4 +1,4 @@
-//! In Burn: the loss is a graph with a `cond`, one op of Burn's autodiff.
+//! The model in Burn. The loss is a graph with a `cond`, which is one op of Burn's autodiff.
 
 use anyhow::Result;
 use burn::module::{Module, Param};
@@ -24,7 +24,7 @@ struct Weights {
     weights: Param<Tensor<1>>,
 }
 
-/// The weights `[4]`, and the times and the readings, `[BATCH]` each.
+/// The weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 type Operands = (Tensor<1>, Tensor<1>, Tensor<1>);
 
 impl Model {
@@ -36,7 +36,7 @@ impl Model {
     }
 }
 
-/// Returns the distances of the curve from the readings. `limit` is applied to the exponents and to the result.
+/// Returns the residuals: the curve minus the readings. Applies `limit` to the exponents and to the residuals.
 fn residuals(operands: &Operands, limit: fn(Tensor<1>) -> Tensor<1>) -> Tensor<1> {
     let (weights, times, readings) = operands.clone();
     let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.clone().slice(index..index + 1));
@@ -58,7 +58,7 @@ fn loss(residuals: Tensor<1>) -> Tensor<1> {
     residuals.square().mean()
 }
 
-/// Computes the same results as the graph, with a number read on the host and an `if`.
+/// Computes the same results as the graph, but reads the loss on the host and branches with `if`.
 fn own_guarded_loss(operands: &Operands) -> (Tensor<1>, bool) {
     let plain = loss(residuals(operands, identity));
     match plain.clone().into_scalar::<f32>().is_finite() {

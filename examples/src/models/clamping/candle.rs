@@ -1,4 +1,4 @@
-//! In Candle: the loss is a graph with a `cond`, one op of Candle's autodiff.
+//! The model in Candle. The loss is a graph with a `cond`, which is one op of Candle's autodiff.
 
 use anyhow::Result;
 use candle_core::{Device, Result as CandleResult, Tensor, Var};
@@ -19,7 +19,7 @@ pub(super) struct Model {
     device: Device,
 }
 
-/// The weights `[4]`, and the times and the readings, `[BATCH]` each.
+/// The weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 type Operands = (Tensor, Tensor, Tensor);
 
 impl Model {
@@ -31,7 +31,7 @@ impl Model {
     }
 }
 
-/// Returns the distances of the curve from the readings. `limit` is applied to the exponents and to the result.
+/// Returns the residuals: the curve minus the readings. Applies `limit` to the exponents and to the residuals.
 fn residuals(operands: &Operands, limit: fn(Tensor) -> CandleResult<Tensor>) -> CandleResult<Tensor> {
     let (weights, times, readings) = operands;
     let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.narrow(0, index, 1));
@@ -49,7 +49,7 @@ fn clamp(values: Tensor) -> CandleResult<Tensor> {
     is_number.where_cond(&values, &values.zeros_like()?)?.clamp(-MAX_READING, MAX_READING)
 }
 
-/// Returns a u8 mask of finite values.
+/// Returns a u8 mask of the finite values.
 fn is_finite(values: &Tensor) -> CandleResult<Tensor> {
     values.abs()?.le(f32::MAX)
 }
@@ -58,8 +58,8 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
     residuals.sqr()?.mean_all()
 }
 
-/// Computes the same results as the graph, with a number read on the host and an `if`: the loss, and whether values
-/// were clamped because the loss was not finite.
+/// Computes the same results as the graph, but reads the loss on the host and branches with `if`. Returns the loss, and
+/// `true` if it was not finite, so that values were clamped.
 fn own_guarded_loss(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, identity)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {

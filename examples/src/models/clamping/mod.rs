@@ -1,18 +1,18 @@
-//! A fit that survives overflowing batches: a `cond` clamps them, and only the branch that is taken runs.
+//! A fit that survives batches with overflow: a `cond` clamps the values of such a batch, and only one branch runs.
 //!
-//! The model is a time-kill curve with regrowth: an antibiotic kills most bacteria, and a few that resist it grow. The
-//! readings are noisy logarithms of their number, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`, over 12 hours.
-//! The fitted parameters are `s, k, r, g` (f32 `[4]`). Some times are in milliseconds instead of hours, so that `exp`
-//! overflows; some readings failed, and are NaN.
+//! The model is a time-kill curve with regrowth: an antibiotic kills most bacteria, but a few resistant ones multiply.
+//! The readings are noisy logarithms of the number of bacteria, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`,
+//! over 12 hours. The fitted parameters are `s, k, r, g` (f32 `[4]`). Some times are given in milliseconds instead of
+//! hours, so `exp` overflows. Some readings failed and are NaN.
 //!
-//! One such time or reading ruins all weights: neither the loss nor its gradients are finite. The mask
-//! `where(is_finite(f(x)), f(x), clamped)` makes the loss finite, but its gradient multiplies zero by the derivative of
-//! `f`, which is infinite: the weights become NaN all the same, and the mask hides it.
+//! One such time or reading ruins all weights, because neither the loss nor its gradients are finite. The usual mask
+//! `where(is_finite(f(x)), f(x), clamped)` makes only the loss finite. Its gradient is zero times the derivative of
+//! `f`, which is infinite, so the weights become NaN anyway, and the finite loss hides it.
 //!
-//! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch the exponents are
-//! clamped, so that `exp` cannot overflow. The residuals are clamped as well: NaN becomes zero, and infinities become
-//! ±[`MAX_READING`]. The branches contain the whole computation. If an `exp` before the `cond` overflowed, the branch
-//! that does not use it would give it the gradient zero, and zero times infinity is NaN again.
+//! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch, the exponents are
+//! clamped so that `exp` cannot overflow. The residuals are clamped too: NaN becomes zero, and infinities become
+//! ±[`MAX_READING`]. The branches must contain the whole computation. An `exp` before the `cond` could overflow, and a
+//! branch that does not use its result would pass it the gradient zero. Zero times infinity is NaN again.
 
 mod burn;
 mod candle;
@@ -27,36 +27,36 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const NAMES: [&str; 4] = ["ln N at first", "killed in an hour", "ln N in the end", "growth in an hour"];
-/// The parameters that the readings are generated with.
+/// The parameters that generate the readings.
 const TRUE: [f32; 4] = [13.8, 1.5, 10.6, 0.5];
-/// The starting point of the fit.
+/// The initial parameters of the fit.
 const START: [f32; 4] = [10.0, 0.5, 8.0, 0.2];
 /// The duration of an experiment, in hours.
 const LENGTH: f64 = 12.0;
-/// The noise of a reading.
+/// The standard deviation of the noise of a reading.
 const NOISE: f32 = 0.3;
 /// The number of readings in a batch.
 const BATCH: usize = 64;
-/// The probability that a time is in milliseconds, and the probability that a reading failed.
+/// The probability that a time is in milliseconds. Also the probability that a reading failed.
 const INVALID: f64 = 1.0 / 400.0;
-/// The largest reading: at most `e^30` bacteria fit into a millilitre.
+/// The maximum reading: a millilitre holds at most `e^30` bacteria.
 const MAX_READING: f64 = 30.0;
 
-/// A protection against invalid values.
+/// The protection against invalid values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     Nothing,
-    /// Replaces residuals that are not finite, element by element.
+    /// Replaces each residual that is not finite.
     Where,
-    /// Takes a different branch for a batch with a residual that is not finite.
+    /// Takes a different branch for a batch with residuals that are not finite.
     Cond,
 }
 
-/// A generator of readings.
+/// Draws batches of readings.
 struct Readings {
     random: StdRng,
     noise: Normal<f32>,
-    /// The number of batches with an invalid reading.
+    /// The number of batches so far that contain an invalid reading.
     invalid: usize,
 }
 
@@ -65,7 +65,7 @@ impl Readings {
         Ok(Readings { random: StdRng::seed_from_u64(3), noise: Normal::new(0.0, NOISE)?, invalid: 0 })
     }
 
-    /// Draws a batch: times, and logarithms of the counted bacteria.
+    /// Draws a batch: times, and logarithms of the numbers of bacteria.
     fn batch(&mut self) -> (Vec<f32>, Vec<f32>) {
         let [s, k, r, g] = TRUE;
         let mut is_invalid = false;
@@ -83,8 +83,8 @@ impl Readings {
     }
 }
 
-/// Builds the graph of a batch's loss, which clamps values if a residual is not finite. Its second output is true if it
-/// clamped them. Its inputs are the weights `[4]`, and the times and the readings, `[BATCH]` each.
+/// Builds the graph of a batch's loss. If a residual is not finite, the graph clamps values, and its second output is
+/// true. Its inputs are the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 fn guarded_loss() -> funcify::Result<Graph> {
     Graph::build("guarded", |g| {
         let weights = g.input("weights", TensorType::new(DType::F32, [4]));
@@ -102,12 +102,12 @@ fn guarded_loss() -> funcify::Result<Graph> {
     })
 }
 
-/// The model's interface in either framework.
+/// The operations of the model in both frameworks.
 trait Curve: Training {
     /// Returns the four fitted parameters.
     fn fitted(&self) -> Result<Vec<f32>>;
 
-    /// Returns the number of batches that took the clamping branch, and the number with invalid readings.
+    /// Returns the number of batches that took the clamping branch, and the number of batches with invalid readings.
     fn clamped(&self) -> (usize, usize);
 }
 
@@ -134,7 +134,7 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     let (all, as_they_are) = (losses.len(), losses.len() - clamped);
     println!("  of {all} batches, {as_they_are} were computed unchanged and {clamped} clamped");
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
-    // The loss of a clamped batch says little.
+    // The loss of a single batch is not meaningful if it was clamped, so the median of the last ones is used.
     let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
     last.sort_by(f64::total_cmp);
     let noise = f64::from(NOISE * NOISE);
@@ -151,8 +151,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     Ok(())
 }
 
-/// Trains until all weights are NaN. Returns the number of the last step, from 1, its loss, and the loss of the step
-/// after it.
+/// Trains until all weights are NaN. Returns the number of the last step (starting at 1), its loss, and the loss after
+/// it.
 fn train_until_nan<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {
         let loss = model.step(0.05)?;

@@ -1,6 +1,6 @@
-//! In Burn: a `scan` over the chunks, whose closure calls Burn's own cross-entropy and sums the losses.
+//! The model in Burn: a `scan` over chunks, whose closure adds up Burn's own cross-entropy.
 //!
-//! As a graph (`funcify_burn::Differentiable`) the same loss needs the same memory, and less time on ndarray.
+//! Written as a graph (`funcify_burn::Differentiable`), the loss needs the same memory, and less time on ndarray.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -36,7 +36,7 @@ impl Network {
         Network { embedding, output }.materialize()
     }
 
-    /// Returns the embeddings of tokens, `[tokens, W]`.
+    /// Returns the embeddings of the tokens, `[tokens, W]`.
     fn embed(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         self.embedding.forward(tokens.unsqueeze()).squeeze_dim(0)
     }
@@ -47,13 +47,13 @@ impl Model {
         Ok(Model { adam: Adam::new(network), text: Text::new(sizes)?, whose, device: device.clone().autodiff() })
     }
 
-    /// Computes the loss from the embeddings of tokens and the tokens that follow them.
+    /// Computes the loss from the embeddings of the tokens and from their successors.
     fn in_chunks(&self, xs: Tensor<2>, next: Tensor<1, Int>) -> funcify::Result<Tensor<1>> {
         let Sizes { tokens, width, chunk, .. } = self.text.sizes;
         let count = tokens / chunk;
         let chunks = (xs.reshape([count, chunk, width]), next.reshape([count, chunk]));
         let zero = Tensor::<1>::zeros([1], &self.device);
-        // Nothing of a chunk is saved for the backward pass.
+        // The backward pass recomputes each chunk, so that no residuals are saved.
         let scan = Scan::new().policy(CheckpointPolicy::Recompute);
         let (sum, ()) = scan.run(&self.adam.module.output, zero, chunks, |output, sum, (xs, next)| {
             (sum + cross_entropy(output.forward(xs), next), ())

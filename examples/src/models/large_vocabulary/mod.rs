@@ -1,11 +1,11 @@
-//! A language model over a large vocabulary, with cross-entropy in chunks of tokens.
+//! A language model over a large vocabulary, with the cross-entropy in chunks of tokens.
 //!
-//! It is a bigram model: the logits of the next token are `output [V, W]` times the embedding `[W]` of the last token,
-//! in f32. The logits of a batch `[tokens, V]` need far more memory than all weights. With a chunked loss, only the
-//! logits of one chunk exist at a time, and the backward pass recomputes them. Wijmans et al., Cut Your Losses in
-//! Large-Vocabulary Language Models (2024), do so in blocks within a kernel.
+//! This is a bigram model: the logits of the next token are `output [V, W]` times the embedding `[W]` of the current
+//! token, in f32. The logits of a whole batch, `[tokens, V]`, need far more memory than all weights. With a chunked
+//! loss, only one chunk of logits exists at a time, and the backward pass recomputes it. Wijmans et al., Cut Your
+//! Losses in Large-Vocabulary Language Models (2024), do this for blocks inside a kernel.
 //!
-//! The last token follows Zipf's law, and a random permutation of the vocabulary determines the token after it.
+//! The current token is drawn from Zipf's law, and a random permutation of the vocabulary maps it to the next token.
 
 mod burn;
 mod candle;
@@ -27,13 +27,13 @@ const EXPONENT: f64 = 1.0;
 struct Sizes {
     vocabulary: usize,
     width: usize,
-    /// The number of tokens in a batch.
+    /// The number of tokens per batch.
     tokens: usize,
-    /// The number of tokens whose logits exist at once.
+    /// The number of tokens per chunk.
     chunk: usize,
 }
 
-/// Pairs of a token and the token that follows it. The most frequent token is 0.
+/// Draws pairs of a token and its successor. Token 0 is the most frequent.
 struct Text {
     sizes: Sizes,
     random: StdRng,
@@ -58,7 +58,7 @@ impl Text {
         (tokens, next)
     }
 
-    /// Returns the frequency of each token.
+    /// Returns the probability of each token.
     fn frequencies(&self) -> Vec<f64> {
         let weights: Vec<f64> = (1..=self.sizes.vocabulary).map(|rank| (rank as f64).powf(-EXPONENT)).collect();
         let sum: f64 = weights.iter().sum();
@@ -66,7 +66,7 @@ impl Text {
     }
 }
 
-/// The model's interface in either framework.
+/// The operations of the model in both frameworks.
 trait Bigrams: Training {
     /// Returns the most likely successor of each token.
     fn predict(&self, tokens: &[u32]) -> Result<Vec<u32>>;
@@ -108,7 +108,7 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     Ok(())
 }
 
-/// Compares the peak memory of a training step in chunks and with the framework's own cross-entropy.
+/// Compares the peak memory of a training step with the chunked loss and with the framework's own cross-entropy.
 fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>) -> Result<()> {
     if !run.is_on_host() {
         println!("  the memory of this device is not counted, so it is not compared");
@@ -116,7 +116,7 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     }
     let peak = |whose| {
         let mut model = start(whose)?;
-        // The first step allocates memory that is held from then on: programs, and Adam's moments.
+        // The first step allocates memory that stays allocated: programs, and Adam's moments.
         model.step(1e-6)?;
         Ok::<f64, anyhow::Error>(Cost::measure(&mut model)?.bytes as f64)
     };
@@ -128,7 +128,7 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     println!("  the logits of all {} tokens are {logits_mb:.1} MB", sizes.tokens);
     let least = run.quick_or_full(4.0, 10.0);
     ensure!(whole > least * chunks, "chunks should need less than a {least}th of the memory");
-    // In a small model, Adam's moments dominate.
+    // In a small model, Adam's moments need more memory than the logits, so a quick run does not check this.
     ensure!(run.quick || chunks < logits, "the logits of all tokens should never exist at once");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! In Burn: the integrator is a closure over a module and tensors, recorded for one step.
+//! The model in Burn: the integrator is a closure over a module and tensors, of which one step is recorded.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -37,7 +37,7 @@ impl Network {
         self.slope.forward(self.hidden.forward(x).tanh())
     }
 
-    /// Computes a step of the classical Runge-Kutta method.
+    /// Computes one step of the classical Runge-Kutta method.
     fn runge_kutta(&self, x: Tensor<2>, step: f64) -> Tensor<2> {
         let first = self.forward(x.clone());
         let second = self.forward(x.clone() + first.clone() * (step / 2.0));
@@ -46,7 +46,7 @@ impl Network {
         x + (first + (second + third) * 2.0 + fourth) * (step / 6.0)
     }
 
-    /// Returns the points after each step, `[T,B,2]`.
+    /// Returns the point after each step, `[T,B,2]`.
     fn integrate(&self, start: Tensor<2>, step: f64, steps: usize) -> Result<Tensor<3>> {
         let (_, trajectory) = Scan::new().length(steps).run(self, start, (), |network, x, ()| {
             let next = network.runge_kutta(x, step);

@@ -1,4 +1,4 @@
-//! In Candle: the integrator is a graph, one op of Candle's autodiff.
+//! The model in Candle: the integrator is a graph, which is one op of Candle's autodiff.
 
 use anyhow::Result;
 use candle_core::{Device, Module, Tensor};
@@ -12,7 +12,7 @@ use crate::training::{Loop, Training};
 
 pub(super) struct Model {
     network: Network,
-    /// The integrator of a segment.
+    /// The integrator over the steps of a segment.
     integrator: Differentiable,
     adam: Adam,
     segments: Segments,
@@ -33,7 +33,7 @@ impl Module for Network {
 }
 
 impl Network {
-    /// Computes a step of the classical Runge-Kutta method.
+    /// Computes one step of the classical Runge-Kutta method.
     fn runge_kutta(&self, x: &Tensor, step: f64) -> candle_core::Result<Tensor> {
         let first = self.forward(x)?;
         let second = self.forward(&(x + (&first * (step / 2.0))?)?)?;
@@ -44,8 +44,8 @@ impl Network {
     }
 }
 
-/// Builds the graph of the points after each step, `[T,B,2]`, from a start `[B,2]`; the network's weights are in
-/// Candle's layout.
+/// Builds the graph that integrates from a start `[B,2]`, and returns the point after each step, `[T,B,2]`. The
+/// network's weights are in Candle's layout.
 fn integrator(hidden: usize, step: f64, steps: usize) -> funcify::Result<Graph> {
     Graph::build("integrator", |g| {
         let start = g.input("start", "f32[B,2]");
@@ -78,7 +78,7 @@ impl Model {
         Ok(Model { network, integrator, adam, segments: Segments::new(sizes), whose, device: device.clone() })
     }
 
-    /// Returns the points after each step, `[T,B,2]`.
+    /// Returns the point after each step, `[T,B,2]`.
     fn integrate(&self, integrator: &Differentiable, start: &Tensor) -> candle_core::Result<Tensor> {
         let layers = [&self.network.hidden, &self.network.slope];
         let weights = layers.into_iter().flat_map(|layer| [Some(layer.weight()), layer.bias()]).flatten();

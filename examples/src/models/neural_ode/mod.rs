@@ -1,10 +1,10 @@
-//! A neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018): learns a spiral's vector
-//! field through the integrator.
+//! A neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018): learns the vector field of
+//! a spiral by differentiating through the integrator.
 //!
-//! The spiral is `dx/dt = A x³`, from (2, 0) over 10 units of time, the first example of the authors' code. The model
-//! is `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan.
-//! It is trained on short segments of the spiral, and evaluated on its own trajectory from start to end, with steps of
-//! the size used in training and of half that size.
+//! The spiral is the first example of the authors' code: `dx/dt = A x³`, from (2, 0) to time 10. The model is
+//! `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan.
+//! It is trained on short segments of the spiral. It is evaluated on its own trajectory over the whole time, with the
+//! step size of training and with half of it.
 
 mod burn;
 mod candle;
@@ -17,16 +17,16 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const START: [f64; 2] = [2.0, 0.0];
-/// The number of steps of the true solution per step of the model.
+/// The number of steps of the true solution for each step of the model.
 const SUBSTEPS: usize = 20;
 
-/// Computes the true field, `A x³`.
+/// Computes the true vector field, `A x³`.
 fn spiral([x, y]: [f64; 2]) -> [f64; 2] {
     let [x, y] = [x.powi(3), y.powi(3)];
     [-0.1 * x + 2.0 * y, -2.0 * x - 0.1 * y]
 }
 
-/// Computes a step of the classical Runge-Kutta method over numbers.
+/// Computes one step of the classical Runge-Kutta method, in f64.
 fn runge_kutta(field: impl Fn([f64; 2]) -> [f64; 2], x: [f64; 2], step: f64) -> [f64; 2] {
     let moved = |slope: [f64; 2], step: f64| [x[0] + step * slope[0], x[1] + step * slope[1]];
     let first = field(x);
@@ -37,7 +37,7 @@ fn runge_kutta(field: impl Fn([f64; 2]) -> [f64; 2], x: [f64; 2], step: f64) -> 
     moved([mean(0), mean(1)], step)
 }
 
-/// Returns the true solution from (2, 0), at the times 0, `step`, 2 `step`, ..
+/// Returns the true solution from (2, 0), at the times 0, `step`, 2 `step` and so on.
 fn solution(step: f64, steps: usize) -> Vec<[f64; 2]> {
     let fine = |x: [f64; 2]| (0..SUBSTEPS).fold(x, |x, _| runge_kutta(spiral, x, step / SUBSTEPS as f64));
     std::iter::successors(Some(START), |x| Some(fine(*x))).take(steps + 1).collect()
@@ -47,23 +47,23 @@ fn solution(step: f64, steps: usize) -> Vec<[f64; 2]> {
 #[derive(Clone, Copy)]
 struct Sizes {
     hidden: usize,
-    /// The time between two points.
+    /// The time of one step.
     step: f64,
-    /// The number of steps of the whole spiral.
+    /// The number of steps along the whole spiral.
     steps: usize,
-    /// The number of steps of a segment.
+    /// The number of steps per segment.
     piece: usize,
     batch: usize,
 }
 
-/// An endless source of segments of the true solution.
+/// Draws segments of the true solution.
 struct Segments {
     points: Vec<[f64; 2]>,
     sizes: Sizes,
     random: StdRng,
 }
 
-/// The starts of segments, `[B,2]`, and the points after them, `[T,B,2]`.
+/// The start points of segments, `[B,2]`, and the points after them, `[T,B,2]`.
 struct Batch {
     starts: Vec<f32>,
     rest: Vec<f32>,
@@ -83,9 +83,9 @@ impl Segments {
     }
 }
 
-/// The model's interface in either framework.
+/// The operations of the model in both frameworks.
 trait Field: Training {
-    /// Returns the model's trajectory from (2, 0): the points after each of `steps` steps, `[T,2]`.
+    /// Returns the model's trajectory from (2, 0): the point after each of `steps` steps, `[T,2]`.
     fn trajectory(&self, step: f64, steps: usize) -> Result<Vec<f32>>;
 }
 
@@ -115,7 +115,7 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         let (time, [u, v]) = (row as f64 * step, [trajectory[2 * row - 2], trajectory[2 * row - 1]]);
         println!("  {time:>4.1}  ({x:>7.4}, {y:>7.4})   ({u:>7.4}, {v:>7.4})");
     }
-    // The model learnt the field, not only the points: steps of half the size follow the same trajectory.
+    // The model has learnt the field, not just the points: with half the step size, it follows the same trajectory.
     for (step, steps) in [(step, steps), (step / 2.0, 2 * steps)] {
         let far = largest_distance(&model.trajectory(step, steps)?, &solution(step, steps));
         println!("  {steps} steps of {step}: at most {far:.4} from the spiral");
@@ -124,7 +124,7 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     Ok(())
 }
 
-/// Returns the largest distance of points `[T,2]` from those of the solution after its start.
+/// Returns the largest distance between the points of a trajectory, `[T,2]`, and those of the solution after its start.
 fn largest_distance(trajectory: &[f32], truth: &[[f64; 2]]) -> f64 {
     let distance = |(point, [x, y]): (&[f32], &[f64; 2])| (f64::from(point[0]) - x).hypot(f64::from(point[1]) - y);
     let distances = trajectory.chunks_exact(2).zip(&truth[1..]).map(distance);

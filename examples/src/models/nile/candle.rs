@@ -1,4 +1,4 @@
-//! In Candle: the likelihood is a graph, one op of Candle's autodiff.
+//! The model in Candle: the likelihood is a graph, which is one op of Candle's autodiff.
 
 use anyhow::Result;
 use candle_core::{Device, Tensor, Var};
@@ -25,7 +25,7 @@ impl Model {
         Ok(Model { likelihood, flow: Tensor::new(&FLOW, device)?, log_variances, adam, whose })
     }
 
-    /// Runs the filter year by year.
+    /// Runs the Kalman filter year by year, with Candle's ops.
     fn own_loop(&self) -> candle_core::Result<Tensor> {
         let variances = self.log_variances.exp()?;
         let (noise, walk) = (variances.get(0)?, variances.get(1)?);

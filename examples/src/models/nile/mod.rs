@@ -1,9 +1,9 @@
-//! The local level model of the Nile's annual flow, fitted by the gradient of its likelihood.
+//! The local level model of the annual flow of the Nile, fitted with the gradient of its likelihood.
 //!
 //! The level follows a random walk and is observed with noise: `y_t = level_t + ε_t`, `level_{t+1} = level_t + η_t`.
-//! The Kalman filter computes the likelihood of the two variances, in a scan over the years. The level before the
-//! first year is unknown (a diffuse prior), so the filter starts at the first flow. Durbin and Koopman, Time Series
-//! Analysis by State Space Methods, 2nd edition (2012), estimate 15099 and 1469.1 (section 2.10.3).
+//! The Kalman filter computes the likelihood of the two variances, in a scan over the years. The initial level is
+//! unknown (a diffuse prior), so the filter starts at the first flow. Durbin and Koopman, Time Series Analysis by State
+//! Space Methods, 2nd edition (2012), estimate 15099 and 1469.1 (section 2.10.3).
 
 mod burn;
 mod candle;
@@ -24,15 +24,15 @@ const FLOW: [f64; 100] = [
     846., 812., 742., 801., 1040., 860., 874., 848., 890., 744., 749., 838., 1050., 918., 986., 797., 923., 975., 815.,
     1020., 906., 901., 1170., 912., 746., 919., 718., 714., 740.,
 ];
-/// The published variances of ε and of η.
+/// The published estimates of the variances of ε and η.
 const PUBLISHED: [f64; 2] = [15_099.0, 1_469.1];
-/// The starting point of the search: the logarithms of two variances that are far off.
+/// The starting point of the fit: the logarithms of two variances that are far from the estimates.
 const START: [f64; 2] = [8.5, 8.5];
 
 /// The constant part of the negative log-likelihood per year, `ln 2π / 2`.
 const CONSTANT: f64 = 0.918_938_533_204_672_7;
 
-/// Builds the negative log-likelihood per year from flows `y` and the logarithms of the variances.
+/// Builds the graph of the negative log-likelihood per year, from flows `y` and the logarithms of the variances.
 fn likelihood(dtype: DType) -> funcify::Result<Graph> {
     Graph::build("local_level", |g| {
         let y = g.input("y", TensorType::new(dtype, ["T"]));
@@ -53,9 +53,9 @@ fn likelihood(dtype: DType) -> funcify::Result<Graph> {
     })
 }
 
-/// The model's interface in either framework.
+/// The operations of the model in both frameworks.
 trait LocalLevel: Training {
-    /// Returns the logarithms of the variances.
+    /// Returns the logarithms of the fitted variances.
     fn log_variances(&self) -> Result<[f64; 2]>;
 }
 
@@ -82,7 +82,7 @@ fn fit<M: LocalLevel>(run: &Run, model: impl Fn(Loop) -> Result<M>) -> Result<()
     Ok(())
 }
 
-/// Computes the standard errors of the logarithms from the inverse Hessian of the same graph.
+/// Computes the standard errors of the log-variances, from the inverse Hessian of the same graph.
 fn standard_errors(logarithms: [f64; 2]) -> Result<[f64; 2]> {
     let hessian = likelihood(DType::F64)?.hessian("log_variances", funcify::GradOptions::new())?;
     let hessian = Function::compile(&hessian, &Candle::cpu())?;

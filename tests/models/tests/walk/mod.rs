@@ -1,4 +1,4 @@
-//! Checks shared by Mamba and Mamba-2, against the library's models, which run token by token.
+//! Checks shared by the tests of Mamba and Mamba-2. The library's models run token by token.
 
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use funcify_model_tests::{Weights, assert_close, next_token_loss, tokens};
@@ -11,7 +11,7 @@ pub(crate) fn weights(dtype: DType) -> Weights {
     Weights::of(dtype, |vb| Model::new(&config(), vb))
 }
 
-/// Returns the library's logits of each token, `[batch, steps, vocabulary]`.
+/// Returns the library's logits of all tokens, `[batch, steps, vocabulary]`.
 fn walk(model: &library::Model, ids: &Tensor, state: &mut library::State) -> Tensor {
     let steps = ids.dim(1).unwrap();
     let logits: Result<Vec<Tensor>> = (0..steps).map(|step| model.forward(&ids.i((.., step))?, state)).collect();
@@ -22,8 +22,8 @@ pub(crate) fn library_state() -> library::State {
     library::State::new(LIBRARY_BATCH, &library_config(), DType::F32, &Device::Cpu).unwrap()
 }
 
-/// Checks prompts of these lengths, and three tokens after each. Calls `check` with the library's model, a prompt and
-/// its logits.
+/// Checks prompts of these lengths, each followed by three more tokens. Calls `check` with the library's model, each
+/// prompt and the prompt's logits.
 pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &Tensor, &Tensor)) {
     let weights = weights(DType::F32);
     let theirs = library::Model::new(&library_config(), weights.file()).unwrap();
@@ -73,7 +73,7 @@ fn gradients_are_slopes() {
 fn it_learns_what_the_library_cannot() {
     let weights = weights(DType::F32);
     let ids = tokens(LIBRARY_BATCH, 12, 11);
-    // The library's norm stops the gradients of everything below it.
+    // The library's norm stops the gradients of all earlier layers.
     let theirs = library::Model::new(&library_config(), weights.builder()).unwrap();
     let loss = next_token_loss(&walk(&theirs, &ids, &mut library_state()), &ids).unwrap();
     assert!(loss.backward().unwrap().get(&weights.vars()["layers.0.mixer.in_proj.weight"]).is_none());
@@ -89,7 +89,7 @@ fn ids_and_states_that_do_not_fit_are_refused() {
     let error = model.forward(&tokens(1, 3, 11).i(0).unwrap(), &mut state).unwrap_err().to_string();
     assert!(error.contains("[batch, steps]") && error.contains("u32[3]"), "{error}");
     assert!(model.forward(&tokens(1, 0, 11), &mut state).unwrap_err().to_string().contains("u32[1,0]"));
-    // Two sequences do not fit the state of one.
+    // A batch of two sequences does not match the state of one.
     assert!(model.forward(&tokens(2, 3, 11), &mut state).is_err());
     assert_eq!(state.pos, 0);
     state.blocks.pop();
@@ -97,7 +97,7 @@ fn ids_and_states_that_do_not_fit_are_refused() {
     assert!(error.contains("zero_state"), "{error}");
 }
 
-/// Asserts that a model of these sizes is rejected with an error that names the option.
+/// Asserts that a model with this configuration is rejected, with an error that names the option.
 pub(crate) fn assert_rejected(config: super::Config, option: &str) {
     let error = Model::new(&config, weights(DType::F32).file()).err().unwrap().to_string();
     assert!(error.contains(option), "{error}");

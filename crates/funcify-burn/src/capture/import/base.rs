@@ -1,4 +1,4 @@
-//! Imports the ops that exist for every kind of tensor: movement, indexing, creation.
+//! Imports the ops that Burn has for every kind of tensor: data movement, indexing and creation.
 
 use burn::tensor::{IndexingUpdateOp, Slice};
 use burn_ir::{BaseOperationIr, CreationOpIr};
@@ -89,7 +89,7 @@ fn filled_with(op: &CreationOpIr, element: f64) -> Option<Value> {
     })
 }
 
-/// Slices a value with Burn's ranges. A range with a negative step is read from its end.
+/// Slices a value with Burn's ranges. A negative step reads a range backward, starting from its end.
 fn slice_ranges(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     ranges.iter().zip(sizes).enumerate().fold(x, |x, (axis, (range, size))| {
         let (positions, step) = range.to_range_and_step(*size);
@@ -104,7 +104,7 @@ fn slice_ranges(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     })
 }
 
-/// Replaces the part of a value that the ranges select. All steps are 1.
+/// Replaces the elements of `x` that the ranges select with `part`. Every range must have step 1.
 fn assign_ranges(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
     let Some(range) = ranges.get(axis) else {
         return part;

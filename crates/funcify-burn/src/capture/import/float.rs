@@ -1,4 +1,4 @@
-//! Imports functions of floats and activations.
+//! Imports float functions and activations.
 
 use burn_ir::{ActivationOperationIr, FloatOperationIr};
 use funcify_core::{Value, select};
@@ -52,7 +52,7 @@ pub(super) fn row(env: &Env, op: &FloatOperationIr) -> Imported {
 pub(super) fn activation_row(env: &Env, op: &ActivationOperationIr) -> Imported {
     use ActivationOperationIr as Op;
     one(match op {
-        // As in Burn, the gradient at zero is zero, and NaN is preserved.
+        // As in Burn, the gradient at zero is zero, and NaN stays NaN.
         Op::Relu(op) => {
             let x = env.get(&op.input)?;
             select(x.le(0.0), 0.0, x)
@@ -69,7 +69,7 @@ pub(super) fn activation_row(env: &Env, op: &ActivationOperationIr) -> Imported 
         Op::Softmax(op) => env.get(&op.input)?.softmax(op.axis as i64),
         Op::LogSoftmax(op) => env.get(&op.input)?.log_softmax(op.axis as i64),
         Op::Softmin(op) => (-env.get(&op.input)?).softmax(op.axis as i64),
-        // These ops occur in Burn's own backward pass (see `probe`). Each reads a forward value and a gradient.
+        // These ops occur in Burn's backward pass (see `probe`). Each reads a forward value and a gradient.
         Op::ReluBackward(op) => env.pair(&op.lhs, &op.rhs).map(|(y, gradient)| select(y.gt(0.0), gradient, 0.0))?,
         Op::SigmoidBackward(op) => env.pair(&op.lhs, &op.rhs).map(|(y, gradient)| gradient * y * (1.0 - y))?,
         Op::LogSigmoidBackward(op) => env.pair(&op.lhs, &op.rhs).map(|(x, gradient)| gradient * (-x).sigmoid())?,
@@ -77,7 +77,7 @@ pub(super) fn activation_row(env: &Env, op: &ActivationOperationIr) -> Imported 
     })
 }
 
-/// Returns `x`, multiplied by `slope` where `x` is negative.
+/// Multiplies the negative elements of `x` by `slope`.
 fn below_zero(x: Value, slope: Value) -> Value {
     select(x.lt(0.0), x * slope, x)
 }

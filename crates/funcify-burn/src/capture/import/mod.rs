@@ -1,8 +1,8 @@
 //! Imports a record of Burn's ops into a funcify graph.
 //!
-//! Each family of Burn's ops has its own file, with a table that maps each op to funcify's ops. An op without a row
-//! in its table is rejected by name. Every value is compared with the type that Burn recorded, so a row that produces
-//! a wrong shape or dtype is an error too.
+//! Each family of Burn's ops has a file with a table that maps each op to funcify's ops. An op without a row in its
+//! table is rejected by name. Every result is checked against the type that Burn recorded, so a row that produces
+//! a wrong shape or dtype is reported as an error too.
 
 mod base;
 mod float;
@@ -19,12 +19,12 @@ use crate::data;
 /// The values of an op's results, or `None` if the table has no row for the op.
 type Imported = Option<Vec<Value>>;
 
-/// An environment with the values of the tensors recorded so far, keyed by id.
+/// The values of the tensors recorded so far, keyed by tensor id.
 struct Env {
     values: RefCell<HashMap<u64, Value>>,
 }
 
-/// Adds a record's ops to the open trace and returns its results.
+/// Adds a record's ops to the open trace and returns the values of its results.
 ///
 /// # Errors
 /// `Unsupported` for an op without a translation; the error names the op.
@@ -84,7 +84,7 @@ impl Env {
         Ok(())
     }
 
-    /// Adds a loop and returns its results.
+    /// Adds an inner loop to the open trace and returns the values of its results.
     fn add_loop(
         &self,
         at: &Place,
@@ -133,15 +133,15 @@ impl Env {
         self.get_by_id(tensor.id.value())
     }
 
-    /// Returns the values of two operands in the same dtype. Burn mixes integer dtypes if a constant has the default
-    /// one.
+    /// Returns the values of two operands. Converts the second integer to the dtype of the first, because in Burn they
+    /// may differ: a constant can have the default integer dtype.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
         Some((left, if is_mixed { right.cast(left.dtype()) } else { right }))
     }
 
-    /// Checks that a result has the type that Burn recorded, and returns it.
+    /// Checks a result against the type that Burn recorded, and returns it.
     fn check_type(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
         let Some(dtype) = dtype_of(tensor) else {
             let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);
@@ -154,7 +154,7 @@ impl Env {
         };
         match value.ty() {
             found if found == expected => Ok(value),
-            // Burn has no scalars, so an earlier op has failed. The graph holds its error.
+            // Burn has no scalars, so rank 0 means that an earlier op failed. The graph holds its error.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
                 let what = format!("Burn's op `{}`", op_name(op));
@@ -174,7 +174,7 @@ fn sizes(tensor: &TensorIr) -> &[usize] {
     tensor.shape.as_slice()
 }
 
-/// Returns a scalar as a constant with the dtype of `like`.
+/// Converts a scalar to a constant with the dtype of `like`.
 fn number(scalar: &ScalarIr, like: Value) -> Value {
     let host = match *scalar {
         ScalarIr::Float(number) => HostTensor::scalar(number),
@@ -195,7 +195,7 @@ fn float_of(scalar: &ScalarIr) -> f64 {
     }
 }
 
-/// Wraps the value of an op that has one result.
+/// Wraps the value of an op's only result.
 fn one(value: Value) -> Imported {
     Some(vec![value])
 }

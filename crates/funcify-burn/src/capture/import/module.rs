@@ -7,8 +7,8 @@ use funcify_core::{DType, Shape, Value, full, iota, select};
 use super::numeric::at_least;
 use super::{Env, Imported, float_of, number, one, shape, sizes};
 
-/// Computes the convolution of an op without its bias. This is a macro because Burn has separate op types for one and
-/// two axes.
+/// Computes an op's convolution without its bias. This is a macro because Burn's convolutions over one and two axes
+/// have different op types.
 macro_rules! convolve {
     ($env:expr, $op:expr) => {{
         let options = ConvOptions {
@@ -58,7 +58,7 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
     })
 }
 
-/// Adds the bias if there is one.
+/// Adds the bias, if the op has one.
 fn add_bias(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     match bias {
         None => Some(x),

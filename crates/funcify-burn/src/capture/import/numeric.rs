@@ -1,4 +1,4 @@
-//! Imports arithmetic, comparisons, reductions, sorts, and the ops of integers and booleans.
+//! Imports arithmetic, comparisons, reductions and sorts, and the ops on integers and booleans.
 
 use burn_ir::{
     BoolOperationIr, IntOperationIr, NumericOperationIr, PadModeIr, ReduceDimOpIr, ReduceDimWithIndicesOpIr,
@@ -43,7 +43,7 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Imported {
             2.0 => env.get(&op.lhs)?.square(),
             _ => with_number(env, op, |x, y| x.pow(y))?,
         },
-        // As in Burn's `clamp`, the gradient flows at a bound.
+        // As in Burn's `clamp`, the gradient also flows where the input equals a bound.
         Op::Clamp(op) => {
             let x = env.get(&op.tensor)?;
             at_most(at_least(x, number(&op.min, x)), number(&op.max, x))
@@ -139,17 +139,17 @@ pub(super) fn with_number(env: &Env, op: &ScalarOpIr, f: impl FnOnce(Value, Valu
     Some(f(x, number(&op.rhs, x)))
 }
 
-/// Imports a reduction over all axes to one element.
+/// Imports a reduction of all axes to a single element.
 fn reduce_all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction along an axis, which keeps size 1.
+/// Imports a reduction of one axis, which is kept with size 1.
 fn reduce_axis(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction along an axis, which keeps size 1. The reduction also returns the position of the element.
+/// Imports a reduction of one axis, which is kept with size 1. Also returns the position of the reduced element.
 fn reduce_axis_with_position(
     env: &Env,
     op: &ReduceDimWithIndicesOpIr,
@@ -174,8 +174,8 @@ fn smallest(x: Value, axis: i64) -> Value {
     first_of_equals(x, axis, |x| x.min(axis), |x| x.argmin(axis))
 }
 
-/// Reduces an axis to the element at a position. As in Burn, the first of several equal elements receives the whole
-/// gradient, while funcify's own reductions divide it among them.
+/// Reduces an axis to one of its elements. As in Burn, the first of several equal elements receives the whole
+/// gradient; funcify's own reductions divide it among them.
 fn first_of_equals(
     x: Value,
     axis: i64,
@@ -196,7 +196,8 @@ fn at_most(x: Value, high: Value) -> Value {
     select(x.gt(high), high, x)
 }
 
-/// Computes Burn's remainder of floats, which has the sign of the divisor. Burn's devices disagree about integers.
+/// Computes Burn's float remainder, which has the sign of the divisor. Returns `None` for integers, because Burn's
+/// devices disagree about them.
 fn remainder(x: Value, y: Value) -> Option<Value> {
     let rest = x % y;
     let differs = rest.ne(0.0) & (rest.lt(0.0) ^ y.lt(0.0));

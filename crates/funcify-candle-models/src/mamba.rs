@@ -132,7 +132,7 @@ impl State {
     }
 }
 
-/// A Mamba language model. Cloning shares its parameters.
+/// A Mamba language model. Clones share their parameters.
 pub type Model = crate::Model<Mamba>;
 
 /// The parts of a Mamba model besides the embedding and the blocks.

@@ -167,7 +167,7 @@ impl State {
     }
 }
 
-/// A Mamba-2 language model. Cloning shares its parameters.
+/// A Mamba-2 language model. Clones share their parameters.
 pub type Model = crate::Model<Mamba2>;
 
 /// The parts of a Mamba-2 model besides the embedding and the blocks.

@@ -66,7 +66,7 @@ pub(crate) type Zeros<'a> = dyn Fn(&[usize]) -> Result<Tensor> + 'a;
 
 type BlockState<A> = <<A as Architecture>::Block as Block>::State;
 
-/// A language model. Cloning shares its parameters.
+/// A language model. Clones share their parameters.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};

@@ -193,7 +193,7 @@ pub enum BlockState {
     },
 }
 
-/// A RecurrentGemma language model. Cloning shares its parameters.
+/// A RecurrentGemma language model. Clones share their parameters.
 pub type Model = crate::Model<RecurrentGemma>;
 
 /// The parts of a RecurrentGemma model besides the embedding and the blocks.

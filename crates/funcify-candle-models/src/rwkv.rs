@@ -138,7 +138,7 @@ pub struct StatePerLayer {
     pub feed_forward: Tensor,
 }
 
-/// An RWKV language model. Cloning shares its parameters.
+/// An RWKV language model. Clones share their parameters.
 pub type Model = crate::Model<Rwkv>;
 
 /// The parts of an RWKV model besides the embedding and the blocks.

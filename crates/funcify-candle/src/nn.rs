@@ -167,7 +167,7 @@ impl Module for Layer {
 /// ```
 ///
 /// # Errors
-/// The errors of the `VarBuilder`, for example if a file lacks the parameter.
+/// Returns the errors of the `VarBuilder`, for example if a file lacks the parameter.
 pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
     use funcify_nn::Init as Of;
     let name = parameter.name.as_str();

@@ -55,8 +55,8 @@ type StepInputs = (Value, (Value, Value), Value);
 
 impl Mamba2 {
     /// Creates a layer that runs step by step over f32 sequences of shape `[B,T,F]`. It has `2 * features` inner
-    /// features, heads of 64 features (or a single smaller head), 128 states, one group, and a convolution of width
-    /// 4.
+    /// features, heads of 64 features (or a single smaller head), 128 states, one group, and a convolution kernel of
+    /// width 4.
     pub fn new(features: usize) -> Self {
         let head = (2 * features).min(64);
         let heads = if head == 0 { 0 } else { (2 * features).div_ceil(head) };

@@ -58,7 +58,7 @@ impl Sum {
     }
 }
 
-/// Computes `a += b` on the CPU.
+/// An in-place op that computes `a += b` on the CPU.
 struct AddAssign;
 
 impl InplaceOp2 for AddAssign {

@@ -1,4 +1,5 @@
-//! Turns a computation into one node of Candle's autodiff, with any number of inputs and outputs, of mixed float types.
+//! Attaches a computation to Candle's graph as a single node, with any number of inputs and outputs of various float
+//! types.
 //!
 //! Candle's custom ops have at most three inputs and one output. To exceed this limit, several ops are connected by
 //! tokens:
@@ -239,7 +240,7 @@ impl Scope {
     }
 }
 
-/// Returns the place of a call from user code.
+/// Returns the place of a user's call: the op's name, and the user's source line.
 #[track_caller]
 pub(crate) fn place(op: &str) -> Place {
     Place::new(op, Site::caller())

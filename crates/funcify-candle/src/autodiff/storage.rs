@@ -124,7 +124,7 @@ fn wrong_device_error() -> Error {
     Error::Msg("a result is on another device than the tracked inputs: move them to one device".into())
 }
 
-/// Replaces the storage of a tensor with an empty one.
+/// An in-place op that takes the storage of a tensor, and leaves an empty one.
 struct Take(Mutex<Option<Storage>>);
 
 impl Take {

@@ -20,7 +20,7 @@ pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Ve
 /// repeat all of them.
 const MAX_CAPTURED: usize = 256;
 
-/// A loop over a closure.
+/// A loop over a closure, with its operands and options.
 pub(super) struct Steps {
     pub(super) at: Place,
     pub(super) body: Box<Body>,

@@ -5,7 +5,7 @@ Training is `jax.value_and_grad` without `jax.checkpoint`. XLA uses its default 
 
 import os
 
-# JAX must not search for accelerators: their warnings and threads would disturb the CPU's measurements.
+# Keeps JAX from probing for accelerators, whose warnings and threads would disturb the CPU measurements.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax

@@ -3,7 +3,7 @@
 import os
 import tempfile
 
-# A fresh folder for compiled code, so that every process measures the full build time.
+# Compiled code goes to an empty temporary folder, so that every process measures the full build time.
 _compiled_code = tempfile.TemporaryDirectory(prefix="pytensor_")
 os.environ["PYTENSOR_FLAGS"] = f"floatX=float32,base_compiledir={_compiled_code.name}"
 
@@ -39,7 +39,8 @@ class Program:
             self.names, results = row.outputs, [outputs[name] for name in row.outputs]
         self.arguments = list(inputs.values())
         self.function = pytensor.function(list(variables.values()), results, mode="NUMBA", on_unused_input="ignore")
-        # The inputs have the types that the program was built for, so each run can skip the checks.
+        # The inputs always have the types for which the program was built, so that the checks in each call can be
+        # skipped.
         self.function.trust_input = True
 
     def run(self):

@@ -10,7 +10,7 @@ import math
 import os
 import tempfile
 
-# A fresh folder for compiled code, so that every process measures the full build time.
+# Compiled code goes to an empty temporary folder, so that every process measures the full build time.
 _compiled_code = tempfile.TemporaryDirectory(prefix="torchinductor_")
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled_code.name
 
@@ -99,8 +99,8 @@ class Structured:
 
     @staticmethod
     def scan(step, state, rows, length=None):
-        # PyTorch rejects a step whose results share memory: an output that is also the state and, in training, a state
-        # that the backward pass saves. Its compiler also rejects a step without an output.
+        # PyTorch rejects steps whose results alias each other: an output that is also the state and, in training, a
+        # state that is saved for the backward pass. Its compiler also rejects steps without an output.
         def without_aliases(state, row):
             state, output = step(state, row)
             if torch.is_grad_enabled():
@@ -283,8 +283,8 @@ def conjugate_gradients(loops, sizes, a, b):
         after = r @ r
         return count + 1, x + alpha * p, r, r + after / square * p, after
 
-    # PyTorch's loop differentiates only the parts of the state whose start requires a gradient, and silently ignores
-    # the others: x must start from a zero that depends on b.
+    # PyTorch's loop differentiates only the parts of the state whose initial value requires a gradient, and silently
+    # ignores the others. So x must start from a zero that depends on b.
     start = (torch.zeros((), dtype=torch.int64), 0 * b, b.clone(), b.clone(), b @ b)
     return {"x": loops.loop(goes_on, step, start)[1]}
 

@@ -1,7 +1,7 @@
-//! The ratios of an earlier run, as the baseline for a change.
+//! Compares the ratios of a run with those of an earlier run, the baseline.
 //!
-//! Times of two runs are not comparable: the machine may differ, or be busy. Ratios within one run are comparable, up
-//! to noise.
+//! Times of different runs are not comparable, because the machine may differ or be busy. Ratios of times within one
+//! run are comparable up to noise.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// The increase of a ratio that is tolerated regardless of its spread.
+/// The minimum relative increase of a ratio that is reported, however small its spread.
 const MIN_INCREASE: f64 = 0.15;
 
-/// One ratio of an earlier run.
+/// A ratio of an earlier run.
 #[derive(Serialize, Deserialize)]
 struct Ratio {
     workload: String,
     phase: String,
     subject: String,
     ratio_to_hand_written: f64,
-    /// The spread of the subject's times.
+    /// The relative interquartile range of the subject's times.
     spread: f64,
 }
 
@@ -29,7 +29,7 @@ fn path(root: &Path) -> PathBuf {
     root.join("benches/baseline.json")
 }
 
-/// Saves the ratios of a run for later runs. Ratios of rows that were not run stay unchanged.
+/// Saves the ratios of a run as the baseline. Ratios of rows that are not in this run are kept.
 pub(crate) fn save(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Measurement| {
         Some(Ratio {
@@ -53,7 +53,7 @@ fn read(path: &Path) -> Result<Vec<Ratio>> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Replaces the earlier ratios of the same subjects with the new ones, and appends the remaining new ones.
+/// Replaces earlier ratios of the same workload, phase and subject with the new ones, and appends the rest.
 fn merge_ratios(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     for new in new {
         let is_same = |ratio: &&mut Ratio| {
@@ -67,7 +67,7 @@ fn merge_ratios(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     earlier
 }
 
-/// Prints the rows that got worse since the earlier run. Returns `true` if there are none.
+/// Prints the rows whose ratios are worse than in the baseline. Returns `true` if there are none.
 pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     let path = path(root);
     let earlier = read(&path)?;
@@ -79,7 +79,7 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     Ok(worse.is_empty())
 }
 
-/// Returns the rows that occur in both runs.
+/// Returns the rows that occur in both runs, with their earlier ratio and their new ratio.
 fn common_rows<'a>(
     earlier: &'a [Ratio],
     rows: &'a [Measurement],

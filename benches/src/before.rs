@@ -1,18 +1,18 @@
 //! Compares this program with an earlier build of it: `--before PROGRAM`.
 //!
-//! Each of funcify's subjects runs in this program and in the earlier one. Both take turns, so that a ratio shows the
-//! cost of a change to funcify regardless of the load on the machine.
+//! Each of funcify's subjects runs in this program and in the earlier one. The two take turns, so that the ratio of
+//! their times shows the effect of a change even if the machine is busy.
 
 use std::path::Path;
 
 use crate::rows::Measurement;
 use crate::subjects::{EarlierBuild, Kind, Subject};
 
-/// The tolerated ratio of a row's time to that of the earlier build.
+/// The maximum allowed ratio of a row's time to that of the earlier build.
 const ALLOWED: f64 = 1.05;
 
-/// Pairs each subject with the same subject in an earlier build. Leaks the new subjects, because subjects must be
-/// `'static`.
+/// Returns each subject, followed by the same subject in an earlier build. Leaks the memory of the new subjects,
+/// because subjects must be `'static`.
 pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {
     let earlier = |subject: &'static Subject| -> &'static Subject {
         let earlier: &'static EarlierBuild =
@@ -23,11 +23,11 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
     subjects.iter().flat_map(|subject| [*subject, earlier(subject)]).collect()
 }
 
-/// The suffix of the names of an earlier build's subjects.
+/// The suffix of the names of subjects of an earlier build.
 const EARLIER_SUFFIX: &str = ", before";
 
-/// Prints each row that differs by more than [`ALLOWED`], and the number of rows that do not. Returns `false` if a row
-/// is slower by that much. Skips `make` rows, which are measured only once.
+/// Prints each row whose time differs by more than [`ALLOWED`], and a summary. Returns `false` if a row is slower by
+/// more than that. Skips `make` rows, which are measured only once.
 pub(crate) fn print(rows: &[Measurement]) -> bool {
     println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
     println!("|---|---|---|--:|--:|--:|--:|");

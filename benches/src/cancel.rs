@@ -1,8 +1,8 @@
 //! Measures how long a cancelled call takes to return: `cargo xtask bench --cancel [--quick]`.
 //!
-//! A second thread cancels each program after several delays, so that the cancellations hit different parts of the
-//! program. A call must return within 100 ms plus one instruction. In a loop that runs op by op, one instruction is a
-//! step, which the table times separately.
+//! A second thread cancels each program after various delays, so that the cancellations hit different parts of the
+//! program. A call must return within 100 ms plus the time of one instruction. For a loop that runs op by op, an
+//! instruction is taken to be a whole step, whose time is listed in a separate column.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -19,10 +19,10 @@ use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 
-/// A function that computes the next state of a loop from the state and the captures.
+/// A function that computes the next state of a loop from the state and the captured value.
 type StepOf = fn(Value, Value) -> Value;
 
-/// The time that a cancelled call may take to return, in addition to one instruction.
+/// The maximum time that a cancelled call may take to return, in addition to the time of one instruction.
 const ALLOWED: Duration = Duration::from_millis(100);
 
 /// A function that runs the program to be cancelled.
@@ -36,18 +36,19 @@ type Make<'a> = &'a dyn Fn(Size) -> Result<Run>;
 enum Size {
     /// One step.
     Step,
-    /// Enough steps to run for seconds.
+    /// Enough steps to run for several seconds.
     Large,
 }
 
 impl Size {
-    /// Returns the step count of a loop; with `steps` steps it runs for seconds.
+    /// Returns the number of steps of a loop, given the number with which it runs for several seconds.
     fn of(self, steps: usize) -> usize {
         if self == Size::Step { 1 } else { steps }
     }
 }
 
-/// Prints a row for each program and backend. Fails if a call takes more than 100 ms and a step to return.
+/// Prints a row for each program and backend. Fails if a call takes longer than 100 ms plus the time of one step to
+/// return.
 #[derive(Parser)]
 #[command(name = "cargo xtask bench --cancel", about = "Measures how long cancelled calls take to return")]
 struct Arguments {
@@ -76,7 +77,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
     println!("| program | backend | cancelled | step | returned within | |");
     println!("|---|---|--:|--:|--:|---|");
     let mut table = Table { after, only: arguments.only.as_deref(), is_met: true };
-    // Burn's backward pass panics with the error; the table shows the outcome.
+    // Burn's backward pass reports a cancellation by a panic, whose message must not appear within the table.
     std::panic::set_hook(Box::new(|_| {}));
     on_backend(&mut table, &Reference)?;
     on_backend(&mut table, &Cpu::default())?;
@@ -104,14 +105,15 @@ fn print(arguments: &Arguments) -> Result<bool> {
 struct Table<'a> {
     /// The delays before cancellation, in milliseconds.
     after: &'a [u64],
-    /// A part of the names of the programs and backends that run.
+    /// The text that the names of programs and backends must contain to be run.
     only: Option<&'a str>,
     /// `true` if every call returned in time.
     is_met: bool,
 }
 
 impl Table<'_> {
-    /// Cancels a program after each delay. `has_steps` is `true` if a step of it cannot be interrupted.
+    /// Cancels a program after each delay, and prints a row. `has_steps` is `true` if a step of the program cannot be
+    /// interrupted.
     fn row(&mut self, program: &str, backend: &str, has_steps: bool, make: Make<'_>) -> Result<()> {
         if self.only.is_some_and(|only| !format!("{program}, {backend}").contains(only)) {
             return Ok(());
@@ -140,7 +142,7 @@ impl Table<'_> {
     }
 }
 
-/// Returns the time that a program of one step takes, the best of three.
+/// Returns the time of a program of one step: the lowest of three measurements.
 fn duration(make: Make<'_>) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..3 {
@@ -152,7 +154,8 @@ fn duration(make: Make<'_>) -> Result<Duration> {
     Ok(best)
 }
 
-/// Returns the time from a call's cancellation to its return, or `None` if it ended before the cancellation.
+/// Returns the time from the cancellation of a call to its return, or `None` if the call ended before it was
+/// cancelled.
 fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Duration>> {
     let handle = Cancellation::new();
     let (ended, has_ended) = mpsc::channel::<()>();
@@ -166,7 +169,7 @@ fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Dura
             }
             _ => None,
         });
-        // Burn's own calls panic with the error.
+        // Burn's own ops panic if the call is cancelled.
         let outcome = handle.scope(|| catch_unwind(AssertUnwindSafe(&mut run)));
         let end = Instant::now();
         drop(ended);
@@ -186,7 +189,7 @@ fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Dura
     })
 }
 
-/// Measures the programs that every backend runs.
+/// Measures the programs that run on every backend.
 fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
     let name = backend.name();
     for (kind, strategy, steps) in [
@@ -253,7 +256,7 @@ fn matrix_loop(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> R
     })?)
 }
 
-/// Builds a loop that stacks its states of shape `[192, 192]` over `steps` steps.
+/// Builds a loop of `steps` steps that stacks its states of shape `[192, 192]`.
 fn stacking_loop(steps: usize) -> Result<Graph> {
     Ok(Graph::build("traced", |g| {
         let [h, w] = ["h", "w"].map(|name| g.input(name, "f32[192,192]"));
@@ -268,7 +271,7 @@ fn scalar_loop(steps: usize) -> Result<Graph> {
     })?)
 }
 
-/// Builds a program without loops that has `ops` ops, no two of them equal.
+/// Builds a program without loops that has `ops` ops, all different from each other.
 fn program_without_loops(ops: usize) -> Result<Graph> {
     Ok(Graph::build("straight", |g| {
         let x = g.input("x", "f32[16]");

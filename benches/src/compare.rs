@@ -1,21 +1,21 @@
-//! Checks that all subjects compute the same values: a wrong program is not timed.
+//! Checks that all subjects compute the same values. Programs with wrong results are not timed.
 //!
-//! The expected values come from the reference evaluator if it is fast enough, otherwise from JAX, and otherwise from
-//! the first handwritten loop that ran.
+//! The expected values are those of the reference evaluator if it is fast enough, otherwise those of JAX, and
+//! otherwise those of the first handwritten loop that ran.
 
 use std::collections::BTreeMap;
 
 use funcify::HostTensor;
 
-/// The allowed difference from the expected value, relative to the largest element of the tensor. Sums over thousands
-/// of steps in f32 differ by about 1e-5 when reordered.
+/// The maximum allowed difference from the expected values, relative to the largest element of the tensor.
+/// Reassociating sums over thousands of steps changes f32 results by about 1e-5.
 const TOLERANCE: f64 = 1e-3;
 
-/// The results of each subject, by name.
+/// The results of each subject, keyed by name.
 #[derive(Default)]
 pub(crate) struct Values(Vec<(&'static str, BTreeMap<String, HostTensor>)>);
 
-/// The subjects whose results may serve as the expected values, best first.
+/// The subjects whose results may serve as the expected values, in order of preference.
 const TRUSTED_SUBJECTS: &[&str] = &["reference", "jax", "candle-by-hand", "burn-flex-by-hand"];
 
 impl Values {
@@ -30,13 +30,13 @@ impl Values {
         Some((best.0, &best.1))
     }
 
-    /// Returns the subject that a subject's values were checked against.
+    /// Returns the subject with which the results of a subject were compared.
     pub(crate) fn checked_against(&self, subject: &str) -> Option<&'static str> {
         self.expected_values().map(|(name, _)| name).filter(|name| *name != subject)
     }
 }
 
-/// Returns the subjects with wrong values, and how they differ.
+/// Returns the subjects with wrong results, and descriptions of the differences.
 pub(crate) fn subjects_with_wrong_values(values: &Values) -> BTreeMap<&'static str, String> {
     let Some((expected_subject, expected)) = values.expected_values() else {
         return BTreeMap::new();
@@ -58,8 +58,8 @@ pub(crate) fn subjects_with_wrong_values(values: &Values) -> BTreeMap<&'static s
     wrong
 }
 
-/// Returns the largest difference relative to the largest element, or `None` if the element counts differ. NaN counts
-/// as an infinite difference.
+/// Returns the largest difference, relative to the largest expected element, or `None` if the tensors differ in
+/// length. NaN counts as an infinite difference.
 pub(crate) fn largest_difference(expected: &HostTensor, found: &HostTensor) -> Option<f64> {
     if expected.len() != found.len() {
         return None;

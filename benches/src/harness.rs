@@ -1,4 +1,4 @@
-//! Runs workloads: starts a worker for each subject, checks its values, and lets the workers take turns.
+//! Runs workloads: starts a worker for each subject, checks the results, and lets the workers take turns.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use crate::rows::{Measurement, MissingSubject, Samples, set_ratios};
 use crate::subjects::{Phase, Subject};
 use crate::workloads::{Loss, Sizes, Workload};
 
-/// The workloads of a run, and its time limits.
+/// The workloads and subjects of a run, and its time limits.
 pub(crate) struct Schedule {
     pub(crate) items: Vec<(&'static Workload, Sizes)>,
     pub(crate) subjects: Vec<&'static Subject>,
-    /// The number of turns of each subject.
+    /// The number of turns per subject.
     pub(crate) rounds: usize,
-    /// The length of a turn, in which a fast program runs many times.
+    /// The length of a turn. A fast program runs many times in one turn.
     pub(crate) turn: Duration,
-    /// The total running time after which a subject gets no further turn.
+    /// The total running time of a subject after which it gets no further turns.
     pub(crate) max_running_time: Duration,
     /// The maximum time for building a program and running it once.
     pub(crate) timeout: Duration,
@@ -37,12 +37,12 @@ pub(crate) struct Schedule {
 #[derive(Clone, Default)]
 pub(crate) struct Measured {
     pub(crate) rows: Vec<Measurement>,
-    /// The subjects without a row, each with a reason.
+    /// The subjects that were not measured, with the reasons.
     pub(crate) missing: Vec<MissingSubject>,
 }
 
-/// Runs all workloads, with a progress bar. Calls `save` with the measurements so far after each workload, so that an
-/// interrupted run is not lost.
+/// Runs all workloads, showing a progress bar. Calls `save` with the measurements so far after each workload, so that
+/// they are not lost if the run is interrupted.
 pub(crate) fn run(plan: &Schedule, peers: &Peers, save: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
     std::fs::create_dir_all(&plan.folder)?;
     let mut measured = Measured::default();
@@ -68,7 +68,7 @@ pub(crate) fn run(plan: &Schedule, peers: &Peers, save: impl Fn(&Measured) -> Re
     Ok(measured)
 }
 
-/// One phase of one workload at its sizes.
+/// One phase of one workload with given sizes.
 struct Item<'a> {
     plan: &'a Schedule,
     peers: &'a Peers,
@@ -79,7 +79,7 @@ struct Item<'a> {
     bar: &'a ProgressBar,
 }
 
-/// A subject whose program is built.
+/// A subject whose program has been built.
 struct RunningSubject {
     subject: &'static Subject,
     connection: Connection,
@@ -88,7 +88,7 @@ struct RunningSubject {
 }
 
 impl Item<'_> {
-    /// Builds and checks the programs of all workers, lets the workers take turns, and reads their memory.
+    /// Builds and checks the programs of all subjects, lets the workers take turns, and measures the memory of each.
     fn run(&mut self, measured: &mut Measured) -> Result<()> {
         let mut values = Values::default();
         let mut running = Vec::new();
@@ -149,7 +149,8 @@ impl Item<'_> {
         Ok(())
     }
 
-    /// Starts a worker, builds its program, and adds its results to `values`. The error is the reason why it has none.
+    /// Starts a worker, builds its program, and adds the results to `values`. The error is the reason why the subject
+    /// has no results.
     fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<RunningSubject, String> {
         let (workload, sizes, phase) = (self.workload.name, &self.sizes, self.phase.name());
         self.bar.set_message(format!("{workload} {sizes}, {phase}: {} builds its program", subject.name));

@@ -1,4 +1,4 @@
-//! Converts the inputs of workloads to the tensors of the frameworks.
+//! Converts the inputs of workloads to tensors of the frameworks.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use candle_core::Tensor as CandleTensor;
 use funcify::{Graph, HostTensor};
 use funcify_burn::{AnyTensor, Burn};
 
-/// The inputs of a workload as Candle tensors, by name.
+/// The inputs of a workload as Candle tensors, keyed by name.
 pub(crate) struct CandleInputs(BTreeMap<String, CandleTensor>);
 
 impl CandleInputs {
@@ -23,7 +23,8 @@ impl CandleInputs {
     }
 }
 
-/// The inputs of a workload as Burn tensors, by name. Scalars are vectors of one element, because Burn has no scalars.
+/// The inputs of a workload as Burn tensors, keyed by name. Scalars are vectors of one element, because Burn has no
+/// tensors of rank 0.
 pub(crate) struct BurnInputs {
     floats: BTreeMap<String, AnyTensor>,
     integers: BTreeMap<String, AnyTensor>,
@@ -35,12 +36,12 @@ impl BurnInputs {
         self.float(name).into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// Returns the float tensor with this name, whatever its rank.
+    /// Returns the float tensor with this name, of any rank.
     pub(crate) fn float(&self, name: &str) -> AnyTensor {
         self.floats[name].clone()
     }
 
-    /// Returns the float tensors with these names, all of the same rank.
+    /// Returns the float tensors with these names. All have the same rank.
     pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
         names.map(|name| self.get(name))
     }
@@ -50,8 +51,8 @@ impl BurnInputs {
         self.integers[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// Uploads the inputs. The inputs in `tracked` require gradients. If there are any, all inputs are on a device with
-    /// autodiff.
+    /// Uploads the inputs. The inputs in `tracked` require gradients. If there are any, all inputs are created on an
+    /// autodiff device.
     pub(crate) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
         let plain = burn.device().clone();
         let device = if tracked.is_empty() { plain } else { plain.autodiff() };

@@ -1,9 +1,9 @@
 //! Benchmarks each backend and strategy: `cargo xtask bench [--only ..] [--quick] [--json FILE] [--peers]`.
 //!
-//! [`workloads`] and [`subjects`] are data. Each subject runs in its own process ([`worker`]) and takes turns with the
-//! others ([`harness`]), so that ratios within one run are reliable even if times are not. Only programs whose values
-//! were checked are timed ([`compare`]). A separate program, `funcify-cancel`, measures how long cancelled calls take:
-//! the allocator here counts bytes and zeroes all memory that a loop asks for at once.
+//! [`workloads`] and [`subjects`] are lists of entries. Each subject runs in its own process ([`worker`]), and the
+//! subjects take turns ([`harness`]), so that ratios within one run are reliable even if times are not. Only programs
+//! with correct results are timed ([`compare`]). Cancellation is measured by a separate program, `funcify-cancel`,
+//! because the allocator of this program, which counts bytes, zeroes the whole memory of a loop at once.
 
 mod baseline;
 mod before;
@@ -44,59 +44,61 @@ use crate::workloads::{Sizes, Workload};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Run only workloads with sizes (`rnn T=1000 B=1 H=32`) and subjects whose names contain this text; may be
+    /// Run only workloads (with sizes, like `rnn T=1000 B=1 H=32`) and subjects whose names contain this text. May be
     /// repeated.
     #[arg(long)]
     only: Vec<String>,
-    /// Use small sizes and short turns: takes a few minutes.
+    /// Use small sizes and short turns. Takes a few minutes.
     #[arg(long)]
     quick: bool,
-    /// Also run the sizes of the plots, which show how time and memory grow.
+    /// Also run the sizes for the plots of time and memory growth.
     #[arg(long)]
     growth: bool,
-    /// Also run JAX, PyTorch, PyTensor and rlx. The first time, this builds a Python environment and rlx's worker under
-    /// `target/bench`, which takes minutes.
+    /// Also run JAX, PyTorch, PyTensor and rlx. The first run builds a Python environment and the rlx worker under
+    /// `target/bench`, which takes several minutes.
     #[arg(long)]
     peers: bool,
     /// The number of turns of each subject.
     #[arg(long)]
     rounds: Option<usize>,
-    /// Only print the time that one call of each of funcify's programs spends in each op.
+    /// Only print a profile by op of one call of each of funcify's programs.
     #[arg(long)]
     profile: bool,
-    /// Only measure a step of `Stepper` against one inside the scan, for layers of `funcify::nn`.
+    /// Only compare the time of a step in `Stepper` with that of a step inside the scan, for layers of `funcify::nn`.
     #[arg(long)]
     steps: bool,
-    /// Only measure how long planning takes as programs grow. Fails if it grows faster than the number of ops.
+    /// Only measure how planning time grows with the size of programs. Fails if it grows clearly faster than the
+    /// number of ops.
     #[arg(long)]
     planning: bool,
-    /// Only check that all subjects compute the same values. Fails if one of this project's does not.
+    /// Only check that all subjects compute the same values. Fails if one of this project's subjects does not.
     #[arg(long)]
     values: bool,
-    /// Keep the rows of the last run, so that a long run can be made in parts. Ratios remain those within a part.
+    /// Keep the rows of the last run, so that a long run can be split into parts. Ratios are computed within each
+    /// part.
     #[arg(long)]
     add: bool,
-    /// Also write the rows to this file; they are in `target/bench/rows.json` in any case.
+    /// Write the rows to this file as well as to `target/bench/rows.json`.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Compare ratios with those of `benches/baseline.json`, and fail if one is worse by more than its noise.
+    /// Compare the ratios with those in `benches/baseline.json`. Fails if one is worse by more than its noise.
     #[arg(long)]
     check: bool,
-    /// Save the ratios of this run as `benches/baseline.json`; with `--report`, those of the last run.
+    /// Save the ratios of this run (with `--report`, of the last run) as `benches/baseline.json`.
     #[arg(long)]
     keep: bool,
     /// Only compare each of funcify's subjects with the same subject in this earlier build of the program. Fails if
-    /// one is slower by more than 5 %. wgpu runs only on request.
+    /// one is slower by more than 5 %. Skips wgpu unless it is requested.
     #[arg(long)]
     before: Option<PathBuf>,
-    /// Only write the report, and the table of docs/benchmarks.md, from the rows of the last run.
+    /// Only write the report and the table of docs/benchmarks.md from the rows of the last run.
     #[arg(long)]
     report: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve the harness as one subject (`peers/PROTOCOL.md`).
+    /// Run as the worker process of one subject (`peers/PROTOCOL.md`).
     #[command(hide = true)]
     Worker { subject: String },
 }
@@ -171,8 +173,7 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.check { baseline::check(&run, &root()) } else { Ok(true) }
 }
 
-/// Prints the subjects with wrong values, and those that are missing without being declined. Returns `true` if none of
-/// them is this project's.
+/// Prints the subjects that failed or have wrong results. Returns `true` if none of them belongs to this project.
 fn values_agree(measured: &Measured) -> bool {
     let is_own =
         |missing: &rows::MissingSubject| Subject::named(&missing.subject).is_ok_and(|subject| !subject.is_peer());
@@ -202,8 +203,8 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     let only = &arguments.only;
     ensure!(only.is_empty() || of_workloads || of_subjects, "no workload or subject has {only:?} in its name");
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
-    // On a software device, wgpu takes most of the time of a run and shows little. Quick runs and comparisons skip it
-    // unless it is requested.
+    // On a software device, wgpu takes most of the time of a run, and its times are not informative. Quick runs and
+    // comparisons skip it unless it is requested.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,

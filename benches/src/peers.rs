@@ -1,4 +1,5 @@
-//! Builds the workers of other projects: a Python environment under `target/bench`, and a small program that uses rlx.
+//! Builds the workers for other projects: a Python environment under `target/bench`, and a small program that uses
+//! rlx.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,21 +8,21 @@ use anyhow::{Context, Result};
 
 use crate::subjects::{Kind, Subject};
 
-/// The locations of the peers that were requested and could be built.
+/// The paths of the workers, or the reasons why they are not available.
 pub(crate) struct Peers {
     python: Result<PathBuf, String>,
     rlx: Result<PathBuf, String>,
 }
 
 impl Peers {
-    /// Returns a value without peers.
+    /// Returns a value in which no peer is available.
     pub(crate) fn none() -> Peers {
         let absent = || Err("only with `--peers`".to_string());
         Peers { python: absent(), rlx: absent() }
     }
 
-    /// Builds the environment and the program, or reuses earlier builds. Prints a message if a build fails; the run
-    /// then continues without that peer.
+    /// Builds the environment and the program, or reuses earlier builds. If a build fails, prints a message, and the
+    /// run continues without that peer.
     pub(crate) fn make(root: &Path) -> Peers {
         let folder = root.join("target/bench");
         let python = folder.join("peers/bin/python");
@@ -41,7 +42,7 @@ impl Peers {
         Peers { python, rlx }
     }
 
-    /// Returns the command that starts a subject's worker. The error is the reason why there is none.
+    /// Returns the command that starts the worker of a subject. The error is the reason why it is not available.
     pub(crate) fn worker(&self, subject: &Subject) -> Result<Command, String> {
         match subject.kind {
             Kind::Python => {
@@ -70,7 +71,7 @@ fn source(root: &Path) -> PathBuf {
     root.join("benches/peers")
 }
 
-/// Runs a command. The error is the last line that the command wrote.
+/// Runs a command. The error is the last line of its output.
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().with_context(|| format!("{command:?}")).map_err(|error| format!("{error:#}"))?;
     if output.status.success() {

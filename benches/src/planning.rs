@@ -1,10 +1,10 @@
 //! Measures how planning time grows with the number of ops: `--planning`.
 //!
-//! Each kind of program grows by doubling. The measured time is that of a function's first call, which plans for its
-//! sizes, minus that of its second call. The cost per op is not constant: a program with more instructions than the
-//! engine allows is planned loop by loop, and a routine that exceeds its own limit has no machine code. An op of the
-//! largest program may therefore cost [`ALLOWED`] times as much as an op of the smallest. If planning took quadratic
-//! time, it would cost 64 times as much.
+//! Each kind of program is doubled in size repeatedly. The planning time is the time of a function's first call,
+//! which includes planning, minus that of the second call. The time per op is not constant: a program that exceeds
+//! the engine's instruction limit is planned loop by loop, and a routine that exceeds another limit is not compiled
+//! to machine code. Therefore, the time per op in the largest program may be [`ALLOWED`] times that in the smallest
+//! one. If planning took quadratic time, it would be 64 times.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use funcify::dispatch::Function;
 use funcify::{DType, GradOptions, Graph, HostTensor, Scalar, ScanOptions, Value, cond, constant, scan_with, stack};
 use funcify_cpu::Cpu;
 
-/// The allowed ratio of the cost of an op in the largest program to that in the smallest.
+/// The maximum allowed ratio of the planning time per op in the largest program to that in the smallest one.
 const ALLOWED: f64 = 4.0;
 
-/// The number of ops of the smallest program: below it, the cost of the call itself would dominate.
+/// The number of ops of the smallest program. In smaller programs, the time of the call itself would dominate.
 const SMALLEST_OPS: usize = 500;
 
-/// A function that builds a program of about this many ops from its input, `f32[16]`.
+/// A function that builds a program with about the given number of ops from an input of type `f32[16]`.
 type Make = fn(Value, usize) -> Value;
 
 /// The kinds of programs, named by the part that grows.
@@ -70,8 +70,8 @@ fn in_loop(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
     scan_with(ScanOptions::new().length(STEPS), start, (), |h, ()| (step(h), ())).0
 }
 
-/// Prints a table with a row for each kind of program, or only for those in `only`. Returns `false` if an op of a large
-/// program costs too much.
+/// Prints a table with a row for each kind of program, or only for those in `only`. Returns `false` if planning time
+/// grows too fast.
 pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     let sizes: &[usize] = if is_quick { &[1, 4] } else { &[1, 2, 4, 8, 16, 32, 64] };
     let columns: Vec<String> = sizes.iter().map(|size| format!("{} ops", size * SMALLEST_OPS)).collect();
@@ -96,7 +96,7 @@ pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     Ok(is_met)
 }
 
-/// Returns the time per op in microseconds, as the lowest of `turns` measurements.
+/// Returns the planning time per op, in microseconds: the lowest of `turns` measurements.
 fn cost(make: Make, ops: usize, is_gradient: bool, turns: usize) -> Result<f64> {
     let mut graph = Graph::build("planned", |g| make(g.input("x", "f32[16]"), ops).sum(..))?;
     if is_gradient {

@@ -1,4 +1,5 @@
-//! Profiles calls of funcify's programs by op. The reasons given for gaps are based on these profiles.
+//! Profiles calls of funcify's programs by op. The explanations of gaps in `reasons.toml` are based on these
+//! profiles.
 
 use anyhow::Result;
 use funcify::HostTensor;
@@ -7,10 +8,10 @@ use crate::harness::Schedule;
 use crate::subjects::{self, Phase};
 use crate::workloads::Loss;
 
-/// The number of ops that are shown.
+/// The maximum number of ops that are listed.
 const MAX_LISTED_OPS: usize = 8;
 
-/// Profiles each program of the plan and prints a table.
+/// Profiles each program of the schedule, and prints a table.
 pub(crate) fn print(plan: &Schedule) -> Result<()> {
     for (workload, sizes) in &plan.items {
         let inputs: Vec<(String, HostTensor)> =

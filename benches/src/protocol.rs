@@ -1,4 +1,4 @@
-//! The messages between the harness and a worker, one line of JSON each: `peers/PROTOCOL.md`.
+//! The messages between the harness and a worker. Each is one line of JSON, described in `peers/PROTOCOL.md`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub(crate) enum Request {
-    /// Build the program, run it once, write its results.
+    /// Build the program, run it once, and write its results.
     Prepare { workload: String, sizes: BTreeMap<String, usize>, phase: String, inputs: String, outputs: String },
     /// Run the program `count` times.
     Run { count: usize },
@@ -22,15 +22,15 @@ pub(crate) enum Request {
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(untagged)]
 pub(crate) enum Answer {
-    /// The program is built.
+    /// The program was built. Contains the wall time and the processor time of the build.
     Made { make_s: f64, make_cpu_s: f64 },
-    /// The program ran.
+    /// The program ran. Contains the wall time and the processor time of each run.
     Ran { wall_s: Vec<f64>, cpu_s: Vec<f64> },
-    /// The subject lacks the workload or the phase.
+    /// The subject does not support the workload or the phase.
     Declined { declined: String },
     /// The subject supports the workload but failed to run it.
     Failed { failed: String },
-    /// The peak memory of a run beyond the memory held before it. It is the last variant, because all of its fields may
-    /// be absent.
+    /// The peak memory of a run, minus the memory in use before it. Must be the last variant, because all of its
+    /// fields are optional, so that it would match any other answer.
     Memory { allocator_bytes: Option<u64>, system_bytes: Option<u64> },
 }

@@ -1,10 +1,10 @@
-//! The rows of a run: the measurements as data.
+//! The rows of a run: its measurements and missing subjects.
 
 use serde::{Deserialize, Serialize};
 
 use crate::subjects::{self, Phase};
 
-/// The measurements of one subject on one workload in one phase.
+/// The measurements of one subject on one workload and phase.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Measurement {
     /// The workload and its sizes: `rnn T=1000 B=1 H=32`.
@@ -12,28 +12,29 @@ pub(crate) struct Measurement {
     pub(crate) subject: String,
     /// The phase: `forward` or `train`, or `make` or `make-train` for building the program of that phase.
     pub(crate) phase: String,
-    /// The shortest run, in seconds of wall time.
+    /// The wall time of the shortest run, in seconds.
     pub(crate) low_s: f64,
     pub(crate) median_s: f64,
-    /// The median of the processor time of all threads.
+    /// The median over all runs of the processor time of all threads, in seconds.
     pub(crate) cpu_s: f64,
-    /// The interquartile range, relative to the median; `None` for a single run.
+    /// The interquartile range of the wall times, relative to the median, or `None` for a single run.
     pub(crate) spread: Option<f64>,
-    /// The peak memory of a run beyond inputs and program, as counted by the allocator, or otherwise by the system.
+    /// The peak memory of a run, excluding inputs and program, as measured by the allocator if possible, and
+    /// otherwise by the system.
     pub(crate) peak_bytes: Option<u64>,
-    /// The same peak as counted by the system.
+    /// The same peak as measured by the system.
     pub(crate) system_bytes: Option<u64>,
-    /// The ratio of its shortest run to the shortest run of the handwritten loop in the same library.
+    /// The ratio of this subject's shortest run to that of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,
-    /// The ratio of its shortest run to JAX's.
+    /// The ratio of this subject's shortest run to JAX's.
     pub(crate) ratio_to_jax: Option<f64>,
     /// The number of runs.
     pub(crate) runs: usize,
-    /// The subject that its values were checked against; `None` for the subject with the expected values.
+    /// The subject with which the results were compared, or `None` for the subject with the expected values.
     pub(crate) checked: Option<String>,
 }
 
-/// A subject without a row, and the reason.
+/// A subject that was not measured, and the reason.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct MissingSubject {
     pub(crate) workload: String,
@@ -72,7 +73,7 @@ impl Samples {
     }
 }
 
-/// Returns the quantile of the numbers at `part`, which is between 0 and 1.
+/// Returns the `part` quantile of the numbers, where `part` is between 0 and 1.
 fn quantile(numbers: &[f64], part: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -81,7 +82,7 @@ fn quantile(numbers: &[f64], part: f64) -> f64 {
 }
 
 impl Measurement {
-    /// Returns the row of building a program once.
+    /// Creates the row for building a program once.
     pub(crate) fn build_row(
         workload: &str,
         subject: &str,
@@ -97,7 +98,7 @@ impl Measurement {
         }
     }
 
-    /// Returns the row of running a program.
+    /// Creates the row for running a program.
     pub(crate) fn run_row(
         workload: &str,
         subject: &str,
@@ -131,7 +132,7 @@ impl Measurement {
     }
 }
 
-/// Sets the ratios of each row to its baselines in the same run.
+/// Sets the ratios of each row to the handwritten loop and to JAX in the same run.
 pub(crate) fn set_ratios(rows: &mut [Measurement]) {
     let all = rows.to_vec();
     for row in rows {

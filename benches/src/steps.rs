@@ -1,9 +1,9 @@
-//! Measures the cost of a single step in `Stepper` and in `OnSlices`, compared with the cost of a step inside the scan:
+//! Compares the time of a single step in `Stepper` and in `OnSlices` with the time of a step inside the scan:
 //! `--steps`.
 //!
-//! The three take turns, and the lowest time of all turns counts. Their outputs are compared first. All run on one
-//! thread: a step takes microseconds, which is too short for two threads, but a scan that batches work over all steps
-//! would use them.
+//! First, the outputs are compared. Then, the time of each is the lowest of many turns. All run on a single thread: a
+//! step of a few microseconds is too short to be parallelised, but a scan that batches work over all steps would use
+//! several threads.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,11 +19,11 @@ use funcify_cpu::{Cpu, OnSlices};
 
 use crate::compare::largest_difference;
 
-/// The allowed difference between a step and the scan, relative to the scan's largest element. A product with one row
-/// sums in a different order than a product with the rows of several steps.
+/// The maximum allowed difference between a step and the scan, relative to the scan's largest element. A matrix
+/// product with a single row is summed in a different order than a product with the rows of several steps.
 const MAX_DIFFERENCE: f64 = 1e-5;
 
-/// The number of input and output features of a layer.
+/// The number of input and output features of each layer.
 const FEATURES: usize = 128;
 
 /// Prints a table with a row for each layer, batch size and backend.
@@ -48,7 +48,7 @@ fn rows(is_quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds layers over `[T,B,F]`.
+/// Builds layers for sequences of shape `[T,B,F]`, with their names.
 fn layers() -> Result<[(&'static str, Graph); 4]> {
     let recurrent = |cell| Recurrent { batch_first: false, ..Recurrent::new(cell, FEATURES, FEATURES) }.layer();
     let minimal =
@@ -62,7 +62,7 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
     ])
 }
 
-/// Drops the last states from a layer's outputs: the stepper keeps them itself.
+/// Removes the last states from the outputs of a layer, because the stepper keeps them itself.
 fn without_last_states(layer: &Graph) -> Result<Graph> {
     Ok(Graph::build(layer.name(), |g| {
         let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index)));
@@ -86,7 +86,7 @@ fn inputs(graph: &Graph, steps: usize, batch: usize) -> Result<Vec<HostTensor>> 
     numbers.collect()
 }
 
-/// A layer with inputs.
+/// A layer with inputs, to be measured.
 struct Case<'a> {
     name: &'static str,
     graph: &'a Graph,
@@ -135,7 +135,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Returns the microseconds of a step that reads and writes slices.
+    /// Returns the time of a step that reads and writes slices, in microseconds.
     fn on_slices(&self) -> Result<f64> {
         let stepped = self.graph.stepped()?;
         let start = Function::compile(&stepped.start, &Cpu::default())?.call_host(&self.inputs[1..])?;

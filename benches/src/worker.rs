@@ -1,4 +1,4 @@
-//! The worker process, in which one subject of this program runs one workload.
+//! The worker process, which runs one workload for one subject of this program.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -13,11 +13,11 @@ use crate::protocol::{Answer, Request};
 use crate::subjects::{self, Phase, Prepared, Subject};
 use crate::workloads::Workload;
 
-/// The stack size. Candle's handwritten loops build graphs as deep as their number of steps, and dropping them
+/// The stack size. Handwritten Candle loops build graphs as deep as their number of steps, and dropping such a graph
 /// recurses.
 const STACK: usize = 1 << 30;
 
-/// Serves requests from standard input until it is told to quit.
+/// Answers requests from standard input until one asks it to quit.
 pub(crate) fn serve(subject: &'static Subject) -> Result<()> {
     let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || answer_all(subject))?;
     worker.join().map_err(|_| anyhow::anyhow!("the worker panicked"))?

@@ -1,5 +1,5 @@
-//! Runs the quick benchmarks without timing: all of funcify's variants and all handwritten loops compute the same
-//! values.
+//! Runs the quick benchmarks without timing them, to check that all of funcify's variants and all handwritten loops
+//! compute the same values.
 
 use std::process::Command;
 

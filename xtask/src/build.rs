@@ -1,14 +1,14 @@
-//! Builds and runs programs of the workspace. Builds `funcify` with the backends that a command needs.
+//! Builds and runs programs of the workspace. Builds `funcify` only with the backends that a command needs.
 
 use std::process::Command;
 
 use crate::{Outcome, check};
 
-/// The features of `funcify-cli`, each with the backend that it links.
+/// The features of `funcify-cli`, with the names of the backends that they link.
 const FEATURES: [(&str, &str); 5] =
     [("candle", "candle"), ("cpu", "cpu"), ("flex", "burn-flex"), ("ndarray", "burn-ndarray"), ("wgpu", "burn-wgpu")];
 
-/// Builds `funcify` with the features that these arguments need, and runs it with them.
+/// Builds `funcify` with the features that these arguments need, and runs it with the arguments.
 pub(crate) fn funcify(words: &[String]) -> Outcome {
     let features: Vec<String> = features(words).iter().map(|feature| format!("funcify-cli/{feature}")).collect();
     let (is_all, features) = (features.len() == FEATURES.len(), features.join(","));
@@ -16,8 +16,8 @@ pub(crate) fn funcify(words: &[String]) -> Outcome {
     program("funcify", if is_all { &[] } else { &chosen }, words)
 }
 
-/// Builds and runs a program. The build uses the features of the whole workspace, as tests do, so that no dependency is
-/// compiled twice. `options` are build options: `--release` and features.
+/// Builds and runs a program. The build resolves features for the whole workspace, as tests do, so that no dependency
+/// is compiled twice. `options` are the build options: `--release` and features.
 pub(crate) fn program(name: &str, options: &[&str], arguments: &[String]) -> Outcome {
     if !check::cargo(&[&["build", "--workspace", "--bin", name], options].concat())? {
         return Ok(false);
@@ -33,11 +33,11 @@ pub(crate) fn program(name: &str, options: &[&str], arguments: &[String]) -> Out
     Ok(command.args(arguments).status().map_err(|error| format!("{}: {error}", program.display()))?.success())
 }
 
-/// The variable that keeps Candle from reading `/proc/cpuinfo` in every matrix product.
+/// The environment variable that, if set, keeps Candle from reading `/proc/cpuinfo` in every matrix product.
 const THREADS: &str = "RAYON_NUM_THREADS";
 
-/// Returns the features to link: the backends named by `--backend`. Without `--backend`, returns all of them, or none
-/// if the command runs the reference backend.
+/// Returns the features for the backends named by `--backend`. Without `--backend`, returns all features, or none if
+/// the command uses only the reference backend.
 fn features(words: &[String]) -> Vec<&'static str> {
     let named: Vec<&str> = named_backends(words).collect();
     let all = || FEATURES.iter().map(|(feature, _)| *feature).collect();
@@ -45,7 +45,7 @@ fn features(words: &[String]) -> Vec<&'static str> {
         Some("print" | "bisect") => Vec::new(),
         Some("run") if named.is_empty() => Vec::new(),
         _ if named.is_empty() => all(),
-        // The program rejects unknown backend names and lists the known ones.
+        // With all backends linked, the program rejects the unknown name and lists the known ones.
         _ if named.iter().any(|name| *name != "reference" && FEATURES.iter().all(|(_, backend)| backend != name)) => {
             all()
         }
@@ -53,7 +53,7 @@ fn features(words: &[String]) -> Vec<&'static str> {
     }
 }
 
-/// Returns the comma-separated names after `--backend`.
+/// Returns the comma-separated names after each `--backend`.
 fn named_backends(words: &[String]) -> impl Iterator<Item = &str> {
     let next = words.iter().skip(1).map(Some).chain([None]);
     let names = words.iter().zip(next).filter_map(|(word, next)| match word.strip_prefix("--backend") {

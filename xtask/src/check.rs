@@ -1,10 +1,11 @@
-//! Runs `cargo xtask test`, `cargo xtask examples` and `cargo xtask lint`: one step after the other, until one fails.
+//! Implements the commands that check the workspace, such as `cargo xtask test` and `cargo xtask lint`. Their steps
+//! run in sequence until one fails.
 
 use std::process::Command;
 
 use crate::{Outcome, build, differences, root};
 
-/// Runs tidy, which takes a second, then the tests, the conformance suite and the examples, and checks STATUS.md.
+/// Runs the tidy checks, the tests, the conformance suite and the examples, and checks that STATUS.md is current.
 pub(crate) fn test() -> Outcome {
     Ok(tidy(&[])?
         && cargo(&[&["test", "--quiet"][..], &TIDY].concat())?
@@ -14,7 +15,7 @@ pub(crate) fn test() -> Outcome {
         && build::funcify(&words("status --check"))?)
 }
 
-/// Checks formatting, lints and documentation, and builds the crate `funcify` with each feature separately.
+/// Checks formatting, lints and documentation, and checks the crate `funcify` with each feature separately.
 pub(crate) fn lint() -> Outcome {
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&[&["fmt", "--check"][..], &TIDY].concat())?
@@ -35,19 +36,19 @@ pub(crate) fn lint() -> Outcome {
         && features()?)
 }
 
-/// The manifest of the tidy program, which is its own workspace.
+/// The option with the manifest of the tidy program, which is a separate workspace.
 const TIDY: [&str; 2] = ["--manifest-path", "xtask/tidy/Cargo.toml"];
 
-/// Runs the tidy checks, or samples sentences from comments.
+/// Runs the tidy program, which checks the repository or samples sentences from comments.
 pub(crate) fn tidy(arguments: &[String]) -> Outcome {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     cargo(&[&["run", "--quiet"][..], &TIDY, &["--"], &arguments].concat())
 }
 
-/// The features of the crate `funcify`. A user may enable any of them without the others.
+/// The features of the crate `funcify`. A user may enable each of them without the others.
 const FEATURES: [&str; 8] = ["cpu", "candle", "burn-flex", "burn-ndarray", "burn-wgpu", "nn", "jit", "tracing"];
 
-/// Builds the user-facing crate without features, and with each feature separately.
+/// Checks the crate `funcify` without features, and with each feature separately.
 pub(crate) fn features() -> Outcome {
     let package = ["check", "--package", "funcify", "--lib", "--no-default-features"];
     let mut all = cargo(&package)?;
@@ -57,14 +58,14 @@ pub(crate) fn features() -> Outcome {
     Ok(all)
 }
 
-/// Runs the examples with these arguments. Comparisons are built in release mode, as users build them.
+/// Runs the examples with these arguments. With `--compare`, which measures times, builds them in release mode.
 pub(crate) fn examples(arguments: &[String]) -> Outcome {
     let is_timed = arguments.iter().any(|argument| argument == "--compare");
     build::program("funcify-examples", if is_timed { &["--release"] } else { &[] }, arguments)
 }
 
-/// Writes the corpus and fuzzes the text parser, with these libFuzzer arguments. Needs `cargo-fuzz` and a nightly
-/// compiler.
+/// Writes the seed corpus, and fuzzes the text parser with these libFuzzer arguments. Requires `cargo-fuzz` and a
+/// nightly compiler.
 pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
     if !cargo(&["run", "--release", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"])? {
         return Ok(false);
@@ -73,12 +74,13 @@ pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
     let limits = ["-timeout=60", "-rss_limit_mb=1024", "-max_len=20000"];
     let run = ["+nightly", "fuzz", "run", "text", "--", words];
     let arguments = run.into_iter().chain(limits).chain(arguments.iter().map(String::as_str));
-    // Only rustup's cargo understands `+nightly`. The variable `CARGO` names a different cargo.
+    // Only rustup's proxy understands `+nightly`. The variable `CARGO` contains the path of the actual cargo, which
+    // does not.
     let status = Command::new("cargo").args(arguments).current_dir(root()).status();
     Ok(status.map_err(|error| format!("cargo: {error}"))?.success())
 }
 
-/// Runs the benchmarks with these arguments, in release mode, as users build the measured code.
+/// Runs the benchmarks with these arguments, in release mode.
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
     let (program, arguments) = match arguments.iter().position(|argument| argument == "--cancel") {
         Some(at) => ("funcify-cancel", [&arguments[..at], &arguments[at + 1..]].concat()),
@@ -87,18 +89,19 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     build::program(program, &["--release"], &arguments)
 }
 
-/// Rewrites the tables of differences from pretrained weights and from the models of the libraries.
+/// Regenerates the tables of differences: those for pretrained weights, and those from the models of the tensor
+/// libraries.
 pub(crate) fn weights() -> Outcome {
     let bless = [("FUNCIFY_BLESS", "1")];
     Ok(cargo_with(&bless, &["test", "--workspace", "--test", "weights", "--", "--nocapture"])? && differences::write()?)
 }
 
-/// Runs cargo in the workspace and prints the command.
+/// Prints a cargo command and runs it in the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
     cargo_with(&[], arguments)
 }
 
-/// Runs cargo with environment variables.
+/// Does the same as [`cargo`], with environment variables.
 pub(crate) fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     eprintln!("\n== cargo {}", arguments.join(" "));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());

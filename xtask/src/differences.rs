@@ -1,5 +1,5 @@
-//! Writes the table of differences from the models of the tensor libraries. The tests of these models note the
-//! differences.
+//! Writes the table of differences between funcify's models and those of the tensor libraries. The tests of the
+//! models record the differences.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::{Outcome, check, root};
 
 /// The path of the table.
 const TABLE: &str = "tests/models/DIFFERENCES.md";
-/// The test, the name that it uses for the comparison, and the name in the table.
+/// The test, the name that it gives to the comparison, and the name in the table.
 const MODELS: [(&str, &str, &str); 11] = [
     ("mamba", "mamba", "candle-transformers `mamba`"),
     ("mamba2", "mamba2", "candle-transformers `mamba2`"),

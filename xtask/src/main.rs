@@ -1,5 +1,5 @@
-//! The contributor's commands: `cargo xtask conformance`, `test`, `lint` and the others in [`HELP`]. It has no
-//! dependencies, so it starts at once, and it prints what it builds.
+//! The commands for contributors: `cargo xtask conformance`, `test`, `lint` and the others in [`HELP`]. This program
+//! has no dependencies, so that it builds quickly, and prints the cargo commands that it runs.
 
 mod build;
 mod check;
@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The outcome of a command: `true` if it succeeded, or the reason why it did not run.
+/// The outcome of a command: `true` if it succeeded, `false` if it failed, or the reason why it could not run.
 type Outcome = Result<bool, Box<dyn Error>>;
 
 const HELP: &str = "Commands for contributors to funcify

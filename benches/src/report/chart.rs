@@ -1,8 +1,8 @@
-//! Draws the chart of the README: training times of the table, relative to JAX, on a logarithmic axis.
+//! Draws the README's chart: the training times of the benchmark table, relative to JAX, on a logarithmic axis.
 
 use std::fmt::Write;
 
-/// The columns of the table that the chart shows, with their labels, their colours and the radius of their dots.
+/// The columns of the table that the chart shows: title, label, colour, and radius of the dots.
 const CHART_COLUMNS: [(&str, &str, &str, u32); 6] = [
     ("funcify on Burn", "funcify on Burn", "#ffd43b", 3),
     ("funcify on Candle", "funcify on Candle", "#d9480f", 6),
@@ -12,7 +12,7 @@ const CHART_COLUMNS: [(&str, &str, &str, u32); 6] = [
     ("Burn by hand", "Burn's own loop", "#ced4da", 5),
 ];
 
-/// The ends of the axis, as powers of ten times JAX's time.
+/// The ends of the axis, as decimal exponents of the ratio to JAX's time.
 const AXIS: [i32; 2] = [-1, 4];
 const LEFT: f64 = 310.0;
 const WIDTH: f64 = 460.0;
@@ -25,7 +25,7 @@ struct TrainingRow<'a> {
     ratios: Vec<Option<f64>>,
 }
 
-/// Draws the training rows of the table on the benchmarks page. `jax` names JAX's version.
+/// Draws the training rows of the table on the benchmarks page. `jax` is the name and version of JAX.
 pub(super) fn draw(page: &str, jax: &str) -> String {
     let rows = rows(page);
     let bottom = TOP + ROW * rows.len() as u32;
@@ -56,7 +56,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
     for (index, row) in rows.iter().enumerate() {
         let y = TOP + ROW * index as u32;
         put(format!("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", LEFT - 16.0, y + 4, row.workload));
-        // The first columns are drawn last, on top of the others.
+        // The first columns are drawn last, so that their dots are on top.
         for (ratio, (.., colour, radius)) in row.ratios.iter().zip(CHART_COLUMNS).rev() {
             if let Some(ratio) = ratio {
                 put(format!("<circle cx=\"{:.1}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"/>", place(*ratio)));
@@ -107,7 +107,7 @@ mod tests {
         assert!(draw(page, "JAX 0.12").contains("relative to JAX 0.12"));
     }
 
-    /// The chart matches the table. `FUNCIFY_BLESS=1` draws the chart again.
+    /// The chart matches the table. `FUNCIFY_BLESS=1` redraws the chart.
     #[test]
     fn the_chart_is_current() {
         let page = include_str!("../../../docs/benchmarks.md");

@@ -1,6 +1,6 @@
-//! Reproduces the figures of PyTorch's paper on control flow: how build time, running time and memory grow.
+//! Reproduces figures of PyTorch's paper on control flow, which show how build time, running time and memory grow.
 //!
-//! "Control flow operators in PyTorch" (2025), figures 1, 2 and 5.
+//! The paper is "Control flow operators in PyTorch" (2025); the figures are 1, 2 and 5.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -8,11 +8,11 @@ use plotters::prelude::*;
 use super::{Run, bytes, time};
 use crate::rows::Measurement;
 
-/// A figure: one measurement of each subject on a workload, against one of its sizes.
+/// A figure: a measured quantity of each subject on one workload, plotted against one of the workload's sizes.
 struct Figure {
     title: &'static str,
     workload: &'static str,
-    /// The letter of the size that the horizontal axis shows.
+    /// The letter of the size on the horizontal axis.
     along: &'static str,
     phase: &'static str,
     measure: Measure,
@@ -60,20 +60,20 @@ const FIGURES: &[Figure] = &[
     figure("RNN: memory of a training step", "rnn", "T", "train", Measure::Memory),
 ];
 
-/// The points of one subject, from the smallest size to the largest.
+/// The points of one subject, sorted by size.
 struct Series {
     subject: String,
     points: Vec<(f64, f64)>,
 }
 
-/// A figure in the page: its title, its drawing, and its summary.
+/// A figure for the page: its title, drawing and summary.
 pub(super) struct RenderedFigure {
     pub(super) title: &'static str,
     pub(super) svg: String,
     pub(super) summary: String,
 }
 
-/// Draws all figures for which the run has two or more sizes.
+/// Draws all figures for which the run has at least two sizes.
 pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     let mut drawn = Vec::new();
     for figure in FIGURES {
@@ -89,7 +89,7 @@ pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     Ok(drawn)
 }
 
-/// Splits a workload's title into the name without the size of that letter, and that size.
+/// Splits a workload's title into the words other than the size with this letter, and that size.
 fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     let (along, rest): (Vec<&str>, Vec<&str>) =
         workload.split(' ').partition(|word| word.strip_prefix(letter).is_some_and(|rest| rest.starts_with('=')));
@@ -97,8 +97,8 @@ fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     Some((rest, size))
 }
 
-/// Groups the workload's sizes into families that differ only in the size on the axis. Returns the series of the
-/// largest family.
+/// Groups the workload's sizes into families whose members differ only in the size on the axis. Returns the series of
+/// the largest family.
 fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     let rows = run.rows.iter().filter(|row| row.phase == figure.phase);
     let placed = rows.filter_map(|row| {

@@ -1,7 +1,7 @@
-//! The largest gaps between funcify's fastest variant in a library and the fastest subject of all, each with a reason.
+//! Lists the largest gaps between funcify's fastest variant in a library and the fastest subject, with the reasons.
 //!
-//! The reasons come from profiles (`cargo xtask run --profile`) and are in `benches/reasons.toml`; a gap without one
-//! says so.
+//! The reasons are in `benches/reasons.toml`, and were found by profiling (`cargo xtask run --profile`). A gap
+//! without a reason is listed as not profiled yet.
 
 use serde::Deserialize;
 
@@ -15,18 +15,18 @@ pub(super) const ABOUT: &str = "For each workload and phase, the larger gap betw
      Candle or in Burn's flex and the fastest subject, if the median of that subject is below funcify's fastest run. \
      Workloads that are not listed are the fastest, or as fast within the noise.";
 
-/// The maximum number of listed gaps. The list contains the larger gap of each workload, at each size and in each
-/// phase.
+/// The maximum number of listed gaps. For each workload, size and phase, only the larger gap of the two libraries is
+/// listed.
 const MAX_LISTED_GAPS: usize = 12;
 
-/// The reason why funcify is behind on the workloads whose titles start with `workload`.
+/// The reason why funcify is slower on the workloads whose titles start with `workload`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reason {
     workload: String,
-    /// `forward` or `train`; both if absent.
+    /// `forward` or `train`. If absent, the reason applies to both.
     phase: Option<String>,
-    /// `candle` or `burn-flex`; both if absent.
+    /// `candle` or `burn-flex`. If absent, the reason applies to both.
     library: Option<String>,
     text: String,
 }
@@ -36,7 +36,7 @@ struct Reasons {
     reason: Vec<Reason>,
 }
 
-/// A library's fastest variant on a workload, and the fastest subject.
+/// The measurement of funcify's fastest variant in a library, and that of the fastest subject.
 struct Gap<'a> {
     library: &'static str,
     own: &'a Measurement,
@@ -48,12 +48,12 @@ impl Gap<'_> {
         self.own.low_s / self.fastest.low_s
     }
 
-    /// Returns whether the fastest subject's median is below the other's minimum.
+    /// Returns whether the median of the fastest subject is below the minimum of funcify's variant.
     fn is_clear(&self) -> bool {
         self.own.low_s > self.fastest.median_s
     }
 
-    /// Returns the first of the reasons that applies to this gap.
+    /// Returns the text of the first reason that applies to this gap.
     fn reason<'r>(&self, reasons: &'r [Reason]) -> &'r str {
         let is = |said: &Option<String>, own: &str| said.as_deref().is_none_or(|said| said == own);
         let about = |reason: &&Reason| {
@@ -65,7 +65,7 @@ impl Gap<'_> {
     }
 }
 
-/// Returns the clear gaps, largest first.
+/// Returns the clear gaps, sorted by descending ratio.
 fn gaps(run: &Run) -> Vec<Gap<'_>> {
     let mut gaps = Vec::new();
     for workload in run.compared() {
@@ -86,7 +86,7 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
     gaps
 }
 
-/// Lists the larger gap of each workload in each phase.
+/// Tabulates the larger gap of the two libraries for each workload and phase.
 pub(super) fn table(run: &Run) -> Table {
     let reasons: Vec<Reason> = toml::from_str::<Reasons>(include_str!("../../reasons.toml"))
         .map_or_else(|_| Vec::new(), |reasons| reasons.reason);

@@ -1,4 +1,4 @@
-//! The report as one self-contained page, readable on a phone and in print.
+//! Writes the report as a self-contained HTML page, suitable for phones and for printing.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0; break-inside: a
 @media print { body { max-width: none; font-size: 11px } details { break-inside: avoid } }
 ";
 
-/// Explains how to read the numbers.
+/// Returns the text that explains the numbers.
 pub(super) fn explanation(run: &Run) -> String {
     let checked = "Each subject runs in its own process, and they take turns. Times are the lowest of many runs after \
         the first. Only programs whose values were checked are listed: against the reference evaluator or, where that \

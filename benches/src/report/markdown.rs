@@ -1,4 +1,4 @@
-//! The report as Markdown.
+//! Writes the report as Markdown.
 
 use super::{Run, gaps, tables};
 

@@ -1,4 +1,4 @@
-//! Writes reports from the rows: an HTML page with plots, the same report in Markdown, and the table of
+//! Writes reports from the rows of a run: an HTML page with plots, the same report in Markdown, and the table of
 //! `docs/benchmarks.md`.
 
 mod chart;
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::rows::{Measurement, MissingSubject};
 use crate::workloads;
 
-/// A run in its file form.
+/// The measurements of a run, as stored in a file.
 #[derive(Serialize, Deserialize, Clone)]
 pub(crate) struct Run {
-    /// The version of funcify that ran.
+    /// The version of funcify that was measured.
     pub(crate) version: String,
     pub(crate) machine: String,
     pub(crate) rows: Vec<Measurement>,
@@ -29,7 +29,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Reads the last run.
+    /// Reads a run from a file.
     pub(crate) fn read(path: &Path) -> Result<Run> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{}: run a benchmark first", path.display()))?;
@@ -41,7 +41,7 @@ impl Run {
         std::fs::write(path, serde_json::to_string_pretty(self)?).with_context(|| path.display().to_string())
     }
 
-    /// Adds the rows of an earlier run of the same version that are missing in this one.
+    /// Adds the rows of an earlier run that are missing in this one, if both measured the same version.
     pub(crate) fn add(&mut self, earlier: Run) {
         if earlier.version != self.version {
             return;
@@ -60,7 +60,7 @@ impl Run {
         self.missing.sort_by_key(|missing| workloads::place(&missing.workload));
     }
 
-    /// Returns the rows of a workload in a phase, fastest first.
+    /// Returns the rows of a workload and phase, fastest first.
     fn of(&self, workload: &str, phase: &str) -> Vec<&Measurement> {
         let mut rows: Vec<&Measurement> =
             self.rows.iter().filter(|row| row.workload == workload && row.phase == phase).collect();
@@ -68,7 +68,7 @@ impl Run {
         rows
     }
 
-    /// Returns the workloads with their sizes, in the order of the run.
+    /// Returns the titles of the workloads, which include their sizes, in the order of the run.
     fn workloads(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -79,8 +79,8 @@ impl Run {
         names
     }
 
-    /// Returns the workloads in the overview and the gaps: those of full size, or the small ones if there are no
-    /// others.
+    /// Returns the workloads for the overview and the list of gaps: those of full size, or the small ones if there
+    /// are no others.
     fn compared(&self) -> Vec<&str> {
         let (full, small): (Vec<&str>, Vec<&str>) =
             self.workloads().into_iter().partition(|workload| workloads::has_sizes(workload, |workload| workload.full));
@@ -89,7 +89,7 @@ impl Run {
     }
 }
 
-/// Writes the report into a folder and returns the summary for the terminal.
+/// Writes the report into a folder. Returns the summary for the terminal.
 pub(crate) fn write(run: &Run, folder: &Path) -> Result<String> {
     std::fs::write(folder.join("report.html"), html::page(run)?)?;
     std::fs::write(folder.join("report.md"), markdown::page(run))?;
@@ -97,7 +97,7 @@ pub(crate) fn write(run: &Run, folder: &Path) -> Result<String> {
     Ok(format!("{summary}\n{} rows; the report is {}", run.rows.len(), folder.join("report.html").display()))
 }
 
-/// Returns the processor, cores and system, as shown in the report.
+/// Returns the processor model, the number of cores and the system, for the report.
 pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
@@ -128,7 +128,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a number with three digits.
+/// Formats a number with three significant digits.
 fn digits(number: f64) -> String {
     match number.abs() {
         size if size >= 100.0 => format!("{number:.0}"),

@@ -1,4 +1,5 @@
-//! Writes the table on the benchmarks page, between two markers that name the benchmarked version, and its chart.
+//! Updates the table on the benchmarks page and the chart. The table is between two markers, the first of which
+//! contains the benchmarked version.
 
 use std::path::Path;
 
@@ -6,14 +7,14 @@ use anyhow::{Context, Result};
 
 use super::{Run, chart, tables};
 
-/// The marker before the table, up to the version.
+/// The beginning of the marker before the table, up to the version.
 const BEGIN: &str = "<!-- bench: begin, version ";
 const END: &str = "<!-- bench: end -->";
 
-/// The versions of the peers.
+/// The Python requirements, which contain the versions of the peers.
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
 
-/// Writes the table of a run into the page, and draws the chart.
+/// Writes the table of a run into the page, and redraws the chart.
 pub(crate) fn write(run: &Run, root: &Path) -> Result<()> {
     let path = root.join("docs/benchmarks.md");
     let text = std::fs::read_to_string(&path)?;

@@ -1,10 +1,10 @@
-//! The tables of the report, as cells of text.
+//! Builds the tables of the report as text cells.
 
 use super::{Run, bytes, digits, time};
 use crate::rows::Measurement;
 use crate::subjects::Subject;
 
-/// A table: a head and rows. The first column holds names, the others numbers.
+/// A table with a header row. The first column contains names, and the others contain numbers.
 pub(super) struct Table {
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
@@ -37,7 +37,7 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A column of the overview: the fastest among some subjects.
+/// A column of the overview, which shows the fastest one of some subjects.
 struct Column {
     title: &'static str,
     includes: fn(&Subject) -> bool,
@@ -62,7 +62,7 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
-/// Tabulates the fastest variant of each library, one line per workload and phase.
+/// Tabulates the fastest subject of each column, with one row per workload and phase.
 pub(super) fn overview(run: &Run) -> Table {
     let mut head = vec!["low of many runs".to_string()];
     head.extend(COLUMNS.iter().map(|column| column.title.to_string()));
@@ -95,7 +95,7 @@ pub(super) fn overview(run: &Run) -> Table {
     Table { head: without_empty(head), rows: rows.into_iter().map(without_empty).collect() }
 }
 
-/// Tabulates every subject on one workload.
+/// Tabulates all subjects on one workload and phase.
 pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
     let measured = run.of(workload, phase);
     let names = ["", "low", "median", "spread", "processor", "peak memory", "to by hand", "to JAX", "to make"];
@@ -121,7 +121,7 @@ pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { head: names.map(str::to_string).to_vec(), rows })
 }
 
-/// Tabulates the subjects that did not run, one line per reason.
+/// Tabulates the subjects that did not run, with one row per reason.
 pub(super) fn missing_subjects(run: &Run) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for missing in &run.missing {

@@ -1,4 +1,4 @@
-//! Handwritten loops, with the framework's own autodiff.
+//! Runs handwritten loops with the framework's own autodiff.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{Eager, Phase, Prepared, sync};
 use crate::inputs::{BurnInputs, CandleInputs};
 use crate::workloads::{Loss, Sizes, Workload};
 
-/// Converts a host tensor to Candle.
+/// Converts a host tensor to a Candle tensor.
 pub(super) fn to_candle(tensor: &HostTensor) -> Result<CandleTensor> {
     let (shape, device) = (tensor.shape(), &candle_core::Device::Cpu);
     Ok(match tensor.as_slice::<i64>() {
@@ -21,7 +21,7 @@ pub(super) fn to_candle(tensor: &HostTensor) -> Result<CandleTensor> {
     })
 }
 
-/// Copies named Candle tensors of f32 or i64 to host memory.
+/// Copies named Candle tensors, of dtype f32 or i64, to host memory.
 pub(super) fn from_candle(results: Vec<(String, CandleTensor)>) -> Result<Vec<(String, HostTensor)>> {
     let host = |(name, tensor): (String, CandleTensor)| {
         let flat = tensor.flatten_all()?;
@@ -70,7 +70,7 @@ pub(super) fn candle(
     Ok(Box::new(Eager { compute, wait: || Ok(()), to_host: from_candle }))
 }
 
-/// Computes the loss of Candle's outputs.
+/// Computes the loss of a handwritten Candle loop from its outputs.
 pub(super) fn candle_loss(loss: Loss, outputs: &[CandleTensor]) -> Result<CandleTensor> {
     if loss == Loss::Output {
         return Ok(outputs[0].clone());
@@ -82,7 +82,7 @@ pub(super) fn candle_loss(loss: Loss, outputs: &[CandleTensor]) -> Result<Candle
     Ok(sum)
 }
 
-/// Returns the loss and the gradients by name.
+/// Returns the loss and the gradients, with their names.
 pub(super) fn candle_gradients(
     loss: &CandleTensor,
     vars: &[(&'static str, Var)],
@@ -96,14 +96,14 @@ pub(super) fn candle_gradients(
     Ok(results)
 }
 
-/// Computes the mean, summing rows first: on wgpu, Burn 0.22's sum over more than 2^18 elements leaves out the rest.
+/// Computes the mean. Sums rows first, because on wgpu, Burn 0.22 sums only the first 2^18 elements.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
     let row = (1..=1024).rev().find(|row| count.is_multiple_of(*row)).unwrap_or(1);
     x.reshape([count / row, row]).sum_dim(1).sum() / count as f32
 }
 
-/// Returns the loss and the gradients by name, as flat tensors.
+/// Returns the loss and the gradients as flat tensors, with their names.
 pub(super) fn burn_gradients(
     workload: &Workload,
     inputs: &BurnInputs,

@@ -1,4 +1,4 @@
-//! Graphs compiled for a backend, called on the backend's own tensors.
+//! Runs graphs compiled for a backend on the backend's own tensors.
 
 use anyhow::{Context, Result};
 use funcify::HostTensor;
@@ -12,7 +12,7 @@ struct Compiled<B: Backend> {
     wait: fn(&B) -> Result<()>,
 }
 
-/// Compiles a graph and uploads its inputs. `wait` returns when the device is idle.
+/// Compiles a graph and uploads its inputs. `wait` blocks until the device is idle.
 pub(super) fn prepare<B: Backend>(
     task: &Task<'_>,
     backend: &B,

@@ -1,4 +1,5 @@
-//! The subjects as data: the frameworks and variants that run the workloads, and how a worker process runs each.
+//! The subjects: the frameworks and variants that run the workloads. Also builds the program of a subject in a worker
+//! process.
 
 mod by_hand;
 mod compiled;
@@ -66,7 +67,7 @@ pub(crate) struct EarlierBuild {
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// The handwritten loop that a user of the same library would write instead.
+    /// The name of the handwritten loop in the same library, for comparison.
     pub(crate) instead_of: Option<&'static str>,
 }
 
@@ -75,7 +76,7 @@ const fn subject(name: &'static str, kind: Kind, instead_of: Option<&'static str
 }
 
 impl Subject {
-    /// Returns whether the subject is another project, which runs only with `--peers`.
+    /// Returns whether the subject belongs to another project, and thus runs only with `--peers`.
     pub(crate) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Python | Kind::Rlx)
     }
@@ -85,7 +86,7 @@ impl Subject {
         matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
     }
 
-    /// Returns whether the subject runs the sizes of the plots. Variants that are slow or would show nothing new are
+    /// Returns whether the subject runs the sizes for the plots. Variants that are slow or add no information are
     /// left out.
     pub(crate) fn is_in_plots(&self) -> bool {
         let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
@@ -109,24 +110,24 @@ impl Subject {
     }
 }
 
-/// The way in which a subject runs a workload.
+/// Selects the implementation that runs a workload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A compiled function on a backend's own tensors; its gradient is a graph.
+    /// A compiled function on a backend's own tensors. Gradients are computed by a graph.
     Compiled(Device, CompileVariant),
-    /// The plug-in: a graph as one op of the framework's autodiff, through `loss.backward()`.
+    /// A plug-in: a graph as a single op of the framework's autodiff, differentiated by `loss.backward()`.
     Plugin(Device),
     /// A handwritten loop, with the framework's own autodiff.
     Handwritten(Device),
-    /// A worker in Python (`peers/worker.py`).
+    /// A Python worker (`peers/worker.py`).
     Python,
-    /// A worker in Rust on rlx (`peers/rlx`).
+    /// The rlx worker, which is written in Rust (`peers/rlx`).
     Rlx,
-    /// A subject of an earlier build of this program.
+    /// A subject in an earlier build of this program.
     EarlierBuild(&'static EarlierBuild),
 }
 
-/// The options that a function is compiled with.
+/// The options with which a function is compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CompileVariant {
     strategy: LoopStrategy,
@@ -134,7 +135,7 @@ pub(crate) struct CompileVariant {
 }
 
 impl CompileVariant {
-    /// The default: rewritten, with loops compiled if the backend does so.
+    /// The default: rewrites the graph, and compiles loops if the backend supports it.
     const DEFAULT: CompileVariant = CompileVariant { strategy: LoopStrategy::Auto, is_rewritten: true };
     const REWRITTEN: CompileVariant = CompileVariant { strategy: LoopStrategy::Native, is_rewritten: true };
     const RAW_NATIVE: CompileVariant = CompileVariant { strategy: LoopStrategy::Native, is_rewritten: false };
@@ -146,7 +147,7 @@ impl CompileVariant {
     }
 }
 
-/// The location of the tensors.
+/// The backend or device that holds the tensors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     Reference,
@@ -168,7 +169,7 @@ impl Device {
     }
 }
 
-/// A measured phase, apart from building a program.
+/// A phase in which a built program is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     Forward,
@@ -188,13 +189,13 @@ impl Phase {
 
 /// A program that is ready to run on uploaded inputs.
 pub(crate) trait Prepared {
-    /// Runs the program and waits for the results.
+    /// Runs the program, and waits until the results are computed.
     fn run(&mut self) -> Result<()>;
 
-    /// Runs the program and returns the results by name.
+    /// Runs the program, and returns the results with their names.
     fn results(&mut self) -> Result<Vec<(String, HostTensor)>>;
 
-    /// Runs the program once more and returns its profile, if it is one of funcify's.
+    /// Runs the program once and returns its profile, or `None` if the program is not one of funcify's.
     fn profile(&mut self) -> Result<Option<Profile>> {
         Ok(None)
     }
@@ -203,9 +204,9 @@ pub(crate) trait Prepared {
 /// A program that computes on a framework's own tensors.
 struct Eager<C, W, H> {
     compute: C,
-    /// Returns when the device is idle.
+    /// Blocks until the device is idle.
     wait: W,
-    /// Copies results to host memory, by name.
+    /// Copies the results to host memory, with their names.
     to_host: H,
 }
 
@@ -232,7 +233,7 @@ fn sync(burn: &Burn) -> Result<()> {
     burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))
 }
 
-/// Returns the reason why a subject does not run a workload, if it does not.
+/// Returns the reason why a subject does not support a workload or phase, or `None` if it does.
 pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> Option<String> {
     match (subject.kind, phase) {
         (Kind::EarlierBuild(earlier), _) => declines(earlier.subject, workload, phase),
@@ -253,7 +254,8 @@ struct Task<'a> {
     inputs: &'a [(String, HostTensor)],
 }
 
-/// Builds a subject's program for a workload. `inputs` are those of the workload, in the order of the graph's inputs.
+/// Builds the program of a subject for a workload. `inputs` are the inputs of the workload, in the order of the
+/// graph's inputs.
 pub(crate) fn prepare(
     subject: &Subject,
     workload: &'static Workload,

@@ -1,4 +1,4 @@
-//! The plug-ins: a graph as one op of the framework's autodiff, trained through `loss.backward()`.
+//! Runs graphs through the plug-ins: as a single op of the framework's autodiff, differentiated by `loss.backward()`.
 
 use anyhow::Result;
 use candle_core::{Tensor as CandleTensor, Var};

@@ -1,4 +1,5 @@
-//! Cross-entropy over a large vocabulary in chunks of tokens, so that the full logits never exist at once.
+//! Cross-entropy over a large vocabulary, computed in chunks of tokens, so that the full matrix of logits is never
+//! materialised.
 
 use candle_core::{D, Tensor};
 use funcify::{Graph, constant, scan};

@@ -1,4 +1,4 @@
-//! Greedy decoding that stops at the end token: a while loop whose state has a buffer and an index.
+//! Greedy decoding up to the end token: a while loop whose state contains a buffer and an index.
 
 use candle_core::Tensor;
 use funcify::{DType, Graph, HostTensor, Tree, Value, constant, full, while_loop_bounded};
@@ -20,7 +20,7 @@ struct Outputs {
     tokens: Value,
 }
 
-/// The end token is the last of the vocabulary: an untrained network rarely emits it, so all steps usually run.
+/// The end token is the last of the vocabulary. An untrained network rarely emits it, so usually all steps run.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [v, h] = ["V", "H"].map(|letter| sizes.get(letter));
     let scale = (h as f64).sqrt().recip();

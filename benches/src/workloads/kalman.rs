@@ -1,4 +1,4 @@
-//! The likelihood of a local level model, computed with a Kalman filter: a loop over scalars.
+//! The likelihood of a local level model, computed by a Kalman filter: a loop over scalars.
 
 use std::f64::consts::PI;
 
@@ -16,7 +16,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ..Workload::of("kalman", "Kalman filter, scalar", inputs, graph, candle, burn)
 };
 
-/// The variance of the level before the first observation.
+/// The prior variance of the level, before the first observation.
 const DIFFUSE: f64 = 1e7;
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -1,4 +1,4 @@
-//! Metropolis chains on a mixture of two normal densities, with proposals drawn in advance.
+//! Metropolis chains that sample a mixture of two normal distributions. The random numbers are drawn in advance.
 
 use candle_core::Tensor;
 use funcify::{Graph, Value, scan, select};
@@ -13,7 +13,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ..Workload::of("metropolis", "Metropolis chains", inputs, graph, candle, burn)
 };
 
-/// The width of a proposal.
+/// The width of the proposal distribution.
 const WIDTH: f64 = 0.8;
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -1,7 +1,7 @@
-//! Workloads as data: a graph, its inputs, and handwritten loops in Candle and in Burn.
+//! The workloads. Each has a graph, inputs, and handwritten loops in Candle and in Burn.
 //!
-//! A workload is one file and one entry of [`ALL`]. `peers/PROTOCOL.md` states each as a formula, which the peers
-//! implement.
+//! A workload is defined by a file and an entry of [`ALL`]. `peers/PROTOCOL.md` specifies each one by a formula,
+//! which the peers implement.
 
 mod chunked_loss;
 mod conjugate_gradients;
@@ -48,21 +48,21 @@ pub(crate) struct Workload {
     pub(crate) title: &'static str,
     /// The sizes of a full run.
     pub(crate) full: &'static [Sizes],
-    /// The sizes of a quick run: small enough that every subject takes seconds.
+    /// The sizes of a quick run, small enough for every subject to take only seconds.
     pub(crate) quick: &'static [Sizes],
-    /// Further sizes of a full run, for the plots of time and memory growth.
+    /// Additional sizes for the plots of time and memory growth.
     pub(crate) growth: &'static [Sizes],
-    /// Draws the inputs by name from the random numbers.
+    /// Draws the inputs, with their names, from the random number generator.
     pub(crate) inputs: MakeInputs,
     pub(crate) graph: MakeGraph,
     pub(crate) loss: Loss,
-    /// The inputs that training differentiates.
+    /// The inputs whose gradients training computes.
     pub(crate) differentiated: &'static [&'static str],
     /// `true` if a condition ends the loop, so that the number of steps is known only at run time.
     pub(crate) is_conditional: bool,
     /// The handwritten loop in Candle, which returns the outputs in the order of the graph's outputs.
     pub(crate) candle: InCandle,
-    /// The handwritten loop in Burn, which returns flat outputs. Integers are returned as floats.
+    /// The handwritten loop in Burn, which returns flat outputs, with integers converted to floats.
     pub(crate) burn: InBurn,
 }
 
@@ -71,21 +71,21 @@ type MakeGraph = fn(&Sizes) -> funcify::Result<Graph>;
 type InCandle = fn(&Sizes, &CandleInputs) -> candle_core::Result<Vec<candle_core::Tensor>>;
 type InBurn = fn(&Sizes, &BurnInputs) -> Vec<burn::tensor::Tensor<1>>;
 
-/// The inputs of a workload by name.
+/// The inputs of a workload, with their names.
 pub(crate) type Inputs = Vec<(&'static str, HostTensor)>;
 
-/// The function of the outputs that training differentiates.
+/// The loss that training differentiates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
     /// The workload has no gradient.
     None,
     /// The sum of the outputs' mean squares.
     MeanSquare,
-    /// The only output.
+    /// The only output of the graph.
     Output,
 }
 
-/// The sizes of a workload in one run, by letter.
+/// The sizes of a workload in one run, with their letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes(pub(crate) &'static [(&'static str, usize)]);
 
@@ -96,7 +96,7 @@ impl Sizes {
         size.unwrap_or_else(|| panic!("the workload has no size {letter}")).1
     }
 
-    /// Returns the sizes by name, for the protocol.
+    /// Returns the sizes keyed by letter, for the protocol.
     pub(crate) fn by_name(&self) -> BTreeMap<&'static str, usize> {
         self.0.iter().copied().collect()
     }
@@ -109,8 +109,8 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// Returns the position of a title, such as `rnn T=1000 B=1 H=32`, in the report: the index of the workload and of its
-/// sizes.
+/// Returns the position in the report of a title, such as `rnn T=1000 B=1 H=32`: the index of the workload, and the
+/// index of its sizes.
 pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     let (name, numbers) = title.split_once(' ')?;
     let workload = ALL.iter().position(|workload| workload.name == name)?;
@@ -118,7 +118,7 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
-/// Returns whether the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among the sizes that `own` returns for the
+/// Returns whether the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among those that `own` returns for the
 /// workload.
 pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> bool {
     let Some((name, numbers)) = title.split_once(' ') else { return false };
@@ -127,7 +127,8 @@ pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> 
 }
 
 impl Workload {
-    /// Builds a workload without sizes whose loop has no condition and whose loss, if any, is the sum of mean squares.
+    /// Creates a workload without sizes, whose loop has a known number of steps. The loss is the sum of mean squares,
+    /// if the workload has a gradient.
     const fn of(
         name: &'static str,
         title: &'static str,
@@ -149,7 +150,7 @@ impl Workload {
         })
     }
 
-    /// Returns the predefined sizes that have these values.
+    /// Looks up the predefined sizes that have these values.
     pub(crate) fn sizes(&self, requested: &BTreeMap<String, usize>) -> Result<Sizes> {
         let all = self.full.iter().chain(self.quick).chain(self.growth);
         let same = |sizes: &&Sizes| {
@@ -158,12 +159,12 @@ impl Workload {
         all.copied().find(|sizes| same(&sizes)).with_context(|| format!("`{}` has no sizes {requested:?}", self.name))
     }
 
-    /// Returns the inputs, which are the same in each run.
+    /// Returns the inputs, which are the same in every run.
     pub(crate) fn inputs(&self, sizes: &Sizes) -> Inputs {
         (self.inputs)(sizes, &mut Numbers(0x5DEE_CE66_D1CE_4E5B))
     }
 
-    /// Builds the graph whose outputs are `loss` and the gradients.
+    /// Builds the training graph, whose outputs are `loss` and the gradients.
     pub(crate) fn training_graph(&self, sizes: &Sizes, options: GradOptions) -> Result<Graph> {
         let forward = (self.graph)(sizes)?;
         let loss = Graph::build("train", |g| {
@@ -188,16 +189,16 @@ struct Training {
     loss: Value,
 }
 
-/// Returns a single named output.
+/// Returns a map that contains a single named output.
 fn output(name: &'static str, value: Value) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([(name, value)])
 }
 
-/// Pseudorandom numbers, the same on every machine.
+/// A pseudorandom number generator that returns the same numbers on every machine.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
-    /// Draws a number between 0 and 1 (splitmix64, Steele, Lea and Flood 2014).
+    /// Draws a number between 0 and 1, using splitmix64 (Steele, Lea and Flood 2014).
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -205,12 +206,12 @@ impl Numbers {
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Draws a tensor of uniform numbers between `low` and `high`.
+    /// Draws a tensor of numbers distributed uniformly between `low` and `high`.
     fn uniform(&mut self, shape: &[usize], low: f64, high: f64) -> HostTensor {
         HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(low + (high - low) * self.unit()))
     }
 
-    /// Draws a tensor of normal numbers with mean 0 and this standard deviation.
+    /// Draws a tensor of normally distributed numbers with mean 0 and the given standard deviation.
     fn normal(&mut self, shape: &[usize], deviation: f64) -> HostTensor {
         HostTensor::from_fn(DType::F32, shape, |_| {
             let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
@@ -218,7 +219,7 @@ impl Numbers {
         })
     }
 
-    /// Draws a tensor of integers below `bound`.
+    /// Draws a tensor of nonnegative integers below `bound`.
     fn below(&mut self, shape: &[usize], bound: usize) -> HostTensor {
         HostTensor::from_fn(DType::I64, shape, |_| Scalar::Int((self.unit() * bound as f64) as i64))
     }

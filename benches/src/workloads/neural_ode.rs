@@ -1,4 +1,4 @@
-//! A neural ordinary differential equation: classical Runge-Kutta steps through a small network.
+//! A neural ordinary differential equation, integrated by the classical Runge-Kutta method.
 
 use candle_core::Tensor;
 use funcify::{Graph, ScanOptions, Value, scan_with};
@@ -13,7 +13,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ..Workload::of("neural_ode", "Neural ODE, RK4", inputs, graph, candle, burn)
 };
 
-/// The length of a step.
+/// The time step of the integration.
 const STEP: f64 = 1.0 / 16.0;
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

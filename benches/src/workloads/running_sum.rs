@@ -1,5 +1,5 @@
-//! A running sum as a general scan: measures the cost of a nearly empty step and, with one step over one number, the
-//! cost of a call.
+//! A running sum, written as a general scan. Measures the overhead of a step and, with a single step over a single
+//! number, the overhead of a call.
 
 use candle_core::Tensor;
 use funcify::{Graph, scan};

@@ -1,5 +1,5 @@
-//! A diagonal linear state space model, as in S5: `x = a x + bu` over complex numbers, as an associative scan and a
-//! scan.
+//! A diagonal linear state space model, as in S5: `x = a x + bu` over complex numbers. One workload uses an
+//! associative scan, another a scan.
 
 use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, associative_scan, scan};
@@ -29,7 +29,7 @@ struct Outputs {
     x_im: Value,
 }
 
-/// A complex number, as its real and its imaginary part.
+/// The real and imaginary parts of a complex tensor.
 type Complex = (Value, Value);
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
@@ -71,7 +71,7 @@ fn stepwise(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Returns the decay factors and the driven inputs.
+/// Declares the inputs of the graph: the decay factors `a`, and the driven inputs `bu`.
 fn model(g: &funcify::Builder) -> (Complex, Complex) {
     let a = (g.input("a_re", "f32[P]"), g.input("a_im", "f32[P]"));
     (a, (g.input("bu_re", "f32[T,P]"), g.input("bu_im", "f32[T,P]")))

@@ -1,14 +1,15 @@
 //! The recurrent part of EnCodec (Défossez et al. 2022), with the parameters of
 //! `candle_transformers::models::encodec::EncodecLSTM`.
 //!
-//! The library runs each layer step by step over `candle_nn::LSTM`, and its backward pass recurses through all steps.
-//! Here all layers are one compiled program.
+//! The library runs each layer with `candle_nn::LSTM`, one step at a time, and its backward pass recurses through all
+//! steps. Here, all layers are compiled into one program.
 
 use funcify_candle::nn::{Lstm, RecurrentConfig};
 
 use super::*;
 
-/// A stack of LSTMs whose output is added to their input, over the frames `[batch, features, steps]` of a codec.
+/// A stack of LSTMs with a residual connection, which adds the input to the output. Processes the frames of a codec,
+/// `[batch, features, steps]`.
 ///
 /// ```
 /// use candle_core::{DType, Device, Module, Tensor};
@@ -26,7 +27,7 @@ use super::*;
 pub struct EncodecLstm(Lstm);
 
 impl EncodecLstm {
-    /// Creates `layers` layers with `features` features each, with the parameters `lstm.weight_ih_l0`,
+    /// Creates `layers` layers of `features` features each. The parameters are called `lstm.weight_ih_l0`,
     /// `lstm.weight_hh_l0`, `lstm.bias_ih_l0`, `lstm.bias_hh_l0`, `lstm.weight_ih_l1` ...
     #[track_caller]
     pub fn new(features: usize, layers: usize, vb: VarBuilder<'_>) -> Result<Self> {
@@ -34,13 +35,13 @@ impl EncodecLstm {
         Lstm::new(features, features, config, vb.pp("lstm")).map(EncodecLstm)
     }
 
-    /// Returns the states before the first frame: hidden states and cells, each `[layers, batch, features]`.
+    /// Returns the initial states: the hidden states and the cell states, each `[layers, batch, features]`.
     pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
         self.0.zero_state(batch)
     }
 
-    /// Returns the output for frames that continue from a state, and the state after the last frame. Use it for audio
-    /// that arrives in parts.
+    /// Processes frames, starting from the given states. Returns the output and the states after the last frame. Use
+    /// this for streaming audio.
     #[track_caller]
     pub fn forward_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         let frames = xs.transpose(1, 2)?;

@@ -1,14 +1,14 @@
-//! Models of `candle-transformers` whose loops over a sequence are one compiled scan: Mamba, Mamba-2, RWKV 5 and 6,
-//! RecurrentGemma and the recurrent part of EnCodec.
+//! Models of `candle-transformers`, reimplemented with compiled loops over the sequence: Mamba, Mamba-2, RWKV 5 and
+//! 6, RecurrentGemma and the recurrent part of EnCodec.
 //!
-//! The library's own models process a prompt token by token, or record every step. The models of this crate read a
-//! whole prompt at once and return the logits of all its positions; the resulting state continues token by token.
-//! Options and parameters are the library's, under the same names in a `VarBuilder`, so one file of weights fits both
-//! models. States have the library's layout, so its model can continue if its states are public. The outputs are
-//! equal up to rounding.
+//! The library's models process a prompt token by token, or record every step for the backward pass. The models of
+//! this crate process a whole prompt in one call and return the logits of all positions. Generation then continues
+//! from the resulting state, token by token. Options and parameters have the library's names, so the same weight
+//! files work for both. States have the library's layout, so the library's model can continue from them wherever its
+//! state has public fields. The outputs are equal up to rounding.
 //!
 //! The models can be trained: `backward()` reaches every parameter. (The library's norms and its `softmax_last_dim`
-//! have no gradients, and silently block those of everything below them.)
+//! do not support gradients, and silently stop backpropagation to earlier layers.)
 //!
 //! ```
 //! use candle_core::{DType, Device, Tensor};
@@ -49,19 +49,19 @@ use crate::model::{Architecture, Zeros, compile, convolution_parameters, padded_
 
 pub use model::{Model, State};
 
-/// Wraps the error in Candle's error type, with its text.
+/// Wraps the error in Candle's error type, preserving its message.
 fn into_candle_error(error: funcify_core::Error) -> candle_core::Error {
     candle_core::Error::Wrapped(Box::new(error))
 }
 
-/// Returns the error for an argument that the model does not expect.
+/// Returns the error for an invalid argument or option of a model.
 #[track_caller]
 fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, fix: &str) -> candle_core::Error {
     let at = Place::new(model, Site::caller());
     into_candle_error(at.mismatch(component, expected.to_string(), found.to_string(), fix))
 }
 
-/// Runs a compiled loop on these arguments. Returns the output sequence and the last states.
+/// Runs a compiled loop that has `N` results: the output sequence and the last states.
 #[track_caller]
 fn run_scan<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
     scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
@@ -69,19 +69,19 @@ fn run_scan<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Resu
     })
 }
 
-/// Returns the rows of the last step: `[batch, features]` of `[batch, steps, features]`.
+/// Returns the last step, `[batch, features]`, of a sequence `[batch, steps, features]`.
 fn last_row(xs: &Tensor) -> Result<Tensor> {
     xs.narrow(1, xs.dim(1)? - 1, 1)?.squeeze(1)?.contiguous()
 }
 
-/// Prepends the rows that precede the first step, `[batch, earlier, features]`, to `[batch, steps, features]`.
+/// Prepends `before`, `[batch, earlier, features]`, to `xs`, `[batch, steps, features]`.
 fn prepend_rows(before: &Tensor, xs: &Tensor) -> Result<Tensor> {
     Tensor::cat(&[before, xs], 1)
 }
 
-/// Computes a depthwise causal convolution over `[batch, steps, features]` with PyTorch's parameters,
-/// `[features, 1, width]` and `[features]`. `before` contains the `width - 1` rows that precede the first step. Also
-/// returns the last `width - 1` rows, for the next call.
+/// Computes a depthwise causal convolution of `xs`, `[batch, steps, features]`. The parameters have PyTorch's
+/// layouts: `weight` is `[features, 1, width]`, and `bias` is `[features]`. `before` contains the `width - 1` rows
+/// before the first step. Also returns the last `width - 1` rows, to be passed as `before` to the next call.
 fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<(Tensor, Tensor)> {
     let (rows, steps) = (prepend_rows(before, xs)?, xs.dim(1)?);
     let taps = weight.squeeze(1)?.t()?;
@@ -98,7 +98,7 @@ fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tenso
     Ok((sum, rows.narrow(1, steps, width - 1)?.contiguous()?))
 }
 
-/// Computes the norm. If an operand is tracked, the result has gradients, which Candle's kernel does not support.
+/// Applies the norm. If an operand is tracked, avoids Candle's fused kernel, which does not support gradients.
 fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     match xs.track_op() || norm.weight().track_op() {
         true => norm.forward_diff(xs),
@@ -106,7 +106,7 @@ fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Computes the norm. If an operand is tracked, the result has gradients, which Candle's kernel does not support.
+/// Applies the norm. If an operand is tracked, avoids Candle's fused kernel, which does not support gradients.
 fn layer_norm(norm: &LayerNorm, xs: &Tensor) -> Result<Tensor> {
     match norm.bias() {
         Some(bias) if xs.track_op() || norm.weight().track_op() || bias.track_op() => {

@@ -1,7 +1,7 @@
 //! Mamba (Gu and Dao 2023), with the options and parameters of `candle_transformers::models::mamba`.
 //!
-//! The library's model processes one token per call, so a prompt needs as many calls as it has tokens. Here
-//! projections, convolution and norms process the whole prompt, and the selective scan is one compiled loop.
+//! The library's model processes one token per call, so a prompt needs one call per token. Here, the projections, the
+//! convolution and the norms process the whole prompt at once, and the selective scan is one compiled loop.
 
 use funcify_candle::DifferentiableOptions;
 use funcify_core::concat;
@@ -11,12 +11,12 @@ use funcify_runtime::{CompileOptions, LoopStrategy};
 use super::*;
 use crate::model;
 
-/// The number of steps in the convolution's window.
+/// The width of the convolution kernel, in steps.
 const WIDTH: usize = 4;
 /// The state size per feature.
 const STATES: usize = 16;
 
-/// The sizes of a model.
+/// The hyperparameters of a model.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -33,13 +33,13 @@ const STATES: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The number of features between blocks.
+    /// The size of the residual stream between blocks.
     pub d_model: usize,
     /// The number of blocks.
     pub n_layer: usize,
-    /// The number of tokens in the vocabulary.
+    /// The vocabulary size.
     pub vocab_size: usize,
-    /// The number of embedding rows is rounded up to a multiple of this.
+    /// The multiple to which the number of embedding rows is rounded up.
     pub pad_vocab_size_multiple: usize,
 }
 
@@ -49,13 +49,13 @@ impl Config {
         2 * self.d_model
     }
 
-    /// Returns the number of features from which step sizes are computed.
+    /// Returns the rank of the projection that computes step sizes.
     fn rank(&self) -> usize {
         self.d_model.div_ceil(16)
     }
 }
 
-/// The state of a model after the steps that it has read.
+/// The state of a model after the steps processed so far.
 pub type State = crate::State<BlockState>;
 
 /// The state of a block.
@@ -86,15 +86,15 @@ impl State {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// Returns the `prev_xs` field of the library's state: four slots that are used in turn, selected by the step
-    /// index.
+    /// Returns the `prev_xs` field of the library's state: a ring buffer of the last four inputs of the convolution.
+    /// The input of step `t` is in slot `t % 4`.
     ///
     /// `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's complete state.
     pub fn prev_xs(&self) -> Result<Vec<[Tensor; WIDTH]>> {
         let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
-                // The slot of the next step is written before it is read, so it may hold any row.
+                // The library overwrites the slot of the next step before it reads it, so any row will do.
                 let row = WIDTH - 1 - if age == 0 { 1 } else { age };
                 before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
             };
@@ -103,7 +103,7 @@ impl State {
         self.blocks.iter().map(slots).collect()
     }
 
-    /// Converts the library's state, given as its `hs`, `prev_xs` and `pos`.
+    /// Creates a state from the fields of the library's state: `hs`, `prev_xs` and `pos`.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -132,10 +132,10 @@ impl State {
     }
 }
 
-/// A Mamba language model. Cloning shares its parameters.
+/// A Mamba language model. Clones share their parameters.
 pub type Model = crate::Model<Mamba>;
 
-/// The parts of a model that are specific to Mamba.
+/// The parts of a Mamba model besides the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Mamba {
@@ -161,8 +161,8 @@ pub struct Block {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embedding.weight`,
-    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... Parameters that a `VarMap` does not have yet are
-    /// initialised for training.
+    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... If the `VarBuilder` wraps a `VarMap`, missing parameters
+    /// are initialised for training.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -180,7 +180,7 @@ impl Model {
         let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;
         let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(into_candle_error)?;
         let programs = Arc::new(programs);
-        // The equivalent layer provides the initial values of these parameters.
+        // The initial values of these parameters are taken from funcify's equivalent layer.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
         let core = core.layer().map_err(into_candle_error)?;
         let block = |_, vb: VarBuilder<'_>| Block::new(config, &programs, &core.parameters, vb);
@@ -203,7 +203,7 @@ impl Architecture for Mamba {
     }
 }
 
-/// The programs for the computations between a block's matrix products, shared by all blocks.
+/// The programs for the computations between the matrix products of a block. All blocks share them.
 struct Core {
     convolution: Differentiable,
     scan: Differentiable,
@@ -222,9 +222,9 @@ impl Core {
     }
 }
 
-/// Builds a depthwise causal convolution and `silu` over `xs` of `[B,T,features]`, with PyTorch's parameters,
-/// `weight [features,1,WIDTH]` and `bias [features]`. `before` contains the `WIDTH - 1` rows that precede the first
-/// step. The graph also returns the rows to pass as `before` to the next call.
+/// Builds the graph of a depthwise causal convolution of `xs [B,T,features]`, followed by `silu`. The parameters have
+/// PyTorch's layouts: `weight [features,1,WIDTH]` and `bias [features]`. `before` contains the `WIDTH - 1` rows
+/// before the first step. The graph also returns the rows to be passed as `before` to the next call.
 fn convolution(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("short_convolution", |g| {
         let rows =
@@ -242,9 +242,10 @@ fn convolution(features: usize, dtype: funcify_core::DType) -> funcify_core::Res
     })
 }
 
-/// Builds the recurrence of each feature's states, `h' = exp(Δ A) h + Δ b u`, `y = (c·h + D u) silu(z)`, with
-/// `Δ = log(1 + exp(delta))`, over `u`, `delta` and `z` of `[B,T,features]` and `b` and `c` of `[B,T,states]`. It
-/// includes the elementwise ops, because the engine's functions cost less than Candle's.
+/// Builds the graph of the selective scan: `h' = exp(Δ A) h + Δ b u` and `y = (c·h + D u) silu(z)`, with `Δ = log(1 +
+/// exp(delta))`. The inputs `u`, `delta` and `z` have shape `[B,T,features]`; `b` and `c` have shape `[B,T,states]`.
+/// The graph includes the elementwise ops around the recurrence, because the engine's kernels for them are faster
+/// than Candle's.
 fn selective_scan(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("selective_scan", |g| {
         let rows = |name: &str, size: usize| {

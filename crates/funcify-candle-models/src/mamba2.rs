@@ -1,17 +1,18 @@
 //! Mamba-2 (Dao and Gu 2024), with the options and parameters of `candle_transformers::models::mamba2`.
 //!
-//! The library reads a prompt either token by token, or as products of chunks whose factors it materialises one by one.
-//! Here a block's mixer ([`funcify_nn::Mamba2`]) is one compiled program, for a whole prompt and for a single token.
+//! The library processes a prompt either token by token, or in chunks, materialising every intermediate tensor of a
+//! chunk. Here, the mixer of a block ([`funcify_nn::Mamba2`]) is one compiled program, used both for a whole prompt
+//! and for a single token.
 
 use funcify_nn::Mamba2 as Mixer;
 
 use super::*;
 use crate::model;
 
-/// The number of steps in the convolution's window.
+/// The width of the convolution kernel, in steps.
 const WIDTH: usize = 4;
 
-/// The sizes of a model.
+/// The hyperparameters of a model.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -37,22 +38,22 @@ const WIDTH: usize = 4;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The number of features between blocks.
+    /// The size of the residual stream between blocks.
     pub d_model: usize,
     /// The number of blocks.
     pub n_layer: usize,
-    /// The number of tokens in the vocabulary.
+    /// The vocabulary size.
     pub vocab_size: usize,
     /// The state size per feature.
     pub d_state: usize,
-    /// The number of features inside a block, as a multiple of `d_model`.
+    /// The ratio of the number of features inside a block to `d_model`.
     pub expand: usize,
-    /// The number of features of a head.
+    /// The number of features per head.
     pub headdim: usize,
-    /// The number of groups of heads, each with its own input and output map. Must be 1. (The library's norm is over
-    /// all groups, the authors' norm over each group.)
+    /// The number of groups of heads that share B and C. Must be 1. (With more groups, the library's norm differs
+    /// from that of the authors: it covers all groups together instead of each group separately.)
     pub ngroups: usize,
-    /// The number of embedding rows is rounded up to a multiple of this.
+    /// The multiple to which the number of embedding rows is rounded up.
     pub pad_vocab_size_multiple: usize,
 }
 
@@ -78,7 +79,7 @@ impl Config {
     }
 }
 
-/// The state of a model after the steps that it has read.
+/// The state of a model after the steps processed so far.
 pub type State = crate::State<BlockState>;
 
 /// The state of a block.
@@ -121,14 +122,14 @@ impl State {
     /// Returns the `conv_states` field of the library's state.
     /// `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is the library's complete state.
     pub fn conv_states(&self) -> Result<Vec<Tensor>> {
-        // The library drops the oldest of the four rows before reading it, so it may be any row.
+        // The library discards the oldest of the four rows without reading it, so any row will do.
         let of = |BlockState { before, .. }: &BlockState| {
             Tensor::cat(&[&before.narrow(1, 0, 1)?, before], 1)?.transpose(1, 2)?.contiguous()
         };
         self.blocks.iter().map(of).collect()
     }
 
-    /// Converts the library's state, given as its `hs`, `conv_states` and `pos`.
+    /// Creates a state from the fields of the library's state: `hs`, `conv_states` and `pos`.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -166,10 +167,10 @@ impl State {
     }
 }
 
-/// A Mamba-2 language model. Cloning shares its parameters.
+/// A Mamba-2 language model. Clones share their parameters.
 pub type Model = crate::Model<Mamba2>;
 
-/// The parts of a model that are specific to Mamba-2.
+/// The parts of a Mamba-2 model besides the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Mamba2 {
@@ -190,8 +191,8 @@ pub struct Block {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embeddings.weight`,
-    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... Parameters that a `VarMap` does not have yet are
-    /// initialised for training.
+    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... If the `VarBuilder` wraps a `VarMap`, missing parameters
+    /// are initialised for training.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};

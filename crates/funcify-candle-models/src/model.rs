@@ -1,8 +1,8 @@
-//! The common structure of all models: an embedding, a sequence of blocks that each have a state, and a head.
+//! The common structure of all models: an embedding, a sequence of stateful blocks, and a head.
 
 use super::*;
 
-/// The state of a model after the steps that it has read.
+/// The state of a model after the steps processed so far.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -23,11 +23,11 @@ use super::*;
 pub struct State<B> {
     /// The state of each block.
     pub blocks: Vec<B>,
-    /// The number of steps. (The library's RWKV counts calls.)
+    /// The number of steps processed so far. (The library's RWKV counts calls instead.)
     pub pos: usize,
 }
 
-/// The parts of a model besides its embedding and its blocks.
+/// The parts of a model besides the embedding and the blocks, which depend on the architecture.
 #[doc(hidden)]
 pub trait Architecture {
     /// The name of the model in error messages.
@@ -38,7 +38,8 @@ pub trait Architecture {
     /// Returns a block's initial state for `batch` sequences. `zeros` creates tensors of the model's dtype.
     fn zero_state(&self, block: &Self::Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState<Self>>;
 
-    /// Returns the input of the first block for rows of the embedding; the last row is step `pos`.
+    /// Returns the input of the first block, given the embedded tokens. `pos` is the total number of steps, including
+    /// these tokens.
     #[track_caller]
     fn begin(&self, rows: Tensor, _pos: usize) -> Result<Tensor> {
         Ok(rows)
@@ -54,18 +55,18 @@ pub trait Block {
     /// The state of the block.
     type State;
 
-    /// Runs the block on `xs`, `[batch, steps, features]`, which follow `pos` earlier steps. Returns the output and
-    /// the state after the last step.
+    /// Runs the block on `xs`, `[batch, steps, features]`, which is preceded by `pos` earlier steps. Returns the
+    /// output and the state after the last step.
     #[track_caller]
     fn forward(&self, xs: &Tensor, state: &Self::State, pos: usize) -> Result<(Tensor, Self::State)>;
 }
 
-/// A function that creates zeros of these sizes.
+/// A function that creates a tensor of zeros with the given shape.
 pub(crate) type Zeros<'a> = dyn Fn(&[usize]) -> Result<Tensor> + 'a;
 
 type BlockState<A> = <<A as Architecture>::Block as Block>::State;
 
-/// A language model. Cloning shares its parameters.
+/// A language model. Clones share their parameters.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -92,8 +93,8 @@ pub struct Model<A: Architecture> {
 }
 
 impl<A: Architecture> Model<A> {
-    /// Creates the model's embedding, `[tokens, features]`, and this many blocks. Each block is created from its index
-    /// and its part of `layers`.
+    /// Creates a model with an embedding of shape `[tokens, features]` and the given number of blocks. The function
+    /// `block` creates a block from its index and its part of `layers`.
     #[track_caller]
     pub(crate) fn from_parts(
         own: A,
@@ -115,8 +116,8 @@ impl<A: Architecture> Model<A> {
         Ok(State { blocks: blocks.collect::<Result<_>>()?, pos: 0 })
     }
 
-    /// Reads `ids`, `[batch, steps]`, and returns the logits of the next token at each position,
-    /// `[batch, steps, vocabulary]`. Advances the state past the last position. An error leaves the state unchanged.
+    /// Processes the token ids `[batch, steps]`. Returns the logits of the next token for each position, `[batch,
+    /// steps, vocabulary]`, and updates the state. If an error occurs, the state is unchanged.
     #[track_caller]
     pub fn forward(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
         let xs = self.features(ids, state)?;
@@ -155,12 +156,12 @@ impl<A: Architecture> Model<A> {
     }
 }
 
-/// Computes the logits with the rows of the embedding as the head's weights.
+/// Computes the logits with a tied head, which uses the embedding as its weights.
 pub(crate) fn tied_logits(embeddings: &Embedding, xs: &Tensor) -> Result<Tensor> {
     Linear::new(embeddings.embeddings().clone(), None).forward(xs)
 }
 
-/// Compiles a program that all blocks share, for the device of the parameters.
+/// Compiles a program for the device of the parameters. All blocks share it.
 #[track_caller]
 pub(crate) fn compile(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) -> Result<Arc<Differentiable>> {
     let graph = graph.map_err(into_candle_error)?;
@@ -176,8 +177,8 @@ pub(crate) fn padded_vocabulary(model: &str, size: usize, multiple: usize) -> Re
     }
 }
 
-/// Returns the weight, `[features, 1, width]`, and the bias of a depthwise convolution. New parameters are initialised
-/// like PyTorch's.
+/// Returns the weight, `[features, 1, width]`, and the bias of a depthwise convolution. New parameters are
+/// initialised as in PyTorch.
 pub(crate) fn convolution_parameters(features: usize, width: usize, vb: &VarBuilder<'_>) -> Result<(Tensor, Tensor)> {
     let bound = (width as f64).recip().sqrt();
     let uniform = Init::Uniform { lo: -bound, up: bound };

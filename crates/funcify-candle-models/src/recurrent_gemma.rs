@@ -1,9 +1,9 @@
 //! RecurrentGemma (De et al. 2024, Griffin), with the options and parameters of
 //! `candle_transformers::models::recurrent_gemma`.
 //!
-//! The library's model runs the recurrence of its RG-LRU step by step; here it is one compiled loop. After a prompt,
-//! the library accepts only single tokens; here further calls accept any number of tokens. As in the library,
-//! attention sees all positions: `attention_window_size` is ignored.
+//! The library's model runs the recurrence of the RG-LRU step by step; here, it is one compiled loop. After the
+//! prompt, the library's model accepts only one token per call; this model accepts any number. As in the library,
+//! `attention_window_size` is ignored: attention covers all earlier positions.
 
 use candle_core::D;
 use candle_nn::{Activation, linear, linear_b};
@@ -11,7 +11,7 @@ use candle_nn::{Activation, linear, linear_b};
 use super::*;
 use crate::model;
 
-/// The way in which a block mixes steps.
+/// The kind of a block: how it combines information across steps.
 ///
 /// ```
 /// use funcify_candle_models::recurrent_gemma::TemporalBlockType::{Attention, Recurrent};
@@ -22,13 +22,13 @@ use crate::model;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TemporalBlockType {
-    /// Attention over all steps so far.
+    /// Attention over all steps up to the current one.
     Attention,
     /// A short convolution, then the gated linear recurrence.
     Recurrent,
 }
 
-/// The sizes of a model: the fields of the library's `Config` that it reads.
+/// The hyperparameters of a model: the fields of the library's `Config` that are used.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -65,33 +65,33 @@ pub enum TemporalBlockType {
 pub struct Config {
     /// The number of blocks.
     pub num_hidden_layers: usize,
-    /// The number of tokens in the vocabulary.
+    /// The vocabulary size.
     pub vocab_size: usize,
-    /// The number of features between blocks.
+    /// The size of the residual stream between blocks.
     pub hidden_size: usize,
-    /// Twice the number of features inside the feed-forward layer, which follows the mixing of steps.
+    /// Twice the number of features inside the feed-forward layer.
     pub intermediate_size: usize,
-    /// The number of query heads, which is also the number of heads of the recurrence's gates.
+    /// The number of query heads, and of heads in the gates of the recurrence.
     pub num_attention_heads: usize,
     /// The number of key and value heads.
     pub num_key_value_heads: usize,
-    /// The number of features of an attention head.
+    /// The number of features per attention head.
     pub head_dim: usize,
     /// The number of features of the recurrence. Defaults to `hidden_size`.
     pub lru_width: Option<usize>,
-    /// The number of steps in the convolution's window.
+    /// The width of the convolution kernel, in steps.
     pub conv1d_width: usize,
-    /// The bound on the absolute value of logits.
+    /// The soft cap on the absolute value of the logits.
     pub logits_soft_cap: f64,
-    /// The activation of gates.
+    /// The activation function of the gates.
     pub hidden_activation: Activation,
-    /// The share of a head's features that is rotated by position: 0.5.
+    /// The fraction of a head's features to which rotary position embeddings are applied. Must be 0.5.
     pub partial_rotary_factor: f64,
-    /// The value that norms add to the mean square.
+    /// The epsilon that the norms add to the mean square.
     pub rms_norm_eps: f64,
-    /// The base of the slowest rotation.
+    /// The base of the rotary position embeddings' frequencies.
     pub rope_theta: f64,
-    /// The types of the blocks. The sequence repeats as needed.
+    /// The kinds of the blocks, repeated cyclically up to the number of blocks.
     pub block_types: Vec<TemporalBlockType>,
     /// `true` if queries, keys and values have biases.
     pub attention_bias: bool,
@@ -139,7 +139,7 @@ impl Config {
     }
 }
 
-/// The state of a model after the steps that it has read.
+/// The state of a model after the steps processed so far.
 pub type State = crate::State<BlockState>;
 
 /// The state of a block.
@@ -177,12 +177,11 @@ pub type State = crate::State<BlockState>;
 /// ```
 #[derive(Clone, Debug)]
 pub enum BlockState {
-    /// The state of a recurrent block: `h`, `[batch, width]`, in f32 or f64, and the last inputs of its convolution,
-    /// `[batch, conv1d_width - 1, width]`.
+    /// The state of a recurrent block.
     Recurrent {
-        /// The state of the recurrence.
+        /// The state of the recurrence, `[batch, width]`, in f32 or f64.
         h: Tensor,
-        /// The last inputs of the convolution.
+        /// The last inputs of the convolution, `[batch, conv1d_width - 1, width]`.
         before: Tensor,
     },
     /// The state of an attention block: the keys and values of all steps, `[batch, heads, steps, head_dim]`.
@@ -194,10 +193,10 @@ pub enum BlockState {
     },
 }
 
-/// A RecurrentGemma language model. Cloning shares its parameters.
+/// A RecurrentGemma language model. Clones share their parameters.
 pub type Model = crate::Model<RecurrentGemma>;
 
-/// The parts of a model that are specific to RecurrentGemma.
+/// The parts of a RecurrentGemma model besides the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct RecurrentGemma {
@@ -207,8 +206,8 @@ pub struct RecurrentGemma {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embed_tokens.weight`,
-    /// `layers.0.temporal_block.rg_lru.recurrent_param` ... Parameters that a `VarMap` does not have yet are
-    /// initialised for training.
+    /// `layers.0.temporal_block.rg_lru.recurrent_param` ... If the `VarBuilder` wraps a `VarMap`, missing parameters
+    /// are initialised for training.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -289,7 +288,7 @@ impl Architecture for RecurrentGemma {
     }
 }
 
-/// Returns the accumulation type of the recurrence.
+/// Returns the dtype in which the recurrence accumulates.
 fn accumulator_dtype(dtype: funcify_core::DType) -> funcify_core::DType {
     if dtype == funcify_core::DType::F64 { dtype } else { funcify_core::DType::F32 }
 }
@@ -298,7 +297,8 @@ fn in_f32_at_least(dtype: DType) -> DType {
     if dtype == DType::F64 { dtype } else { DType::F32 }
 }
 
-/// Builds the recurrence `h' = a h + b` over `[B,T,width]`, starting from a state of `[B,width]`.
+/// Builds the graph of the recurrence `h' = a h + b` over sequences of shape `[B,T,width]`, with a state of shape
+/// `[B,width]`.
 fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("rg_lru", |g| {
         let rows = |name: &str| {
@@ -314,13 +314,13 @@ fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<
     })
 }
 
-/// The parts that blocks share.
+/// The program and the rotations that all blocks share.
 struct Shared {
     recurrence: Arc<Differentiable>,
     rotation: Rotation,
 }
 
-/// A root-mean-square norm, scaled by one plus its weight.
+/// An RMS norm whose scale is one plus its weight.
 #[derive(Clone)]
 struct Norm {
     weight: Tensor,
@@ -443,7 +443,7 @@ impl Recurrent {
         let (outer, width) = (config.hidden_size, config.width());
         let unit = vb.pp("rg_lru");
         let (conv_weight, conv_bias) = convolution_parameters(width, config.conv1d_width, &vb.pp("conv_1d"))?;
-        // These bounds yield decays of 0.9 to 0.999 per step while the gate is open.
+        // With these bounds, a step multiplies the state by 0.9 to 0.999 if the gate is fully open.
         let slow = Init::Uniform { lo: -9.0, up: -4.3 };
         Ok(Recurrent {
             linear_y: linear(outer, width, vb.pp("linear_y"))?,
@@ -468,7 +468,7 @@ impl Recurrent {
         let log_a = (self.recurrent_gate.forward(&us)? * -8.0)?.broadcast_mul(&rate)?;
         let inputs = (&us * self.input_gate.forward(&us)?)?;
         let scaled = (&inputs * (1.0 - (&log_a * 2.0)?.exp()?)?.sqrt()?)?;
-        // The first step of a sequence uses its input unscaled.
+        // The input of the first step of a sequence is not scaled.
         let scaled = match (pos, us.dim(1)?) {
             (0, 1) => inputs,
             (0, steps) => Tensor::cat(&[inputs.narrow(1, 0, 1)?, scaled.narrow(1, 1, steps - 1)?], 1)?,
@@ -507,7 +507,7 @@ impl Gate {
     }
 }
 
-/// The rotations, by position, of the first half of each head's features.
+/// The rotary position embeddings, applied to the first half of each head's features.
 #[derive(Clone)]
 struct Rotation {
     cos: Tensor,
@@ -526,7 +526,7 @@ impl Rotation {
         Ok(Rotation { cos: angles.cos()?, sin: angles.sin()? })
     }
 
-    /// Rotates `[batch, heads, steps, head_dim]`, whose first step is at `pos`.
+    /// Rotates `xs`, `[batch, heads, steps, head_dim]`, whose first step has the position `pos`.
     fn forward(&self, xs: &Tensor, pos: usize) -> Result<Tensor> {
         let (steps, half) = (xs.dim(2)?, xs.dim(3)? / 2);
         let (turned, kept) = (xs.narrow(3, 0, half)?, xs.narrow(3, half, half)?);
@@ -538,7 +538,7 @@ impl Rotation {
     }
 }
 
-/// Grouped-query attention over all steps so far.
+/// Grouped-query attention over all steps up to the current one.
 #[derive(Clone)]
 struct Attention {
     q_proj: Linear,
@@ -576,7 +576,7 @@ impl Attention {
         let new = self.rotation.forward(&by_head(&self.k_proj, self.key_heads)?, pos)?;
         let keys = Tensor::cat(&[keys, &new], 2)?;
         let values = Tensor::cat(&[values, &by_head(&self.v_proj, self.key_heads)?], 2)?;
-        // The queries of a group are stacked, because they share keys and values.
+        // The queries of a group are stacked along the steps, because they share keys and values.
         let group = self.heads / self.key_heads;
         let queries = queries.reshape((batch, self.key_heads, group * steps, self.size))?;
         let scores = (queries.matmul(&keys.t()?)? / (self.size as f64).sqrt())?;
@@ -588,7 +588,7 @@ impl Attention {
     }
 }
 
-/// Returns a mask for attention scores: minus infinity where a step would see a later step, and 0 elsewhere.
+/// Returns a mask for attention scores: minus infinity where a step would attend to a later step, and 0 elsewhere.
 fn mask(pos: usize, steps: usize, like: &Tensor) -> Result<Tensor> {
     let row = |step: usize| (0..pos + steps).map(move |seen| if seen > pos + step { f32::NEG_INFINITY } else { 0.0 });
     let mask: Vec<f32> = (0..steps).flat_map(row).collect();

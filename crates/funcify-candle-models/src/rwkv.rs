@@ -1,15 +1,15 @@
 //! RWKV, versions 5 and 6 (Peng et al. 2024, Eagle and Finch), with the options and parameters of
 //! `candle_transformers::models::{rwkv_v5, rwkv_v6}`.
 //!
-//! The library's models process one token of one sequence per call. Here one call processes a whole prompt, or a batch
-//! of prompts. The token shift is a shift of rows, and the recurrence of each block's memory is one compiled loop.
+//! The library's models process one token of one sequence per call. Here, one call processes a whole prompt or a
+//! batch of prompts. The token shift shifts all rows at once, and the recurrence of each block is one compiled loop.
 
 use candle_nn::{GroupNorm, linear_no_bias};
 
 use super::*;
 use crate::model;
 
-/// Identifies a version of RWKV.
+/// A version of RWKV.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -32,13 +32,13 @@ use crate::model;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// Eagle, `rwkv_v5`: decays and mixtures are parameters.
+    /// Eagle, `rwkv_v5`: decays and mixing weights are parameters.
     Five,
-    /// Finch, `rwkv_v6`: decays and mixtures depend on the input.
+    /// Finch, `rwkv_v6`: decays and mixing weights depend on the input.
     Six,
 }
 
-/// The sizes of a model: the fields of the library's `Config` that it reads.
+/// The hyperparameters of a model: the fields of the library's `Config` that are used.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -63,21 +63,21 @@ pub enum Version {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The number of tokens in the vocabulary.
+    /// The vocabulary size.
     pub vocab_size: usize,
-    /// The number of features between blocks.
+    /// The size of the residual stream between blocks.
     pub hidden_size: usize,
     /// The number of blocks.
     pub num_hidden_layers: usize,
-    /// The number of features inside the time mix. Must be equal to `hidden_size`.
+    /// The number of features inside the time-mixing layer. Must be equal to `hidden_size`.
     pub attention_hidden_size: usize,
-    /// The number of features per head. (The library's state reads it from `num_attention_heads`, which must have the
-    /// same value.)
+    /// The number of features per head. (The library's state uses `num_attention_heads` as the head size, so that
+    /// option must have the same value.)
     pub head_size: usize,
-    /// The number of features inside the channel mix. Defaults to 3.5 times `hidden_size`, rounded down to a
+    /// The number of features inside the channel-mixing layer. Defaults to 3.5 times `hidden_size`, rounded down to a
     /// multiple of 32.
     pub intermediate_size: Option<usize>,
-    /// The value that the norms of blocks add to the variance.
+    /// The epsilon that the norms of the blocks add to the variance.
     pub layer_norm_epsilon: f64,
 }
 
@@ -103,10 +103,10 @@ impl Config {
     }
 }
 
-/// The state of a model after the steps that it has read.
+/// The state of a model after the steps processed so far.
 pub type State = crate::State<StatePerLayer>;
 
-/// The state of a block, like `StatePerLayer` of the library.
+/// The state of a block, with the fields of the library's `StatePerLayer`.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -130,19 +130,18 @@ pub type State = crate::State<StatePerLayer>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct StatePerLayer {
-    /// The last input of the time mix, `[batch, features]`.
+    /// The last input of the time-mixing layer, `[batch, features]`.
     pub extract_key_value: Tensor,
-    /// The memory, `[batch, heads, head_size, head_size]`: one row per feature of keys, one column per feature of
-    /// values.
+    /// The memory, `[batch, heads, head_size, head_size]`: one row per key feature, and one column per value feature.
     pub linear_attention: Tensor,
-    /// The last input of the channel mix, `[batch, features]`.
+    /// The last input of the channel-mixing layer, `[batch, features]`.
     pub feed_forward: Tensor,
 }
 
-/// An RWKV language model. Cloning shares its parameters.
+/// An RWKV language model. Clones share their parameters.
 pub type Model = crate::Model<Rwkv>;
 
-/// The parts of a model that are specific to RWKV.
+/// The parts of an RWKV model besides the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Rwkv {
@@ -154,8 +153,8 @@ pub struct Rwkv {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `rwkv.embeddings.weight`,
-    /// `rwkv.blocks.0.attention.time_decay` ... Parameters that a `VarMap` does not have yet are initialised for
-    /// training.
+    /// `rwkv.blocks.0.attention.time_decay` ... If the `VarBuilder` wraps a `VarMap`, missing parameters are
+    /// initialised for training.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -214,8 +213,8 @@ impl Architecture for Rwkv {
     }
 }
 
-/// Builds the recurrence of the memory over `[B,T,heads,size]`: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`
-/// for each head.
+/// Builds the graph of the recurrence over sequences of shape `[B,T,heads,size]`: each head computes `o = r (S +
+/// diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`.
 fn memory_graph(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     let (heads, size) = (Dim::from(config.heads()), Dim::from(config.head_size));
     Graph::build("rwkv_memory", |g| {
@@ -236,17 +235,17 @@ fn memory_graph(config: &Config, dtype: funcify_core::DType) -> funcify_core::Re
     })
 }
 
-/// Shifts the rows by one step: `last` comes first, then all rows except the last.
+/// Shifts the rows by one step: returns `last`, followed by all rows of `xs` except the last one.
 fn shift_rows(xs: &Tensor, last: &Tensor) -> Result<Tensor> {
     prepend_rows(&last.unsqueeze(1)?, &xs.narrow(1, 0, xs.dim(1)? - 1)?)
 }
 
-/// Computes `x + share * change`, with one share per feature or per element.
+/// Computes `x + share * change`, where `share` has one weight per feature or per element.
 fn mix_in(x: &Tensor, change: &Tensor, share: &Tensor) -> Result<Tensor> {
     x + change.broadcast_mul(share)?
 }
 
-/// Multiplies `[batch, steps, from]` by `[from, to]`.
+/// Multiplies `xs`, `[batch, steps, from]`, by `weight`, `[from, to]`.
 fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (batch, steps, from) = xs.dims3()?;
     xs.reshape((batch * steps, from))?.matmul(weight)?.reshape((batch, steps, ()))
@@ -290,7 +289,7 @@ impl model::Block for Block {
     }
 }
 
-/// Linear attention over inputs that are mixed with those of the previous step.
+/// The time-mixing layer: linear attention over inputs that are interpolated with those of the previous step.
 #[derive(Clone)]
 struct TimeMix {
     receptance: Linear,
@@ -306,18 +305,19 @@ struct TimeMix {
     size: usize,
 }
 
-/// The shares that mix inputs with those of the previous step, and the decays of memories.
+/// The weights that interpolate between the inputs of a step and of the previous one, and the decays.
 #[derive(Clone)]
 enum Mixing {
-    /// Shares and decay are parameters: the shares of x in receptance, key, value and gate, `[1, 1, features]`, and
-    /// the decay, `[heads, size]`.
+    /// Weights and decays are parameters. `mix` holds the weights of the current input in receptance, key, value and
+    /// gate, `[1, 1, features]`. `decay` is `[heads, size]`.
     Parameters { mix: [Tensor; 4], decay: Tensor },
-    /// Shares and decay depend on the input. Low-rank maps add to the shares of the previous x. The share of the decay
-    /// comes first.
+    /// Weights and decays depend on the input. `mix` holds the weights of the previous input in decay, key, value,
+    /// receptance and gate. Low-rank projections of the input are added to them.
     Input { mix_x: Tensor, mix: [Tensor; 5], narrow: Tensor, wide: Tensor, decay: Tensor, decay_maps: [Tensor; 2] },
 }
 
-/// The inputs of the projections, `[batch, steps, features]`, and the decays, which may have one row for all steps.
+/// The inputs of the projections, `[batch, steps, features]`, and the decays, which may have a single row for all
+/// steps.
 struct MixedInputs {
     receptance: Tensor,
     key: Tensor,
@@ -352,7 +352,8 @@ impl Mixing {
         })
     }
 
-    /// Mixes each row of `xs` with the corresponding row of `before`, which is the row of the previous step.
+    /// Interpolates each row of `xs` with the row of the previous step, which is the row of `before` at the same
+    /// index.
     fn mix(&self, xs: &Tensor, before: &Tensor) -> Result<MixedInputs> {
         match self {
             Mixing::Parameters { mix, decay } => {
@@ -406,7 +407,7 @@ impl TimeMix {
         })
     }
 
-    /// Runs the time mix on `xs`, `[batch, steps, features]`, continuing from the last row and the memory of the
+    /// Runs the layer on `xs`, `[batch, steps, features]`, continuing from the last row and the memory of the
     /// previous call. Returns the output and the new memory.
     #[track_caller]
     fn forward(&self, xs: &Tensor, last: &Tensor, memory: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -429,7 +430,7 @@ impl TimeMix {
     }
 }
 
-/// The layer after the time mix. It squares rectified features and multiplies them by a gate.
+/// The channel-mixing layer, which follows the time-mixing layer. It applies a squared ReLU and a gate.
 #[derive(Clone)]
 struct ChannelMix {
     version: Version,
@@ -456,7 +457,7 @@ impl ChannelMix {
 
     fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
         let before = shift_rows(xs, last)?;
-        // In version 5 the share is that of x; in version 6 it is that of the previous row.
+        // In version 5, the parameter is the weight of the current row; in version 6, of the previous row.
         let (from, change) = match self.version {
             Version::Five => (&before, (xs - &before)?),
             Version::Six => (xs, (&before - xs)?),

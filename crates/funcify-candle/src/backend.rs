@@ -1,4 +1,4 @@
-//! Implements funcify's `Backend` for Candle: uploads, splits and stacks tensors, and compiles loops on them.
+//! Implements funcify's `Backend` for Candle: uploads, splits and stacks tensors, and compiles loops.
 
 use std::sync::Arc;
 
@@ -85,7 +85,8 @@ impl Backend for Candle {
         self.zeros(&ty.shape(), ty.dtype).map(Some)
     }
 
-    /// Writes the row into the trace's storage, which is not shared. Candle copies only from contiguous tensors.
+    /// Writes the row into the trace in place. This is safe because the trace's storage is not shared. The row is
+    /// made contiguous first, as `slice_set` requires.
     fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
         if value.elem_count() > 0 {
             let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(without_backtrace)?;
@@ -94,8 +95,9 @@ impl Backend for Candle {
         Ok(trace)
     }
 
-    /// Detaches the tensor from any Candle graph. As in Candle's own `where_cond`, a nonzero byte is true; it is
-    /// replaced with 1. This costs a kernel for each boolean input, but an error would require reading the elements.
+    /// Detaches the tensor from any Candle graph. In booleans, replaces each nonzero byte with 1, because Candle's
+    /// `where_cond` treats any nonzero byte as true. This costs one kernel per boolean input; rejecting such bytes
+    /// would require reading the elements back.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {
@@ -104,7 +106,7 @@ impl Backend for Candle {
         }
     }
 
-    /// Always `true`: compiled programs read a nonzero byte as true.
+    /// Always returns `true`, because compiled programs treat any nonzero byte as true.
     fn is_admitted(&self, _: &Tensor, _: DType) -> bool {
         true
     }

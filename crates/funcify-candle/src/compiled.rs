@@ -1,6 +1,6 @@
-//! Loops compiled as a whole: runs the engine of `funcify-cpu` on the memory of Candle's tensors.
+//! Runs compiled loops: the engine of `funcify-cpu` operates on the memory of Candle's tensors.
 //!
-//! Contiguous elements are borrowed, and others are copied once. Results are moved into tensors.
+//! Contiguous operands are borrowed, and others are copied. Results are moved into tensors.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::autodiff::storage::storage_of;
 use crate::device::{download, elements, upload};
 use crate::errors::without_backtrace;
 
-/// A compiled loop on Candle's tensors in host memory.
+/// A compiled loop for Candle tensors in host memory.
 #[derive(Debug)]
 pub(crate) struct Loop(pub(crate) Engine);
 
@@ -28,7 +28,8 @@ impl Compiled<Tensor> for Loop {
         });
         let in_order = in_order.collect::<Result<SmallVec<[Option<Tensor>; 16]>, BackendError>>()?;
         let storages: SmallVec<[usize; 16]> = in_order.iter().flatten().map(storage_of).collect();
-        // A storage that is already locked must not be locked again: if a writer waits in between, that deadlocks.
+        // Each storage is locked for reading only once, even if several operands share it: if a writer waited between
+        // two read locks, the second one would deadlock.
         let mut held: SmallVec<[(usize, StorageRef<'_>); 16]> = SmallVec::new();
         for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
             if held.iter().all(|(other, _)| other != storage) {

@@ -1,8 +1,8 @@
-//! CPU kernels for ops that Candle lacks: they apply a function to each element, each pair of elements, or each row.
+//! CPU kernels for ops that Candle lacks, which apply a function to each element, each pair of elements, or each row.
 //!
-//! They are Candle custom ops, typed by the elements and generic in the function, so that each compiles to one loop.
-//! They have no gradients in Candle: programs run on detached tensors, and tracked tensors use funcify's own
-//! derivatives.
+//! They are Candle custom ops, generic over the element type and the function, so that each instance compiles to a
+//! single loop. Candle cannot differentiate them, and does not have to: programs run on detached tensors, and the
+//! gradients of tracked tensors are computed by funcify.
 
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Error, Layout, Shape, Tensor, WithDType};
@@ -14,7 +14,7 @@ use crate::device::{Call, Outcome};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Rejects devices other than the CPU.
+/// Returns an error if the device is not the CPU.
 pub(crate) fn require_cpu<O>(call: &Call<'_, O>) -> Outcome<()> {
     if call.backend.device().is_cpu() {
         return Ok(());
@@ -24,16 +24,15 @@ pub(crate) fn require_cpu<O>(call: &Call<'_, O>) -> Outcome<()> {
     Err(call.unsupported(what, "Candle has no such kernel, and funcify's is for the CPU", "use `Candle::cpu()`"))
 }
 
-/// A function that a Candle op can hold and any thread can call.
+/// A function that can be stored in a Candle op and called from any thread.
 pub(crate) trait KernelFn: Copy + Send + Sync + 'static {}
 
 impl<F: Copy + Send + Sync + 'static> KernelFn for F {}
 
-/// A Candle op that runs a kernel on elements in host memory. The closure has a storage and a layout parameter for
-/// each operand.
+/// A Candle op that runs a kernel in host memory. The closure takes a storage and a layout for each operand.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
 
-/// The result of a kernel: elements, and their shape.
+/// The result of a kernel: its elements and their shape.
 pub(crate) type KernelResult = Result<(CpuStorage, Shape)>;
 
 impl<F: Fn(&CpuStorage, &Layout) -> KernelResult> CustomOp1 for Kernel<F> {
@@ -101,7 +100,7 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
 }
 
 /// Applies a function to each element of a float tensor. The function is computed in f64, and its result is rounded
-/// once. Pass a function pointer if the call is cheap compared with the function: all such functions share one loop.
+/// once. If `f` is expensive, pass it as a function pointer: all functions of that type share one compiled loop.
 pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f64 + KernelFn) -> Outcome {
     match x.dtype() {
         DType::F64 => map1(call, x, f),
@@ -112,7 +111,8 @@ pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f
     }
 }
 
-/// Applies a function to each element of an integer tensor. The function is computed in i64, and its result wraps.
+/// Applies a function to each element of an integer tensor. The function is computed in i64, and its result is
+/// truncated to the element type.
 pub(crate) fn map_integers<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(i64) -> i64 + KernelFn) -> Outcome {
     with_integer!(call, x, I => map1(call, x, move |v: I| f(v.into()) as I))
 }
@@ -144,7 +144,8 @@ pub(crate) fn map2<A: WithDType, O>(
     Ok(x.apply_op2(y, Kernel("funcify-map2", map2))?)
 }
 
-/// Applies a function to each pair of elements of integer tensors. It is computed in i64, and its result wraps.
+/// Applies a function to each pair of elements of integer tensors. The function is computed in i64, and its result is
+/// truncated to the element type.
 pub(crate) fn map_integer_pairs<O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -154,8 +155,8 @@ pub(crate) fn map_integer_pairs<O>(
     with_integer!(call, x, I => map2(call, x, y, move |a: I, b| f(a.into(), b.into()) as I))
 }
 
-/// Applies a function to each row. A row consists of the elements along `axes`, which disappear from the shape. No
-/// axis may have size zero.
+/// Reduces each row to one element. A row consists of the elements along `axes`, which are removed from the shape. No
+/// axis may have size 0.
 pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -174,7 +175,8 @@ pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     })?)
 }
 
-/// Applies a function to each row along an axis. The function writes a new row. No axis may have size zero.
+/// Applies a function to each row along an axis. The function reads a row and writes the resulting row. No axis may
+/// have size 0.
 pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -194,7 +196,7 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     Ok(along.transpose(axis, last)?)
 }
 
-/// Combines the rows of a contiguous tensor along axes `first..end`, element by element. No axis may have size zero.
+/// Folds a contiguous tensor along the axes `first..end`, combining its rows elementwise. No axis may have size 0.
 pub(crate) fn fold_columns<E: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -225,18 +227,18 @@ pub(crate) fn contiguous<'a, A: WithDType>(storage: &'a CpuStorage, layout: &Lay
     storage.as_slice::<A>()?.get(start..end).ok_or_else(outside)
 }
 
-/// Returns whether an element is NaN; `false` for integers.
+/// Returns whether an element is NaN. Always `false` for integers.
 pub(crate) fn is_nan<A: PartialOrd>(element: A) -> bool {
     element.partial_cmp(&element).is_none()
 }
 
-/// Returns the error for an operand whose element type the op's type rule excludes.
+/// Returns the error for an operand whose element type is excluded by the op's type rule.
 pub(crate) fn outside_domain_error<O>(call: &Call<'_, O>, x: &Tensor) -> BackendError {
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
 
-/// Applies a function to each element of a float tensor, or to each pair of elements of two float tensors. Half floats
-/// are computed in f32. Example: `map_floats!(map2(call, x, y), |a, b| a.atan2(b))`.
+/// Applies a function to each element of a float tensor, or to each pair of elements of two float tensors. f16 and
+/// bf16 are computed in f32. Example: `map_floats!(map2(call, x, y), |a, b| a.atan2(b))`.
 macro_rules! map_floats {
     ($map:ident($call:expr, $x:expr $(, $y:expr)?), |$($v:ident),+| $formula:expr) => {{
         use ::candle_core::DType;
@@ -279,7 +281,7 @@ macro_rules! with_element {
     };
 }
 
-/// Does the same as [`with_element!`] for a float tensor.
+/// Does the same as [`with_element!`], but only for float tensors.
 macro_rules! with_float {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         $crate::cpu::with_element!(
@@ -288,7 +290,7 @@ macro_rules! with_float {
     };
 }
 
-/// Does the same as [`with_element!`] for an integer tensor.
+/// Does the same as [`with_element!`], but only for integer tensors.
 macro_rules! with_integer {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         $crate::cpu::with_element!($call, $x, $element => $kernel, U8 = u8, U32 = u32, I32 = i32, I64 = i64)

@@ -1,4 +1,4 @@
-//! A Candle device, and the functions that create and read its tensors.
+//! The Candle backend on a device, and functions that create and read its tensors.
 
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
 use funcify_core::error::BackendError;
@@ -7,16 +7,16 @@ use funcify_runtime::KernelCall;
 
 use crate::errors::without_backtrace;
 
-/// A call of a kernel.
+/// A call of a kernel on the Candle backend.
 pub(crate) type Call<'a, O> = KernelCall<'a, Candle, O>;
 
-/// The result of a kernel, by default a tensor, or the error that prevented it.
+/// The result of a kernel (a tensor by default), or its error.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
 /// The largest rank that Candle's strided kernels support.
 pub(crate) const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
 
-/// Candle on one device.
+/// The Candle backend on one device.
 ///
 /// ```
 /// use candle_core::Device;
@@ -38,14 +38,14 @@ pub struct Candle {
 impl Candle {
     /// Returns the Candle backend on the CPU.
     ///
-    /// Start the process with `RAYON_NUM_THREADS` set, to 1 for small tensors: without it every matrix product costs
-    /// 30 microseconds more (see the crate's documentation).
+    /// Set `RAYON_NUM_THREADS` before the process starts (to 1 for small tensors). Otherwise, each matrix product
+    /// takes 30 microseconds longer (see the crate documentation).
     pub fn cpu() -> Self {
         Candle { device: Device::Cpu }
     }
 
-    /// Returns the Candle backend on a device. Ops that need this crate's own kernels run only on the CPU; on other
-    /// devices they return an error.
+    /// Returns the Candle backend on a device. Ops that need this crate's own kernels are supported only on the CPU,
+    /// and return an error on other devices.
     pub fn new(device: Device) -> Self {
         Candle { device }
     }
@@ -61,7 +61,7 @@ impl Candle {
     }
 }
 
-/// Returns the element type in which Candle stores elements of `dtype`.
+/// Returns the Candle dtype that stores elements of `dtype`.
 pub(crate) fn storage_dtype(dtype: DType) -> CandleDType {
     match dtype {
         DType::Bool | DType::U8 => CandleDType::U8,
@@ -75,7 +75,7 @@ pub(crate) fn storage_dtype(dtype: DType) -> CandleDType {
     }
 }
 
-/// Returns the sizes of a call's only result, if Candle supports its rank.
+/// Returns the shape of the only result of a call. Returns an error if Candle does not support its rank.
 pub(crate) fn output_shape<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     let shape = call.output_shape(0)?;
     if shape.len() > MAX_RANK {
@@ -85,7 +85,7 @@ pub(crate) fn output_shape<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     Ok(shape)
 }
 
-/// Returns the reason why Candle does not support a rank.
+/// Returns the text that explains the limit on the rank.
 pub(crate) fn rank_reason() -> String {
     format!("Candle's strided kernels support at most {MAX_RANK} axes")
 }
@@ -112,7 +112,7 @@ pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
     Ok(uploaded.map_err(without_backtrace)?)
 }
 
-/// Downloads a tensor whose type is `dtype`, although Candle may store it as a different dtype.
+/// Downloads a tensor of type `dtype`, which Candle may store as a different dtype.
 pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),
@@ -128,7 +128,7 @@ pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
     HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle returned another number of elements".into())
 }
 
-/// Returns the elements of a tensor, row-major.
+/// Returns the elements of a tensor in row-major order.
 pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Outcome<Vec<E>> {
     if tensor.dtype() != E::DTYPE {
         return Err(format!("a tensor of {:?} was read as {:?}", tensor.dtype(), E::DTYPE).into());

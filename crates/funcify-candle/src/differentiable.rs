@@ -1,4 +1,4 @@
-//! A compiled graph as one op of Candle's autodiff.
+//! Runs a compiled graph as a single op of Candle's autodiff.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -17,13 +17,14 @@ use crate::autodiff::storage::Elements;
 use crate::device::Candle;
 use crate::errors;
 
-/// A graph compiled for Candle, as one node of its autodiff: `backward` uses funcify's own backward program.
+/// A graph compiled for Candle that acts as a single node of Candle's graph: `backward` runs funcify's own backward
+/// program.
 ///
-/// It has any number of arguments and results, of mixed types. Inputs that Candle tracks have gradients. A program is
-/// compiled for each set of tracked inputs that occurs, so that inputs without a graph cost nothing. Between forward
-/// and backward it keeps the residuals of the backward program ([`DifferentiableOptions::policy`]). `backward` may be
-/// repeated, and may run in several threads. A second `backward` through a gradient is an error: differentiate the
-/// graph instead.
+/// A call has any number of arguments and results, of mixed types. Tracked arguments have gradients. The programs are
+/// specialised to the set of tracked inputs, so that untracked inputs cost nothing. The residuals of the backward
+/// program are saved between the forward and the backward pass ([`DifferentiableOptions::policy`]). `backward` may be
+/// repeated, and may run in several threads. Second derivatives by `backward` through a gradient are an error:
+/// differentiate the graph instead.
 ///
 /// ```
 /// use candle_core::{Device, Tensor, Var};
@@ -44,19 +45,20 @@ use crate::errors;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Differentiable {
-    /// The program for calls without tracked inputs.
+    /// The program for calls without tracked arguments.
     primal: Function<Candle>,
     policy: Option<CheckpointPolicy>,
     tracked: TrackedPrograms,
 }
 
-/// One flag per input (`true` if it has a gradient), and the programs, which are `None` if no flag is set.
+/// One flag per input (`true` if it is tracked), and the programs. They are `None` if no gradient can reach a tracked
+/// input.
 type ProgramsForInputs = (Vec<bool>, Option<Arc<Programs>>);
 
-/// The programs of a graph for calls with tracked inputs.
+/// The cached programs of a graph for calls with tracked arguments.
 pub struct TrackedPrograms {
     by_inputs: Cache<Vec<bool>, ProgramsForInputs>,
-    /// The programs of the last call, if it had gradients.
+    /// The programs of the last call, if it had tracked results.
     last: Mutex<Option<Arc<Programs>>>,
 }
 
@@ -66,7 +68,7 @@ impl Default for TrackedPrograms {
     }
 }
 
-/// A graph to differentiate, with its options.
+/// A graph to compile and differentiate, with the options.
 struct ProgramSource<'a> {
     graph: &'a Graph,
     candle: &'a Candle,
@@ -74,7 +76,7 @@ struct ProgramSource<'a> {
     policy: Option<&'a CheckpointPolicy>,
 }
 
-/// The number of sets of tracked inputs whose programs are cached.
+/// The maximum number of sets of tracked inputs for which programs are cached.
 const MAX_CACHED: usize = 64;
 
 /// Options for compiling a [`Differentiable`].
@@ -109,9 +111,10 @@ impl Default for DifferentiableOptions {
 }
 
 impl DifferentiableOptions {
-    /// Creates the default options. Loops are compiled as a whole if possible, and run from the host otherwise. They
-    /// save everything that their backward loops need ([`CheckpointPolicy::SaveAll`]), which is less than Candle's
-    /// graph keeps; compiled loops save the values that are costly to recompute ([`CheckpointPolicy::SaveCostly`]).
+    /// Creates the default options. Loops are compiled if possible, and driven by the host otherwise. Compiled loops
+    /// save only the values that are expensive to recompute ([`CheckpointPolicy::SaveCostly`]). Other loops save
+    /// everything that their backward loops need ([`CheckpointPolicy::SaveAll`]), which is still less than Candle's
+    /// graph would hold.
     pub fn new() -> Self {
         let compile = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         DifferentiableOptions { compile, policy: None }
@@ -123,23 +126,23 @@ impl DifferentiableOptions {
         self
     }
 
-    /// Sets which residuals the loops save for their backward loops.
+    /// Sets the policy for the residuals that loops save for their backward loops.
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self
     }
 }
 
-/// The forward program and the backward program for one set of tracked inputs.
+/// The forward and backward programs for one set of tracked inputs.
 struct Programs {
     pair: DerivativePrograms<Candle>,
-    /// The number of elements of the largest constant in the two programs.
+    /// The number of elements of the largest constant in either program.
     largest_constant: usize,
 }
 
 enum BackwardArgument {
     Value(Tensor),
-    /// The index of a float output, and its type.
+    /// The cotangent of an output: its index among the float outputs, and its type.
     Cotangent(usize, Shape, DType),
 }
 
@@ -185,9 +188,9 @@ impl Differentiable {
         self.primal.graph()
     }
 
-    /// Reports on the programs of the last call: how their loops run, their memory, and why something is not
-    /// compiled. Returns one report if nothing was tracked, also before the first call, else one for the forward and
-    /// one for the backward program.
+    /// Reports on the programs of the last call: the strategy of each loop, the memory use, and the reasons why loops
+    /// are not compiled. Returns two reports, for the forward and the backward program, if the last call was tracked.
+    /// Otherwise, and before the first call, returns one report.
     ///
     /// ```
     /// use candle_core::{Device, Tensor, Var};
@@ -216,10 +219,10 @@ impl Differentiable {
         }
     }
 
-    /// Runs the graph on tensors, in the order of its inputs. Float results are tracked if a tracked input has a
-    /// differentiable path to a result. As in Candle, a tracked input without such a path, for example one that is
-    /// only compared, has no gradient. An op without a derivative is an error of the first call in which an input
-    /// before it is tracked.
+    /// Runs the graph on arguments in the order of its inputs. The float results are tracked if there is a
+    /// differentiable path from a tracked argument to a result. As in Candle, a tracked argument without such a path,
+    /// for example one that is only compared, has no gradient. If the path contains an op without a derivative, the
+    /// call returns an error.
     ///
     /// ```
     /// use candle_core::{Device, Tensor, Var};
@@ -250,8 +253,7 @@ impl Differentiable {
     }
 }
 
-/// Calls a function as one op of Candle's autodiff, with arguments that Candle may track. Returns `None` if no argument
-/// has a gradient.
+/// Calls a function as a single op of Candle's autodiff. Returns `None` if no argument can have a gradient.
 pub(crate) fn call_tracked(
     call: &TrackedCall<'_, Candle>,
     candle: &Candle,
@@ -263,7 +265,7 @@ pub(crate) fn call_tracked(
 }
 
 impl TrackedPrograms {
-    /// Calls a graph as one node of Candle's autodiff. Returns `None` if no argument has a gradient.
+    /// Calls a graph as a single node of Candle's graph. Returns `None` if no argument can have a gradient.
     fn run_tracked(
         &self,
         at: &Place,
@@ -271,7 +273,7 @@ impl TrackedPrograms {
         arguments: &[Tensor],
     ) -> Option<funcify_core::Result<Vec<Tensor>>> {
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
-        // If the number of arguments is wrong, the call without a gradient reports it.
+        // If the number of arguments is wrong, the untracked call reports the error.
         if !tracked.contains(&true) || arguments.len() != source.graph.inputs().len() {
             *lock(&self.last) = None;
             return None;
@@ -285,8 +287,8 @@ impl TrackedPrograms {
         programs.map(|programs| forward(at, programs, arguments, values, source.graph.outputs().len()))
     }
 
-    /// Returns the programs for a set of tracked inputs. Compiles them on the first use, and optimises the layout of
-    /// the tensors passed between them for the sizes of that call.
+    /// Returns the programs for a set of tracked inputs. Compiles them on first use. The layout of the residuals is
+    /// then optimised for the sizes of that call.
     fn find_or_make_programs(
         &self,
         at: &Place,
@@ -300,7 +302,7 @@ impl TrackedPrograms {
     }
 }
 
-/// Runs the forward program, and turns its results into the outputs of a node.
+/// Runs the forward program, and attaches its results to Candle's graph as one node.
 fn forward(
     at: &Place,
     programs: Arc<Programs>,
@@ -317,7 +319,7 @@ fn forward(
 impl ProgramSource<'_> {
     /// Compiles the programs for a set of tracked inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
-        // The call reports a tracked input whose type differs from the graph's.
+        // If the type of an argument is not that of the graph's input, the call itself reports the error.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
         let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
@@ -333,13 +335,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether Candle has a gradient for a tensor.
+/// Returns whether Candle tracks a tensor that can have a gradient.
 pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     tensor.track_op() && tensor.dtype().is_float()
 }
 
-/// Turns the results of a forward program into the outputs of a node. The first `count` results are the graph's, and
-/// the others are residuals.
+/// Attaches the results of a forward program to Candle's graph as one node. The first `count` results are those of
+/// the graph, and the others are residuals.
 fn attach_results(
     at: &Place,
     programs: Arc<Programs>,
@@ -386,7 +388,7 @@ fn attach_results(
     }
     let takes = programs.pair.backward_inputs.iter().map(|input| match input {
         BackwardInput::Input(index) => BackwardArgument::Value(values[*index].clone()),
-        // An output that is also saved is stored once.
+        // The residual shares the storage of the output.
         BackwardInput::Output(index) => BackwardArgument::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
@@ -403,7 +405,7 @@ fn attach_results(
     Ok(results)
 }
 
-/// Returns the number of elements of the largest constant, including constants in bodies.
+/// Returns the number of elements of the largest constant of a graph and its bodies.
 fn largest_constant(graph: &Graph) -> usize {
     let of = |node: &Node| match &node.op {
         Op::Constant(constant) => constant.value.len(),

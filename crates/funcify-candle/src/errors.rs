@@ -1,27 +1,27 @@
 //! Converts errors of funcify to Candle's, and Candle's to funcify's.
 //!
-//! Candle's own error constructors add a backtrace to the text if the environment requests backtraces. These
-//! conversions keep only the text.
+//! If the environment enables backtraces, Candle adds a backtrace to the text of an error. These conversions remove
+//! it.
 
 use candle_core::{DType, Error, Tensor};
 use funcify_core::error::{BackendError, Place};
 
-/// Wraps the error in Candle's error type, with its text.
+/// Wraps the error in Candle's error type, preserving its message.
 pub(crate) fn into_candle(error: funcify_core::Error) -> Error {
     Error::Wrapped(Box::new(error))
 }
 
-/// Changes the source location of an error that occurs inside this crate to the line of the user's call.
+/// Replaces the source location of an error that occurred inside this crate with the line of the user's call.
 pub(crate) fn for_caller(at: &Place, error: funcify_core::Error) -> funcify_core::Error {
     error.attribute_to_caller(file!().trim_end_matches("errors.rs"), at.site)
 }
 
-/// Converts Candle's error to the error of a funcify op.
+/// Converts a Candle error to the execution error of a funcify op.
 pub(crate) fn execution_error(at: &Place, error: Error) -> funcify_core::Error {
     funcify_core::Error::Execution { at: at.boxed(), backend: "candle".into(), source: without_backtrace(error).into() }
 }
 
-/// Removes backtraces from an error of Candle, or of a kernel of this crate.
+/// Removes the backtrace from an error of a kernel, if it is a Candle error.
 pub(crate) fn kernel_without_backtrace(error: BackendError) -> BackendError {
     match error.downcast::<Error>() {
         Ok(error) => without_backtrace(*error).into(),
@@ -29,7 +29,7 @@ pub(crate) fn kernel_without_backtrace(error: BackendError) -> BackendError {
     }
 }
 
-/// Removes backtraces from Candle's error.
+/// Removes the backtraces from a Candle error.
 pub(crate) fn without_backtrace(error: Error) -> Error {
     match error {
         Error::WithBacktrace { inner, .. } => without_backtrace(*inner),
@@ -39,7 +39,7 @@ pub(crate) fn without_backtrace(error: Error) -> Error {
     }
 }
 
-/// Returns from the function with a Candle error that has this text.
+/// Returns from the enclosing function with a Candle error of this message.
 macro_rules! bail {
     ($($text:tt)*) => {
         return Err(::candle_core::Error::Msg(format!($($text)*)))

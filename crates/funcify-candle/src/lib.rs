@@ -1,5 +1,5 @@
-//! The Candle backend of funcify: every op on Candle's tensors, compiled or unrolled loops, and loops for Candle
-//! models.
+//! The Candle backend of funcify. It supports every op on Candle's tensors, compiles or unrolls loops, and provides
+//! differentiable loops for Candle models.
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
@@ -16,30 +16,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Booleans are stored as `U8` zeros and ones; all other element types are Candle's own. Hot paths (arithmetic,
-//! exponentials, matrix products, sums, selections, views) use Candle's kernels. This crate has its own kernels for
-//! ops that Candle lacks, computes differently or panics on: integer arithmetic that overflows, division by zero, NaN
-//! in max and min, reductions, running reductions, sorting, scatter. They run only on the CPU; on another device they
-//! are errors.
+//! Booleans are stored as `U8` zeros and ones; all other element types map directly to Candle's. Performance-critical
+//! ops (arithmetic, exponentials, matrix products, sums, selections, views) use Candle's kernels. This crate has its
+//! own kernels where Candle lacks an op, computes different results or panics: integer overflow, division by zero,
+//! NaN in max and min, reductions, running reductions, sorting and scatter. These kernels run only on the CPU; on
+//! other devices, the ops return an error.
 //!
 //! # Loops
 //!
-//! On the CPU, the engine of `funcify-cpu` runs loops of f32 and f64 as a whole, and reads and writes Candle's memory
-//! directly. Other loops, and all loops on other devices, are unrolled if their number of steps is static, and
-//! otherwise run step by step. [`Function::report`](funcify_runtime::Function::report) tells how each loop runs, and
-//! why.
+//! On the CPU, the engine of `funcify-cpu` compiles f32 and f64 loops, which read and write the memory of Candle's
+//! tensors directly. Other loops, and all loops on other devices, are unrolled if their number of steps is static,
+//! and otherwise run step by step. [`Function::report`](funcify_runtime::Function::report) returns the strategy of
+//! each loop, and the reason for it.
 //!
 //! # Threads
 //!
-//! Matrix products use as many threads as Candle's own would: `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`, as set before
-//! the process starts, or else the number of cores. This number is determined once. Candle's own products, in the
-//! code around a program or in closures over its tensors, determine it each time, which costs 50 microseconds unless
-//! one of the variables is set.
+//! Matrix products use the same number of threads as Candle: that of `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`, set
+//! before the process starts, or else the number of cores. This crate determines the number once. Candle's own
+//! products, outside compiled programs, determine it in each call, which takes 50 microseconds unless one of the
+//! variables is set.
 //!
 //! # Gradients
 //!
-//! A [`Differentiable`] is a compiled graph as one op of Candle's autodiff: `loss.backward()` uses funcify's own
-//! backward program.
+//! A [`Differentiable`] is a compiled graph that acts as a single op of Candle's autodiff: `loss.backward()` runs
+//! funcify's own backward program.
 //!
 //! ```
 //! use candle_core::{Device, Tensor, Var};
@@ -65,18 +65,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Code that cannot be traced can be a closure on Candle's tensors. [`scan()`], [`while_loop`], [`map`], [`cond`] and
-//! [`checkpoint`] each run a closure as one node, and rerun it in the backward pass. [`RnnExt`] does so for the
-//! recurrent cells of candle_nn. The layers in [`nn`] are graphs with parameters from a `VarBuilder`. Models of
-//! `candle-transformers` with such loops are in the crate `funcify-candle-models`.
+//! Code that cannot be traced can be written as a closure on Candle's tensors. [`scan()`], [`while_loop`], [`map`]
+//! and [`checkpoint`] run a closure as a single node, and rerun it in the backward pass; [`cond`] runs one of two
+//! closures. [`RnnExt`] runs the recurrent cells of candle_nn in this way. The layers in [`nn`] are graphs with
+//! parameters from a `VarBuilder`. The crate `funcify-candle-models` contains models of `candle-transformers` that
+//! use such loops.
 //!
-//! All of these support repeated backward passes, from several threads. Candle's `backward` has no second
-//! derivatives, and requesting one through such a node is an error: differentiate the graph instead, as often as
-//! needed.
+//! All of these support repeated and concurrent backward passes. Candle's `backward` does not support second
+//! derivatives, and requesting one through such a node is an error. Differentiate the graph instead, which works to
+//! any order.
 //!
-//! A plain [`Function`](funcify_runtime::Function) that is called with tensors that Candle tracks is also one op of
-//! its autodiff, like a [`Differentiable`]; `detach()` the arguments that need no gradient. A `U8` tensor passed as a
-//! boolean is true where it is nonzero, as in Candle's `where_cond`.
+//! A plain [`Function`](funcify_runtime::Function) that is called with tracked tensors acts like a
+//! [`Differentiable`]. Call `detach()` on arguments that need no gradient. In a `U8` tensor passed as a boolean, any
+//! nonzero byte is true, as in Candle's `where_cond`.
 
 mod autodiff;
 mod backend;
@@ -101,6 +102,6 @@ pub use differentiable::{Differentiable, DifferentiableOptions};
 pub use rnn::{RnnExt, RnnState};
 pub use tree::TensorTree;
 
-/// The gaps that the backend declares to the conformance suite.
+/// The declared gaps of this backend in the conformance suite, as TOML.
 #[doc(hidden)]
 pub const CONFORMANCE: &str = include_str!("../conformance.toml");

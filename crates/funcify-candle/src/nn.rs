@@ -1,8 +1,9 @@
-//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space
-//! models, linear attention.
+//! Sequence layers with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space models
+//! and linear attention.
 //!
-//! They are the layers of [`funcify_nn`]. Their parameters have the names and shapes of PyTorch, candle_nn and the
-//! authors' code, so that files of weights fit. Each layer is one node of Candle's graph for a whole sequence.
+//! These are the layers of [`funcify_nn`]. Their parameters have the names and shapes of PyTorch, candle_nn or the
+//! authors' code, so that existing weight files can be loaded. For a whole sequence, each layer is a single node of
+//! Candle's graph.
 //!
 //! ```
 //! use candle_core::{DType, Device, Module, Tensor};
@@ -37,7 +38,7 @@ use crate::device::Candle;
 use crate::differentiable::Differentiable;
 use crate::errors;
 
-/// A funcify layer with its parameters. Cloning shares them.
+/// A funcify layer with its parameters. Clones share the parameters.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -59,17 +60,17 @@ pub struct Layer {
     function: Arc<Differentiable>,
     states: Vec<TensorType>,
     parameters: Vec<Tensor>,
-    /// The batch axis of sequences.
+    /// The index of the batch axis in sequences.
     batch: usize,
     dtype: DType,
     candle: Candle,
 }
 
 impl Layer {
-    /// Creates the layer, with the parameters of a `VarBuilder` by name. If a `VarMap` does not have a parameter yet,
-    /// it receives the layer's initial values; if a file of weights lacks one, that is an error.
+    /// Creates a layer whose parameters are looked up by name in a `VarBuilder`. If the `VarBuilder` wraps a
+    /// `VarMap`, missing parameters are initialised; if it wraps a weight file, they are an error.
     ///
-    /// The layer's dtype is that of the `VarBuilder`.
+    /// The dtype of the layer is that of the `VarBuilder`.
     #[track_caller]
     pub fn new(layer: &funcify_nn::Layer, vb: VarBuilder<'_>) -> Result<Self> {
         let candle = Candle::new(vb.device().clone());
@@ -91,18 +92,18 @@ impl Layer {
         Ok(Layer { function, states, parameters, batch, dtype, candle })
     }
 
-    /// Returns the layer as a graph with a sequence, states and parameters as inputs, which another graph can
-    /// [apply](funcify_core::Graph::apply).
+    /// Returns the graph of the layer, which can be [applied](funcify_core::Graph::apply) in another graph. Its
+    /// inputs are the sequence, the states and the parameters.
     pub fn graph(&self) -> &Graph {
         self.function.graph()
     }
 
-    /// Returns the parameters, in the order of the graph's last inputs.
+    /// Returns the parameters, in the order of the graph's inputs.
     pub fn parameters(&self) -> &[Tensor] {
         &self.parameters
     }
 
-    /// Returns states of zeros for a batch of this many sequences.
+    /// Returns zero states for `batch` sequences.
     pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
         let size = |dim: &Dim| match dim.constant() {
             Some(size) => usize::try_from(size).expect("a checked graph has no negative sizes"),
@@ -115,14 +116,16 @@ impl Layer {
         self.states.iter().map(zeros).collect()
     }
 
-    /// Runs over a sequence from states of zeros. Returns the output sequence and the states after the last step.
+    /// Runs the layer over a sequence, starting from zero states. Returns the output sequence and the states after
+    /// the last step.
     #[track_caller]
     pub fn seq(&self, xs: &Tensor) -> Result<(Tensor, Vec<Tensor>)> {
         let states = self.zero_state(xs.dim(self.batch)?)?;
         self.seq_init(xs, &states)
     }
 
-    /// Runs over a sequence from these states. Returns the output sequence and the states after the last step.
+    /// Runs the layer over a sequence, starting from the given states. Returns the output sequence and the states
+    /// after the last step.
     #[track_caller]
     pub fn seq_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         if states.len() != self.states.len() {
@@ -146,8 +149,8 @@ impl Module for Layer {
     }
 }
 
-/// Returns a parameter of a layer from a `VarBuilder`, by name. If the parameter is new there, it is created with its
-/// initial values.
+/// Looks up a parameter of a layer by name in a `VarBuilder`. If the `VarBuilder` creates missing parameters, the new
+/// one gets the initial values of the layer.
 ///
 /// ```
 /// use candle_core::{DType, Device};
@@ -164,7 +167,7 @@ impl Module for Layer {
 /// ```
 ///
 /// # Errors
-/// The errors of the `VarBuilder`, for example if a file lacks the parameter.
+/// Returns the errors of the `VarBuilder`, for example if a file lacks the parameter.
 pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
     use funcify_nn::Init as Of;
     let name = parameter.name.as_str();
@@ -187,7 +190,7 @@ pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Resu
     Ok(tensor)
 }
 
-/// Returns the dtype of a `VarBuilder` as a funcify dtype. The [layers](funcify_nn) that use its parameters need it.
+/// Returns the dtype of a `VarBuilder` as a funcify dtype, to be used for [layers](funcify_nn) with its parameters.
 ///
 /// ```
 /// use candle_core::{DType, Device};
@@ -199,7 +202,7 @@ pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Resu
 /// ```
 ///
 /// # Errors
-/// An error for any dtype except f16, bf16, f32 and f64.
+/// Returns an error if the dtype is not f16, bf16, f32 or f64.
 pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
     match vb.dtype() {
         DType::F16 => Ok(funcify_core::DType::F16),
@@ -227,7 +230,7 @@ pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
 pub struct RecurrentConfig {
     /// The number of stacked layers.
     pub layers: usize,
-    /// `true` if each layer also runs backward over the sequence. The outputs of both directions are concatenated.
+    /// `true` if each layer also runs over the reversed sequence. The outputs of both directions are concatenated.
     pub bidirectional: bool,
     /// `true` if the layers have biases.
     pub bias: bool,
@@ -265,7 +268,7 @@ macro_rules! layers {
         pub struct $name(Layer);
 
         impl $name {
-            /// Creates the layer, with parameters of the `VarBuilder`'s dtype by name.
+            /// Creates a layer whose parameters are looked up by name in `vb`. Its dtype is that of `vb`.
             #[track_caller]
             pub fn new($($argument: $ty,)* vb: VarBuilder<'_>) -> Result<Self> {
                 let $dtype = dtype(&vb)?;
@@ -290,11 +293,11 @@ macro_rules! layers {
 }
 
 layers! {
-    /// Elman's network. Its state is `h [layers * directions, batch, hidden]`.
+    /// An Elman network. Its state is `h [layers * directions, batch, hidden]`.
     Rnn(input: usize, hidden: usize, config: RecurrentConfig) =>
         |dtype| recurrent(Cell::Rnn, input, hidden, config, dtype), "8, 8, Default::default()";
-    /// A network with rectified linear activations, PyTorch's `RNN` with `relu`. Its state is
-    /// `h [layers * directions, batch, hidden]`.
+    /// An Elman network with ReLU activations, as in PyTorch's `RNN` with `nonlinearity="relu"`. Its state is `h
+    /// [layers * directions, batch, hidden]`.
     ReluRnn(input: usize, hidden: usize, config: RecurrentConfig) =>
         |dtype| recurrent(Cell::ReluRnn, input, hidden, config, dtype), "8, 8, Default::default()";
     /// A GRU, as in PyTorch. Its state is `h [layers * directions, batch, hidden]`.
@@ -319,8 +322,8 @@ layers! {
     /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
     Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config }, "funcify::nn::Lru::new(8, 16)";
-    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]`
-    /// and `conv [batch, width - 1, features]`.
+    /// The recurrence of Griffin, preceded by its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch,
+    /// features]` and `conv [batch, width - 1, features]`.
     RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config }, "funcify::nn::RgLru::new(8, 2)";
     /// The recurrent block of RecurrentGemma ([`funcify_nn::Griffin`]). Its states are `h [batch, inner]`,
     /// `conv [batch, width - 1, inner]` and `started [batch]`.
@@ -337,20 +340,19 @@ layers! {
     /// `[batch, width - 1, ..]`.
     DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config },
         "funcify::nn::DeltaNet::new(8, 2)";
-    /// The time mix of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and
-    /// `max`, each `[batch, inner]`.
+    /// The time-mixing layer of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`,
+    /// `den` and `max`, each `[batch, inner]`.
     Rwkv4(config: funcify_nn::Rwkv4) => |dtype| funcify_nn::Rwkv4 { dtype, ..config }, "funcify::nn::Rwkv4::new(8)";
-    /// The time mix of RWKV-5 and RWKV-6 ([`funcify_nn::Rwkv`]). Its states are `shift [batch, features]` and
-    /// `memory [batch, heads, features / heads, features / heads]`.
+    /// The time-mixing layer of RWKV-5 and RWKV-6 ([`funcify_nn::Rwkv`]). Its states are `shift [batch, features]`
+    /// and `memory [batch, heads, features / heads, features / heads]`.
     Rwkv(config: funcify_nn::Rwkv) => |dtype| funcify_nn::Rwkv { dtype, ..config }, "funcify::nn::Rwkv::new(8, 2)";
-    /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is preset). Its states are `h`, `c`, `n` and `m`, each
+    /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`], ignoring its `cell`). Its states are `h`, `c`, `n` and `m`, each
     /// `[batch, hidden]`.
     Slstm(config: funcify_nn::Xlstm) =>
         |dtype| funcify_nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config },
         "funcify::nn::Xlstm::new(funcify::nn::XlstmCell::Slstm, 8, 8)";
-    /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is preset). Its states are
-    /// `memory [batch, heads, hidden / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and
-    /// `m [batch, heads]`.
+    /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`], ignoring its `cell`). Its states are `memory [batch, heads, hidden
+    /// / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and `m [batch, heads]`.
     Mlstm(config: funcify_nn::Xlstm) =>
         |dtype| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config },
         "funcify::nn::Xlstm::new(funcify::nn::XlstmCell::Mlstm, 8, 8)";

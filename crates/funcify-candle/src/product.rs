@@ -1,5 +1,5 @@
 //! Multiplies float matrices using `gemm`, the library that Candle calls on the CPU. This is the only unsafe code of
-//! the crate, because that library has no safe function.
+//! the crate: `gemm` has no safe interface.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,8 @@ impl Number for f16 {}
 impl Number for f32 {}
 impl Number for f64 {}
 
-/// Multiplies each pair of matrices: `[batch, rows, inner]` times `[batch, inner, columns]`, row-major.
+/// Multiplies each pair of matrices: `[batch, rows, inner]` times `[batch, inner, columns]`. Returns the products in
+/// row-major order.
 pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_, T>) -> Vec<T> {
     let ((batch, rows, inner), columns) = (left.dim(), right.dim().2);
     assert_eq!(right.dim(), (batch, inner, columns), "the type rule fixes the shapes of the operands");
@@ -24,9 +25,9 @@ pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_,
     for ((left, right), to) in pairs.zip(products.chunks_exact_mut((rows * columns).max(1))) {
         let ([left_row, left_column], [right_row, right_column]) = (strides(left.strides()), strides(right.strides()));
         #[expect(unsafe_code, reason = "`gemm` has no safe function")]
-        // SAFETY: the views are within their borrowed elements, at all their indices, with these strides. `to` has
-        // `rows * columns` elements, is written only at `row * columns + column`, and overlaps nothing that is read.
-        // `T` is a type that `gemm` supports.
+        // SAFETY: with these strides, all indices of the views are within their borrowed elements. `to` has `rows *
+        // columns` elements, is written only at `row * columns + column`, and does not overlap the operands. `gemm`
+        // supports `T`.
         unsafe {
             gemm(
                 rows,
@@ -59,7 +60,7 @@ fn strides(strides: &[isize]) -> [isize; 2] {
     [strides[0], strides[1]]
 }
 
-/// Returns the number of threads that Candle would use. It is determined only once.
+/// Returns the number of threads that Candle would use. Queries it only once.
 fn parallelism() -> Parallelism {
     static THREADS: OnceLock<usize> = OnceLock::new();
     match *THREADS.get_or_init(utils::get_num_threads) {

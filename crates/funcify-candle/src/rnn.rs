@@ -1,4 +1,4 @@
-//! Runs `candle_nn`'s recurrent networks over whole sequences, as one node of Candle's graph.
+//! Runs `candle_nn`'s recurrent networks over whole sequences, as a single node of Candle's graph.
 
 use candle_core::{Result, Tensor};
 use candle_nn::rnn::{GRUState, LSTMState, RNN};
@@ -6,7 +6,7 @@ use candle_nn::rnn::{GRUState, LSTMState, RNN};
 use crate::closures::scan::{ScanOptions, run};
 use crate::tree::TensorTree;
 
-/// A state of a recurrent network; one of its tensors is the output of a step.
+/// The state of a recurrent network. One of its tensors is the output of a step.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor};
@@ -36,13 +36,13 @@ impl RnnState for GRUState {
     }
 }
 
-/// Runs `seq` and `seq_init` of [`RNN`] as one node, with the outputs `[batch, steps, hidden]` and the last state as
-/// results.
+/// Provides replacements for `seq` and `seq_init` of [`RNN`] that run as a single node. They return the outputs,
+/// `[batch, steps, hidden]`, and the last state.
 ///
-/// Candle's `seq` records every step. Its backward pass takes time that grows with the square of the number of steps
-/// if the input has a gradient, and recurses through all of them. This trait reruns segments of the steps instead
-/// ([`scan`](crate::scan)). (`GRU::states_to_tensor` concatenates the steps, `[batch, steps * hidden]`; here all
-/// networks have an axis of steps.)
+/// Candle's `seq` records every step. Its backward pass recurses through all steps and, if the input has a gradient,
+/// takes time quadratic in their number. The methods of this trait rerun segments of steps instead, like
+/// [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`. Here, the
+/// outputs of all networks have a separate axis for the steps.)
 ///
 /// ```
 /// use candle_core::{DType, Device, Result, Tensor};
@@ -62,11 +62,12 @@ impl RnnState for GRUState {
 /// # }
 /// ```
 pub trait RnnExt: RNN {
-    /// Runs over `xs`, `[batch, steps, features]`, from the zero state.
+    /// Runs the network over `xs`, `[batch, steps, features]`, starting from the zero state.
     #[track_caller]
     fn scan(&self, xs: &Tensor) -> Result<(Tensor, Self::State)>;
 
-    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis of the options is ignored.
+    /// Runs the network over `xs`, `[batch, steps, features]`, starting from the given state. The `axis` of the
+    /// options is ignored.
     ///
     /// ```
     /// use candle_core::{DType, Device, Result, Tensor};

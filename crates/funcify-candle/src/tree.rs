@@ -1,4 +1,4 @@
-//! Trees of Candle tensors: the carries, sequences and results of a loop over closures.
+//! Trees of Candle tensors, used as carries, sequences and results of loops over closures.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use funcify_core::tree::Path;
 
 use crate::errors;
 
-/// A structure whose leaves are tensors: tensors themselves, tuples, arrays, `Vec`, `Option`, `Box`, maps by name,
-/// and the states of `candle_nn`'s recurrent networks. It is to [`Tensor`] what [`funcify_core::Tree`] is to `Value`.
+/// A structure whose leaves are tensors. Implemented for tensors, tuples, arrays, `Vec`, `Option`, `Box`, maps with
+/// string keys, and the states of `candle_nn`'s recurrent networks. The counterpart of [`funcify_core::Tree`], whose
+/// leaves are `Value`s.
 ///
-/// A loop carries only the leaves. Each carry has the structure of the first one: a step that returns tensors at
-/// other paths (`None` instead of `Some`) is an error. A field that holds no tensor, such as a count or a flag, keeps
-/// its value from the first carry in every step: make it a tensor if the steps change it.
+/// A loop carries only the leaves. Every carry must have the structure of the initial one: a step that returns
+/// tensors at other paths (`None` instead of `Some`) is an error. A field that is not a tensor, such as a counter or
+/// a flag, always has its value from the initial carry. Make it a tensor if steps change it.
 ///
-/// Implement it for your own structure with its two methods:
+/// To implement the trait for your own structure, define its two methods:
 ///
 /// ```
 /// use candle_core::Tensor;
@@ -39,10 +40,11 @@ use crate::errors;
 /// }
 /// ```
 pub trait TensorTree: Sized + Send + Sync + 'static {
-    /// Calls `visit` with the path and the tensor of each leaf, in a fixed order.
+    /// Calls `visit` with the path and the tensor of each leaf. The order must always be the same.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor));
 
-    /// Returns the same structure with new leaves, taken in the order of [`visit`](TensorTree::visit).
+    /// Returns the same structure with new leaves. Calls `next` for each leaf, in the order of
+    /// [`visit`](TensorTree::visit).
     fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self>;
 }
 
@@ -53,14 +55,14 @@ pub(crate) fn leaves<T: TensorTree>(tree: &T) -> Vec<Tensor> {
     leaves
 }
 
-/// Returns the names of the leaves, which begin with `root`.
+/// Returns the names of the leaves. Each name begins with `root`.
 pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     let mut names = Vec::new();
     tree.visit(&Path::Root, &mut |path, _| names.push(path.name(root)));
     names
 }
 
-/// Rejects a tree whose leaves have names that differ from the `expected` ones, because its leaves would be swapped.
+/// Returns an error if the names of the leaves are not the expected ones, because leaves would then be swapped.
 /// Ignores a different number of leaves, which the loop itself rejects.
 pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: &[String], found: &T) -> Result<()> {
     let found = names(found, component);
@@ -79,7 +81,7 @@ pub(crate) fn rebuild<T: TensorTree>(tree: &T, leaves: impl IntoIterator<Item = 
     tree.rebuild(&mut || leaves.next().ok_or_else(missing))
 }
 
-/// Returns the same structure, detached from any graph.
+/// Returns the same structure with detached leaves.
 pub(crate) fn detach<T: TensorTree>(tree: &T) -> Result<T> {
     rebuild(tree, leaves(tree).iter().map(Tensor::detach))
 }

@@ -1,5 +1,5 @@
-//! Tests the backend itself: rows and stacks, element types, and tensors that Candle tracks. Also checks what the
-//! conformance suite does not: kernels on tensors large enough for several threads, constants as ops, and errors.
+//! Tests the backend: rows and stacks, element types, and tracked tensors. Also tests what the conformance suite does
+//! not cover: kernels on tensors large enough for several threads, constants as ops, and errors.
 
 use candle_core::{Device, Tensor, Var};
 use funcify::dispatch::{Backend, Function, Part, StackType, run_op};
@@ -33,7 +33,7 @@ fn rows_are_taken_and_stacked() {
     }
 }
 
-/// Writes rows of all layouts, in any order. The source tensors must not change.
+/// Writes rows of various layouts in an arbitrary order, and checks that the written tensors do not change.
 #[test]
 fn traces_are_written_in_place() {
     let candle = Candle::cpu();
@@ -90,10 +90,10 @@ fn tracked_tensors_stay_tracked() {
 
 #[test]
 fn elementwise_ops_have_gradients() {
-    // No gradient flows back through `stop_gradient`, and a finite difference does not show that.
+    // `stop_gradient` is left out, because its gradient differs from the finite difference.
     for op in Unary::ALL.iter().copied().filter(|op| *op != Unary::StopGradient) {
         let graph = Graph::build("tracked", |builder| apply(op, &[builder.input("x", "f64[2]")]));
-        // Some ops do not accept floats.
+        // Skip ops that do not accept floats.
         let Ok(graph) = graph else { continue };
         let value = |x: [f64; 2]| funcify::evaluate(&graph, &[x.into()]).unwrap()[0].to_f64_vec();
         let inside = [[0.3, -0.7], [1.25, 3.0]].into_iter().find(|x| value(*x).iter().all(|y| y.is_finite()));
@@ -142,8 +142,8 @@ fn large_tensors_run_in_parallel() {
     }
 }
 
-/// Compares products of transposed, narrowed and repeated operands, in batches of one and two axes, with Candle's
-/// product of contiguous copies. Contiguous operands must have the same bits.
+/// Compares products of transposed, narrowed and broadcast operands, with one and two batch axes, with Candle's
+/// products of contiguous copies. For contiguous operands, the results must be bitwise equal.
 #[test]
 fn products_read_operands_where_they_lie() {
     let random = |shape: &[usize], dtype: candle_core::DType| {

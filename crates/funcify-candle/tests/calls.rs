@@ -1,5 +1,5 @@
-//! Tests the arguments of calls: bytes for booleans, tensors that Candle tracks, a handle that stops a call. Also
-//! tests their errors.
+//! Tests the arguments of calls: bytes as booleans, tracked tensors, and a handle that cancels a call. Also tests the
+//! errors.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn compile(graph: &Graph, strategy: LoopStrategy) -> Function<Candle> {
     Function::compile_with(graph, &Candle::cpu(), options).unwrap()
 }
 
-/// Builds a graph that uses booleans in several ways, and scales a float by the number of true ones.
+/// Builds a graph that uses booleans in several ways, and multiplies a float by the number of true elements.
 fn masks() -> Graph {
     let graph = Graph::build("masks", |g| {
         let (p, q, x) = (g.input("p", "bool[3]"), g.input("q", "bool[]"), g.input("x", "f64[]"));
@@ -26,7 +26,7 @@ fn masks() -> Graph {
     graph.unwrap()
 }
 
-/// Candle's masks are bytes, and its own `where_cond` treats every nonzero byte as true.
+/// Candle's masks are bytes, and its `where_cond` treats every nonzero byte as true.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let bytes = |bytes: &[u8]| Tensor::new(bytes, &Device::Cpu).unwrap();
@@ -52,7 +52,8 @@ fn a_byte_that_is_not_zero_is_true() {
     assert_eq!(compile(&graph, LoopStrategy::Native).call(&[none]).unwrap()[0].dims(), [0]);
 }
 
-/// Computes x + the number of steps, and its square: Candle's own graph would be as deep as the loop is long.
+/// Computes the square of `x + 20_000` by a loop of 20,000 steps. If each step were a node, the backward pass would
+/// overflow the stack.
 #[test]
 fn a_call_with_a_variable_is_one_node() {
     let long = || -> Result<()> {
@@ -79,7 +80,7 @@ fn what_is_not_tracked_has_no_graph() {
         let x = Var::new(&[1f64, 2.0], &Device::Cpu).unwrap();
         let y = compile(&graph, strategy).call(&[x.as_detached_tensor()]).unwrap().remove(0);
         assert!(!y.track_op());
-        // Candle tracks integers that were computed from a variable, but they have no gradient.
+        // Candle tracks integers that were computed from a variable, although they have no gradient.
         let count = Graph::build("count", |g| g.input("n", "i64[2]") + 1).unwrap();
         let n = x.as_tensor().to_dtype(DType::I64).unwrap();
         let n = compile(&count, strategy).call(&[n]).unwrap().remove(0);
@@ -125,7 +126,8 @@ fn loops_stop() {
     }
 }
 
-/// With `RUST_BACKTRACE`, which a process reads once, Candle's errors have a backtrace in their text.
+/// If `RUST_BACKTRACE` is set, the text of Candle's own errors contains a backtrace. The variable is read only once
+/// per process, so the test runs itself in a new process.
 #[test]
 fn errors_have_no_backtrace() {
     if std::env::var_os("RUST_BACKTRACE").is_none_or(|asked| asked != "1") {
@@ -152,7 +154,7 @@ fn errors_have_no_backtrace() {
     check(funcify_candle::cond(&x, &x, Ok::<Tensor, _>, Ok::<Tensor, _>).unwrap_err().to_string());
 }
 
-/// A BOOL of a safetensors file is true if its byte is nonzero, like a tensor's in a call.
+/// In a safetensors file, as in a call, any nonzero byte of a BOOL tensor is true.
 #[test]
 fn a_byte_of_a_file_that_is_not_zero_is_true() {
     let header = r#"{"p":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}"#;

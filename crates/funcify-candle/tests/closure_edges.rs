@@ -1,4 +1,4 @@
-//! Tests edge cases of loops over closures: shapes, types, captures, mistakes.
+//! Tests edge cases of loops over closures: shapes, types, captured tensors and invalid closures.
 
 mod common;
 
@@ -78,7 +78,7 @@ fn carries_of_mixed_types() {
     }
 }
 
-/// Only some of the loop's carries and ys are used.
+/// The loss uses only some of the loop's carries and ys.
 #[test]
 fn what_is_not_used() {
     let (w, start, xs) = (var(1, &[3], DType::F64), var(2, &[3], DType::F64), var(3, &[STEPS, 3], DType::F64));
@@ -110,7 +110,7 @@ fn what_is_not_used() {
 
 #[test]
 fn one_tensor_in_several_places_and_strided() {
-    // The same variable is the first carry (twice), a sequence, and captured.
+    // The same variable is used as the initial carry (twice), as a sequence, and as a captured tensor.
     let x = var(1, &[4, 4], DType::F64);
     let turned = x.t().unwrap();
     let hand = by_hand((turned.clone(), turned.clone()), 4, false, |(a, b), t| {
@@ -130,8 +130,8 @@ fn one_tensor_in_several_places_and_strided() {
     assert_gradients(&backward(&[&found_a, &found_b, &found_ys]), &expected, &[&x], "strided");
 }
 
-/// Sums and products of a strided tensor may differ in their last bits from those of a contiguous copy. The check
-/// that a rerun of a step returns the same results must not depend on this.
+/// Sums and products of a strided tensor may be rounded differently from those of a contiguous copy. This must not
+/// cause the check of a rerun's results to fail.
 #[test]
 fn strided_carries_and_captured_tensors() {
     let (start, w, xs) =
@@ -164,11 +164,11 @@ fn tensors_without_elements() {
     let (last, ys) = scan(&start, xs.as_tensor(), step).unwrap();
     assert_eq!((last.dims(), ys.dims()), (&[0usize, 2][..], &[STEPS, 0, 2][..]));
     let gradients = (last.sum_all().unwrap() + ys.sum_all().unwrap()).unwrap().backward().unwrap();
-    // Candle's own arithmetic drops the right operand if there are no elements.
+    // For empty tensors, Candle's arithmetic does not record the right operand.
     assert!(gradients.get(&xs).is_none() && gradients.get(&w).is_none());
 }
 
-/// The steps run along an axis other than 0, and the rows of the sequence are strided.
+/// The loop runs along an axis other than 0, so that the rows of the sequence are strided.
 #[test]
 fn another_axis() {
     let xs = var(1, &[2, STEPS, 3], DType::F32);
@@ -190,7 +190,7 @@ fn without_anything_tracked() {
     let (start, xs) = (tensor(1, &[2], DType::F32), tensor(2, &[STEPS, 2], DType::F32));
     let (last, ys) = scan(&start, &xs, |h, x| Ok(((&h + &x)?, h))).unwrap();
     assert!(!last.track_op() && !ys.track_op());
-    // A detached input has no gradient, and does not hide other gradients.
+    // A detached input has no gradient, and does not affect other gradients.
     let (w, hidden) = (var(3, &[2], DType::F32), var(4, &[2], DType::F32));
     let (weight, detached) = (w.clone(), hidden.detach());
     let (last, ()) = scan(&start, &xs, move |h, x| Ok((((h + x)? * weight.as_tensor())?.mul(&detached)?, ()))).unwrap();
@@ -198,7 +198,7 @@ fn without_anything_tracked() {
     assert!(gradients.get(&w).is_some() && gradients.get(&hidden).is_none());
 }
 
-/// Without sequences, the number of steps is an option.
+/// Without sequences, the number of steps is given by an option.
 #[test]
 fn a_number_of_steps() {
     let x = Var::new(0.9f64, &Device::Cpu).unwrap();
@@ -209,7 +209,7 @@ fn a_number_of_steps() {
     assert!((slope - 8.0 * 0.9f64.powi(7)).abs() < 1e-12);
 }
 
-/// Variables that only some steps use also have gradients.
+/// Variables that are used only in some steps also have gradients.
 #[test]
 fn captured_in_one_branch() {
     let (even, odd) = (var(1, &[2], DType::F64), var(2, &[2], DType::F64));
@@ -230,7 +230,7 @@ fn captured_in_one_branch() {
     assert_gradients(&backward(&[&last]), &expected, &[&even, &odd], "branches");
 }
 
-/// A closure may capture tensors computed from variables, and they may be passed instead.
+/// Tensors computed from variables may be captured by a closure, or passed to the loop.
 #[test]
 fn captured_tensors_with_a_graph() {
     let (w, xs) = (var(1, &[3, 3], DType::F64), var(2, &[STEPS, 3], DType::F64));
@@ -240,7 +240,7 @@ fn captured_tensors_with_a_graph() {
         Ok((h.clone(), h))
     };
     let deep = |turns: usize| (0..turns).try_fold(w.t().unwrap(), |w, _| w.sin()).unwrap();
-    // With the transpose in front, 255 sines make 256 ops, the maximum.
+    // With the transpose, 255 sines are 256 ops, which is the maximum.
     for turns in [1, 255, 256] {
         let computed = deep(turns);
         let (last, _) = by_hand(start.clone(), STEPS, false, |h, t| cell(h, row(&xs, t)?, &computed)).unwrap();
@@ -260,7 +260,7 @@ fn captured_tensors_with_a_graph() {
     }
 }
 
-/// The closure of one loop captures the result of another.
+/// The closure of a loop captures the result of another loop.
 #[test]
 fn a_captured_result_of_a_loop() {
     let xs = var(1, &[STEPS, 2], DType::F64);
@@ -288,7 +288,7 @@ fn a_captured_result_of_a_loop() {
     assert_gradients(&found, &expected, &[&xs], "encoded");
 }
 
-/// A nested loop captures the outer one's carry, its row, and a variable.
+/// A nested loop captures the carry and the row of the outer loop, and a variable.
 #[test]
 fn nested() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[4, 3, 2], DType::F64));
@@ -334,7 +334,7 @@ fn a_closure_that_fails_gives_its_error() {
     };
     let error = error_of(scan(&start, xs.as_tensor(), failing(3, calls.clone())));
     assert_contains(&error, &["scan: step 3 of 7 failed", "the sensor is off"]);
-    // The rerun fails: the failed pass must leave nothing behind.
+    // The rerun fails. The failed backward pass must not affect a later one.
     calls.store(0, Ordering::Relaxed);
     let (last, ()) = scan(&start, xs.as_tensor(), failing(8, calls)).unwrap();
     let total = loss(&[&last]).unwrap();
@@ -344,7 +344,7 @@ fn a_closure_that_fails_gives_its_error() {
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
 }
 
-/// A closure whose rerun returns different results is rejected, for example one with dropout.
+/// A closure whose rerun returns different results, for example because of dropout, is rejected.
 #[test]
 fn a_closure_that_draws_is_an_error() {
     let xs = var(1, &[STEPS, 8], DType::F32);
@@ -357,7 +357,7 @@ fn a_closure_that_draws_is_an_error() {
     let rows = gradient.get(&xs).unwrap().to_vec2::<f32>().unwrap();
     assert_eq!(rows[STEPS - 1], [1f32; 8]);
     assert!(rows[STEPS - 2].iter().all(|g| *g == 0.0 || *g == 2.0), "{rows:?}");
-    // The same is true of its ys.
+    // The ys of a rerun must be the same as well.
     let drawn = |x: Tensor| candle_nn::ops::dropout(&x, 0.5);
     let (_, ys) = scan(&start, xs.as_tensor(), move |h: Tensor, x| Ok(((h + &x)?, drawn(x)?))).unwrap();
     assert_contains(&error_of(ys.sum_all().unwrap().backward()), &["scan: a y of step", "keep_graphs"]);
@@ -365,19 +365,19 @@ fn a_closure_that_draws_is_an_error() {
     assert_contains(&error_of(mapped.backward()), &["map: a y of step"]);
     let again = checkpoint(xs.as_tensor(), drawn).unwrap().sum_all().unwrap();
     assert_contains(&error_of(again.backward()), &["checkpoint: a y of step 0"]);
-    // The same numbers in a different order.
+    // The rerun returns the same numbers in a different order.
     let calls = Arc::new(AtomicUsize::new(0));
     let turned = map(xs.as_tensor(), move |x: Tensor| match calls.fetch_add(1, Ordering::SeqCst) < STEPS {
         true => x * 2.0,
         false => x.flip(&[0])? * 2.0,
     });
     assert_contains(&error_of(turned.unwrap().sum_all().unwrap().backward()), &["map: a y of step"]);
-    // NaN counts as equal to NaN.
+    // In the comparison, NaN equals NaN.
     let (last, ()) = scan(&start, xs.as_tensor(), |h: Tensor, x| Ok(((h * f64::NAN)?.add(&x)?, ()))).unwrap();
     assert!(last.sum_all().unwrap().backward().is_ok());
 }
 
-/// An optimiser changes a variable before a second backward pass, so the rerun steps differ.
+/// An optimiser changes a variable before a second backward pass, so that the rerun returns different results.
 #[test]
 fn a_variable_that_changed_is_an_error() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[STEPS, 2], DType::F64));
@@ -494,7 +494,8 @@ fn choices() {
     }
 }
 
-/// Gradients of the weight have the memory layout of its transpose: in every step, in the even ones, in the odd ones.
+/// The closure transposes the weight in all steps, in even steps or in odd steps, so that the gradients to be summed
+/// have different memory layouts.
 #[test]
 fn a_captured_weight_is_transposed() {
     let (w, start, xs) = (var(1, &[3, 3], DType::F64), var(2, &[2, 3], DType::F64), var(3, &[STEPS, 2, 3], DType::F64));
@@ -519,7 +520,7 @@ fn a_captured_weight_is_transposed() {
     }
 }
 
-/// The steps alternate between two tensors.
+/// The results of the steps alternate between two paths of the tree.
 #[test]
 fn tensors_at_other_paths_are_errors() {
     type Pair = (Option<Tensor>, Option<Tensor>);
@@ -538,7 +539,8 @@ fn tensors_at_other_paths_are_errors() {
     assert_contains(&error_of(looped), &["tensors at y_0", "tensors at y_1", "closure_edges.rs"]);
 }
 
-/// The loop agrees with the handwritten one: an optimiser would shrink a variable with a gradient of zeros.
+/// As in the handwritten loop, the gradient is missing rather than zero: with weight decay, an optimiser would shrink
+/// a variable whose gradient is zero.
 #[test]
 fn a_variable_that_the_loss_does_not_use_has_no_gradient() {
     for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {

@@ -1,4 +1,4 @@
-//! Tests loops over closures against Candle's own autodiff over the same loop written by hand.
+//! Compares loops over closures with handwritten loops that use Candle's autodiff.
 
 mod common;
 
@@ -13,7 +13,7 @@ const STEPS: usize = 7;
 const BATCH: usize = 3;
 const WIDTH: usize = 4;
 
-/// Returns every way to run the loop.
+/// Returns the option sets to test, with their names.
 fn ways() -> Vec<(&'static str, ScanOptions)> {
     let new = ScanOptions::new;
     vec![
@@ -26,8 +26,8 @@ fn ways() -> Vec<(&'static str, ScanOptions)> {
     ]
 }
 
-/// Runs a cell by hand and through `scan` in every way, and compares results and gradients: those of the first carry,
-/// the sequence and the variables.
+/// Runs a cell in a handwritten loop and through `scan` with each option set. Compares the results, and the gradients
+/// of the initial carry, the sequence and the variables.
 fn check(name: &str, cell: Cell, shapes: &[&[usize]], carry: &[&[usize]], x: &[usize]) {
     for dtype in [DType::F32, DType::F64] {
         let vars: Vec<Var> = (0..).zip(shapes).map(|(seed, shape)| var(seed + 1, shape, dtype)).collect();
@@ -75,7 +75,7 @@ fn lstm() {
     check("lstm", cells::lstm, &[&wide, &wide, &[4 * WIDTH]], &[&state, &state], &state);
 }
 
-/// A diagonal state space model with complex states, stored as real and imaginary parts.
+/// A diagonal state space model with complex states.
 #[test]
 fn s5() {
     let (square, state): ([usize; 2], [usize; 2]) = ([WIDTH, WIDTH], [BATCH, WIDTH]);
@@ -95,7 +95,7 @@ fn vars_of(map: &VarMap) -> Vec<Var> {
     map.all_vars()
 }
 
-/// Runs unmodified cells of candle_nn with the batch axis first, through the trait and in a closure.
+/// Runs unmodified candle_nn cells on batch-first sequences, through the trait and in a closure.
 #[test]
 fn cells_of_candle_nn() {
     fn check<R: RnnExt>(
@@ -138,7 +138,7 @@ fn cells_of_candle_nn() {
     check("GRU", &gru, &vars_of(&map), |state| state.h.clone(), |state| vec![state.h.clone()]);
 }
 
-/// An optimiser trains a model with layers around the loop: the losses equal those of the handwritten loop.
+/// Trains a model with layers before and after the loop. The losses must equal those of the handwritten loop.
 #[test]
 fn training_is_the_same() {
     fn train(through_scan: bool) -> Result<Vec<f64>> {
@@ -172,7 +172,7 @@ fn training_is_the_same() {
     assert!(expected[9] < 0.8 * expected[0], "nothing was learned: {expected:?}");
 }
 
-/// States of candle_nn are trees, so a cell may be called in any closure.
+/// The states of candle_nn's cells are trees, so that a cell may be called in any closure.
 #[test]
 fn a_cell_in_a_closure() {
     let map = VarMap::new();

@@ -1,5 +1,5 @@
-//! Tests ops and autodiff controls of Candle in closures: each loop has the values and gradients of the handwritten
-//! loop on Candle's own graph, and no gradient where that has none.
+//! Tests Candle's ops and autodiff controls in closures: each loop has the values and gradients of the handwritten
+//! loop, and has no gradient where that loop has none.
 
 mod common;
 
@@ -12,10 +12,10 @@ use funcify_candle::{ScanOptions, checkpoint, cond, map, scan_captured, while_lo
 const STEPS: usize = 5;
 const WIDTH: usize = 4;
 
-/// A step that maps a captured tensor, the carry and a row to the next carry and a result.
+/// A step: a function from a captured tensor, the carry and a row to the next carry and the y.
 type Body = fn(Tensor, Tensor, Tensor) -> Result<(Tensor, Tensor)>;
 
-/// Builds a [`Body`] whose result is its next carry.
+/// Builds a [`Body`] whose y is also the next carry.
 macro_rules! body {
     (|$w:ident, $c:ident, $x:ident| $result:expr) => {
         (|$w: Tensor, $c: Tensor, $x: Tensor| {
@@ -144,7 +144,7 @@ const OPS: &[(&str, Body)] = &[
     ),
 ];
 
-/// An op that doubles, with a gradient that differs from that of doubling.
+/// An op that doubles its input, but whose gradient deliberately has another factor.
 struct Scaled;
 
 impl CustomOp1 for Scaled {
@@ -167,8 +167,8 @@ fn vars() -> [Var; 3] {
     [var(1, &[WIDTH], DType::F64), var(2, &[WIDTH], DType::F64), var(3, &[STEPS, WIDTH], DType::F64)]
 }
 
-/// If only one of them has a gradient, it must be zeros: Candle's backward pass needs one for everything that it has
-/// visited.
+/// Asserts that gradients are equal. A missing gradient equals zeros, because Candle's backward pass creates zeros
+/// for some tensors that it visits.
 #[track_caller]
 fn assert_same(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
     for (index, var) in vars.iter().enumerate() {
@@ -194,7 +194,7 @@ fn every_op_and_control_is_candles() {
         let ways = [ScanOptions::new(), ScanOptions::new().segments(1), ScanOptions::new().keep_graphs()];
         for (way, options) in ways.into_iter().enumerate() {
             let what = format!("{name}, way {way}");
-            // The weight is passed to the loop, and then captured by the closure as a variable.
+            // First, the weight is passed to the loop; then, the closure captures it as a variable.
             let body = *body;
             let told = scan_captured(options.clone(), c.as_tensor(), xs.as_tensor(), w.as_tensor(), move |c, x, w| {
                 body(w, c, x)

@@ -1,5 +1,4 @@
-//! Tests compiled graphs as ops of Candle's autodiff, against Candle's own autodiff over the same loop written by
-//! hand.
+//! Compares compiled graphs, run as ops of Candle's autodiff, with handwritten loops that use Candle's autodiff.
 
 mod common;
 #[path = "../../funcify/tests/elementwise/mod.rs"]
@@ -18,7 +17,7 @@ const STEPS: usize = 7;
 const BATCH: usize = 3;
 const WIDTH: usize = 4;
 
-/// Builds a graph that scans a cell. Its inputs are `xs`, the first carries, and the weights; its outputs are the
+/// Builds a graph that scans a cell. Its inputs are `xs`, the initial carries and the weights; its outputs are the
 /// last carries and the ys.
 fn scanned(dtype: DType, carry: &[&str], weights: &[&str], x: &str, cell: Symbolic) -> Graph {
     let ty = |shape: &str| format!("{}[{shape}]", dtype.as_str());
@@ -121,7 +120,7 @@ fn lstm() {
     check("lstm", symbolic, cells::lstm, &["3,4", "3,4"], &["4,16", "4,16", "16"], "T,3,4");
 }
 
-/// A diagonal state space model with complex states, stored as real and imaginary parts.
+/// A diagonal state space model with complex states.
 #[test]
 fn s5() {
     let symbolic: Symbolic = |w, carry, u| {
@@ -148,7 +147,7 @@ fn selective_scan() {
     check("selective scan", symbolic, cells::selective_scan, &["B,H,N"], &["H,H", "H,N", "H,N", "H,N", "H"], "T,B,H");
 }
 
-/// Builds `(x + y, x * y as f64, i + 1)` for an f32, an f64 and an integer.
+/// Builds the graph of `(x + y, x * y as f64, i + 1)`, for an f32, an f64 and an integer input.
 fn mixed() -> Differentiable {
     let graph = Graph::build("mixed", |g| {
         let (x, y, i) = (g.input("x", "f32[N]"), g.input("y", "f64[N]"), g.input("i", "i64[N]"));
@@ -194,7 +193,7 @@ fn inputs_without_a_graph_have_no_gradient() {
     assert_close(one.get(&x).unwrap(), both.get(&x).unwrap(), "x");
     assert!(one.get(&y).is_none());
     assert!(call(x.detach(), y.detach()).iter().all(|result| !result.track_op()));
-    // A graph with only an integer output needs no node.
+    // A graph without float outputs is not attached to Candle's graph.
     let graph = Graph::build("ints", |g| g.input("x", "f32[N]").cast(funcify::DType::I64)).unwrap();
     let function = Differentiable::compile(&graph, &Candle::cpu()).unwrap();
     assert!(!function.call(&[x.as_tensor().clone()]).unwrap()[0].track_op());
@@ -230,13 +229,13 @@ fn views_and_results_that_are_inputs() {
         let found = loss(&results.iter().collect::<Vec<_>>()).unwrap().backward().unwrap();
         let expected = backward(&[&view, &t, &part, &product]);
         assert_gradients(&found, &expected, &[&x], "views");
-        // The elements of the inputs still exist.
+        // The backward pass must not have moved the elements out of the inputs.
         assert_close(&results[0], &view, "the input");
         assert_close(x.as_tensor(), &tensor(1, &[3, 4], DType::F32), "x");
     }
 }
 
-/// An identity without a derivative.
+/// An identity op without a derivative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Opaque;
 
@@ -263,7 +262,7 @@ fn mistakes_are_errors() {
     assert!(function.call(&[x.detach()]).is_ok());
 }
 
-/// The graph of second derivatives is a node like any other graph.
+/// Second derivatives are computed by a graph, which can be a node like any other graph.
 #[test]
 fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {

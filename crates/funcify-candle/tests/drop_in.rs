@@ -1,4 +1,5 @@
-//! Tests the README's change of an existing model: compiles, runs and compares it before and after.
+//! Tests the README's change to an existing model: compiles and runs the model before and after the change, and
+//! compares the results.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Tests layers with parameters from a `VarBuilder`: against candle_nn with its weights, from files, and in training.
+//! Tests layers with parameters from a `VarBuilder`: compares them with candle_nn's layers, loads weight files, and
+//! trains them.
 
 mod common;
 
@@ -19,7 +20,7 @@ use funcify_candle::nn::{
 const BATCH: usize = 3;
 const STEPS: usize = 6;
 
-/// Assigns new values to the variables of a map, and returns the variables by name.
+/// Assigns new pseudorandom values to the variables of a map. Returns the variables with their names.
 fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     let data = map.data().lock().unwrap();
     let mut vars: Vec<_> = data.iter().map(|(name, var)| (name.clone(), var.clone())).collect();
@@ -30,7 +31,7 @@ fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     vars
 }
 
-/// Weights of candle_nn, loaded from a safetensors file, fit, and yield the same outputs and gradients.
+/// Weights that candle_nn saved to a safetensors file can be loaded, and yield the same outputs and gradients.
 #[test]
 fn weights_of_candle_nn() {
     let file = std::env::temp_dir().join(format!("funcify-layers-{}.safetensors", std::process::id()));
@@ -59,7 +60,7 @@ fn weights_of_candle_nn() {
         let by_gru = Tensor::stack(&states.iter().map(|state| state.h.clone()).collect::<Vec<_>>(), 1).unwrap();
         let expected = loss(&[&by_lstm, &by_gru]).unwrap().backward().unwrap();
 
-        // The file as constants: names and shapes fit.
+        // Loads the file as constants, to check names and shapes.
         let constants = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
         let vb = VarBuilder::from_tensors(constants, dtype, &Device::Cpu);
         let config = RecurrentConfig { layers: 2, bidirectional: true, ..RecurrentConfig::default() };
@@ -67,7 +68,7 @@ fn weights_of_candle_nn() {
         assert_close(&lstm.forward(&xs.detach()).unwrap(), &by_lstm, "lstm");
         assert!(!lstm.forward(&xs.detach()).unwrap().track_op());
 
-        // The variables themselves, so that gradients are compared too.
+        // Shares the variables, so that gradients can be compared too.
         let shared: HashMap<String, Tensor> =
             vars.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
         let vb = VarBuilder::from_tensors(shared, dtype, &Device::Cpu);
@@ -83,10 +84,10 @@ fn weights_of_candle_nn() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// A function that runs a layer over a sequence, from states or from zeros.
+/// A function that runs a layer over a sequence, from the given states or from zero states.
 type Seq = dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>;
 
-/// A layer in the form that the tests over all layers need.
+/// A layer as a graph and closures, for the tests that run on all layers.
 struct Made {
     graph: Graph,
     parameters: Vec<Tensor>,
@@ -97,7 +98,7 @@ struct Made {
 /// A function that creates a layer with new parameters.
 type Make = fn(VarBuilder<'_>) -> Made;
 
-/// Returns every layer, with 4 features.
+/// Returns the names and constructors of all layers, with 4 features.
 fn all_layers() -> Vec<(&'static str, Make)> {
     macro_rules! table {
         ($($name:literal => $layer:ident($($argument:expr),*);)*) => {
@@ -142,7 +143,7 @@ fn all_layers() -> Vec<(&'static str, Make)> {
     }
 }
 
-/// Converts a tensor for the reference evaluator.
+/// Converts a tensor to a host tensor for the reference evaluator.
 fn host(tensor: &Tensor) -> HostTensor {
     let numbers = tensor.flatten_all().unwrap().to_vec1::<f64>().unwrap();
     HostTensor::from_vec(numbers, tensor.dims()).unwrap()
@@ -186,14 +187,15 @@ fn every_layer_is_its_graph() {
     }
 }
 
-/// For every layer: a sequence in two parts, with the states in between, equals the whole sequence; gradients reach
-/// all parameters, the input and the states; and training learns.
+/// For every layer, tests three properties. A sequence processed in two chunks, passing on the states, yields the
+/// same results as the whole sequence. All parameters, the input and the states have gradients. Training reduces the
+/// loss.
 #[test]
 fn every_layer_goes_on_and_learns() {
     for (name, make) in all_layers() {
         let map = VarMap::new();
         let seq = make(VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu)).seq;
-        // Not random values, which may kill a relu unit.
+        // Uses fixed initial values, because a ReLU unit might be dead with random ones.
         let vars: Vec<Var> = shuffled(&map).into_iter().map(|(_, var)| var).collect();
         let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
         let (ys, last) = seq(&xs, None).unwrap();
@@ -213,7 +215,7 @@ fn every_layer_goes_on_and_learns() {
         let mut optimiser = candle_nn::AdamW::new_lr(vars, 0.01).unwrap();
         let target = tensor(2, &[BATCH, STEPS, 4], DType::F64);
         let mut losses = Vec::new();
-        // Some initial values are close to a minimum.
+        // Trains for many steps, because some initial values are close to a local minimum.
         for _ in 0..80 {
             let loss = candle_nn::loss::mse(&seq(&xs.detach(), None).unwrap().0, &target).unwrap();
             optimiser.backward_step(&loss).unwrap();
@@ -223,7 +225,7 @@ fn every_layer_goes_on_and_learns() {
     }
 }
 
-/// New parameters have the layer's initial values; those that a map already has are unchanged.
+/// New parameters have the initial values of the layer; existing parameters of a map are unchanged.
 #[test]
 fn initial_values() {
     let map = VarMap::new();

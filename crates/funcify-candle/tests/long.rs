@@ -1,5 +1,5 @@
-//! Tests many steps in a thread with a small stack: Candle's own backward and drop recurse, a node of this crate does
-//! not.
+//! Tests long loops in a thread with a small stack. Candle's backward pass and drop recurse through all nodes, so
+//! each loop must be a single node.
 
 mod common;
 
@@ -11,11 +11,11 @@ use funcify_candle::{Candle, Differentiable, scan, while_loop};
 
 const STEPS: usize = 100_000;
 
-/// Trains with plain gradient descent in a thread with a stack of 2 MB; the loss must shrink.
+/// Trains by gradient descent in a thread with a 2 MB stack, and checks that the loss decreases.
 fn train(run: impl Fn(&Tensor, &Var) -> Result<Tensor> + Send + 'static) {
     let trained = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         let w = var(1, &[2], DType::F32);
-        // A sequence with a gradient: a variable, the most expensive case for Candle.
+        // The sequence is a variable: with a gradient of the input, Candle's own loop is slowest.
         let xs = var(2, &[STEPS, 2], DType::F32);
         let target = tensor(3, &[2], DType::F32);
         let mut optimiser = SGD::new(vec![w.clone(), xs.clone()], 0.1)?;

@@ -1,5 +1,5 @@
-//! Tests every kind of node of this crate in Candle's graph: repeated, concurrent and second backward passes, and
-//! memory use. Each test runs on a compiled graph and on a loop over a closure.
+//! Tests the nodes that this crate adds to Candle's graph: repeated, concurrent and second-order backward passes, and
+//! memory use. Most tests run on both kinds of node: a compiled graph, and a loop over a closure.
 
 mod common;
 
@@ -93,7 +93,7 @@ fn a_second_backward_through_a_gradient_is_an_error() {
             let gradient = gradients.get(var).unwrap();
             let error = gradient.sqr().unwrap().sum_all().unwrap().backward().unwrap_err().to_string();
             assert!(error.contains("has no derivative") && error.contains("Graph::grad"), "{name}: {error}");
-            // A penalty on the gradient, which is meant as a constant.
+            // A gradient penalty whose gradient is treated as a constant.
             let penalty = gradient.detach().sqr().unwrap().sum_all().unwrap();
             let both = (&total + penalty).unwrap().backward().unwrap();
             assert_gradients(&both, &gradients, &[&w, &xs], name);
@@ -101,7 +101,7 @@ fn a_second_backward_through_a_gradient_is_an_error() {
     }
 }
 
-/// One node's results are dropped before the backward pass, and another's gradient is unused.
+/// The results of one node are dropped before the backward pass, and the gradient of another node is unused.
 #[test]
 fn results_may_be_dropped() {
     let (w, xs) = vars();
@@ -115,7 +115,8 @@ fn results_may_be_dropped() {
     drop(nodes(&w, &xs));
 }
 
-/// An identity that Candle records: `alive` counts the recorded ones that still exist, and `most` is their maximum.
+/// An identity op that counts its nodes in Candle's graph: `alive` is the current number of nodes, and `most` is its
+/// maximum.
 #[derive(Clone)]
 struct Counted {
     alive: Arc<AtomicUsize>,
@@ -141,7 +142,7 @@ impl Counted {
         x.apply_op1(Recorded(self.clone()))
     }
 
-    /// Returns the maximum since the last call, and the current number.
+    /// Returns the maximum number of nodes since the last call, and the current number.
     fn take(&self) -> (usize, usize) {
         let alive = self.alive.load(Ordering::Relaxed);
         (self.most.swap(alive, Ordering::Relaxed), alive)
@@ -163,7 +164,8 @@ impl CustomOp1 for Recorded {
     }
 }
 
-/// A loop over a closure saves nothing of its steps; the backward pass keeps the graphs of one segment.
+/// A loop over a closure does not save the graphs of its steps. The backward pass holds the graphs of one segment at
+/// a time.
 #[test]
 fn the_graphs_of_steps_are_not_saved() {
     let w = var(1, &[2], DType::F64);
@@ -192,7 +194,7 @@ fn the_graphs_of_steps_are_not_saved() {
     }
 }
 
-/// A gradient keeps no graph alive except that of its own variable.
+/// A gradient keeps only the graph of its own variable alive.
 #[test]
 fn gradients_keep_nothing_alive() {
     let counted = Counted::new();
@@ -207,7 +209,7 @@ fn gradients_keep_nothing_alive() {
     assert!(gradients.get(&w).is_some());
 }
 
-/// A node that needs its own result in the backward pass does not keep itself alive.
+/// A node that needs its own result in the backward pass is freed with its results: there is no reference cycle.
 #[test]
 fn a_node_goes_with_its_results() {
     let counted = Counted::new();
@@ -222,8 +224,8 @@ fn a_node_goes_with_its_results() {
     assert_eq!(counted.take().1, 0);
 }
 
-/// A function of one input and one output is one Candle op, with the same rules: backward may be repeated, results
-/// used twice, and a gradient does not allow a second derivative.
+/// A function of one input and one output is a single Candle op. The same rules apply: backward passes may be
+/// repeated, results may be used twice, and second derivatives are an error.
 #[test]
 fn one_input_and_one_output_need_no_tokens() {
     let xs = var(2, &[STEPS, 3], DType::F64);

@@ -1,5 +1,5 @@
-//! Tests that every kind of error of the plug-in names the line of its user, and that inputs without a gradient are
-//! not errors.
+//! Tests that every kind of error of this crate names the line of the user's call, and that inputs without a gradient
+//! are not errors.
 
 mod common;
 
@@ -11,7 +11,7 @@ use funcify::nn::Cell;
 use funcify::{Graph, scan};
 use funcify_candle::{Candle, Differentiable, ScanOptions};
 
-/// Asserts that an error is at a line of this file, which its text names after `at:`.
+/// Asserts that the text of an error names a line of this file after `at:`.
 #[track_caller]
 fn assert_here<T>(result: Result<T>, part: &str) {
     let Err(error) = result else { panic!("no error: {part}") };
@@ -37,7 +37,7 @@ fn calls_are_errors_of_the_callers_line() {
         ];
         for arguments in mistakes {
             assert_here(f.call(&arguments), "f: ");
-            // A plain function on tracked tensors is also one node of Candle's graph.
+            // A plain function on tracked tensors is also a single node of Candle's graph.
             let error = plain.call(&arguments).unwrap_err().to_string();
             assert!(error.contains("tests/sites.rs"), "{error}");
         }

@@ -2,13 +2,14 @@
 
 use super::*;
 
-/// Gated linear attention (Yang et al. 2024): attention whose memory is one matrix per head.
+/// Gated linear attention (Yang et al. 2024): a linear attention layer that stores one memory matrix per head.
 ///
-/// For each head, `S' = diag(α) S + kᵀ v` and `o = q S / √key`, where `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` is a gate
-/// for each row of S. The heads' outputs are normalised by their root mean square, gated by `silu(x W_gᵀ)` and mapped
-/// back. The state is `[B, heads, key / heads, value / heads]`. Parameters have the names and shapes of the authors'
-/// code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight [rank, features]`,
-/// `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value / heads]`, `o_proj.weight`.
+/// For each head, `S' = diag(α) S + kᵀ v` and `o = q S / √key`, where `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` has one
+/// gate for each row of S. The output of each head is RMS-normalised and gated by `silu(x W_gᵀ)`; an output
+/// projection follows. The state has shape `[B, heads, key / heads, value / heads]`. Parameters have the names and
+/// shapes of the authors' code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight
+/// [rank, features]`, `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value / heads]`,
+/// `o_proj.weight`.
 ///
 /// ```
 /// use funcify::nn::GatedLinearAttention;
@@ -23,11 +24,11 @@ pub struct GatedLinearAttention {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The total number of features of the keys of all heads.
+    /// The total size of the keys of all heads.
     pub key: usize,
-    /// The total number of features of the values of all heads.
+    /// The total size of the values of all heads.
     pub value: usize,
-    /// The rank of the map to gates.
+    /// The rank of the projection that computes the gates.
     pub rank: usize,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -36,15 +37,15 @@ pub struct GatedLinearAttention {
 }
 
 impl GatedLinearAttention {
-    /// Creates a layer over `[B,T,F]` of f32 with the authors' sizes: the keys have half as many features as the input,
-    /// the values have as many, and the gates have rank 16.
+    /// Creates a layer for f32 sequences of shape `[B,T,F]` with the authors' sizes: `key` is `features / 2`, `value`
+    /// is `features`, and the rank is 16.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value) = (features / 2, features);
         GatedLinearAttention { features, heads, key, value, rank: 16, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is
-    /// not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `key` and
+    /// `value`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("gated_linear_attention", Site::caller());

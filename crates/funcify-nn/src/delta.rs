@@ -1,22 +1,22 @@
-//! DeltaNet and gated DeltaNet: linear attention that overwrites the memory of a key.
+//! DeltaNet and gated DeltaNet: linear attention that overwrites the value stored for a key.
 
 use super::*;
 
 /// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, if
 /// `gated`, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
-/// Queries, keys and values are linear maps of x followed by short causal convolutions and `silu`; queries and keys
-/// have norm 1 in each head. With one number `β = sigmoid(x W_bᵀ)` per head, or twice that if `negative`: `S' = α S + k
-/// β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if
-/// gated. The heads' outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)` if gated, and
-/// mapped back.
+/// Queries, keys and values are linear projections of x followed by short causal convolutions and `silu`. Queries and
+/// keys are normalised to norm 1 in each head. Each head has a scalar `β = sigmoid(x W_bᵀ)`, which is doubled if
+/// `negative` is set. The recurrence is `S' = α S + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`. If `gated`
+/// is set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`, otherwise it is 1. The output of each head is
+/// RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; an output projection follows.
 ///
-/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1,
-/// ..]`, the inputs of the convolutions before the first step. Parameters have the names and shapes of the authors'
-/// code (flash-linear-attention) and of the files of OLMo Hybrid: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`,
-/// `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads, features]`,
-/// `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`, `dt_bias [heads]`,
-/// `g_proj.weight`.
+/// The states are `memory [B, heads, key / heads, value / heads]`, and the inputs of the convolutions before the
+/// first step, `conv_q`, `conv_k` and `conv_v`, of shape `[B, width - 1, ..]`. Parameters have the names and shapes
+/// of the authors' code (flash-linear-attention) and of OLMo Hybrid's weight files: `q_proj.weight`, `k_proj.weight`,
+/// `v_proj.weight`, `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads,
+/// features]`, `o_norm.weight [value / heads]`, `o_proj.weight`. If `gated` is set, there are also `a_proj.weight`,
+/// `A_log [heads]`, `dt_bias [heads]` and `g_proj.weight`.
 ///
 /// ```
 /// use funcify::nn::DeltaNet;
@@ -31,16 +31,16 @@ pub struct DeltaNet {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The total number of features of the keys of all heads.
+    /// The total size of the keys of all heads.
     pub key: usize,
-    /// The total number of features of the values of all heads.
+    /// The total size of the values of all heads.
     pub value: usize,
-    /// The number of steps that a convolution reads.
+    /// The width of the convolution kernels, in steps.
     pub width: usize,
-    /// `true` if the memory decays, and the outputs have gates.
+    /// `true` if the memory decays and the outputs are gated.
     pub gated: bool,
-    /// `true` if β is between 0 and 2, which lets the memory of a key change its sign (Grazzi et al. 2024, Unlocking
-    /// State-Tracking in Linear RNNs Through Negative Eigenvalues).
+    /// `true` to let β range from 0 to 2, which allows negative eigenvalues in the state transition (Grazzi et al.
+    /// 2024, Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues).
     pub negative: bool,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -49,15 +49,15 @@ pub struct DeltaNet {
 }
 
 impl DeltaNet {
-    /// Creates a layer over `[B,T,F]` of f32. Keys and values have as many features as the input, convolutions read 4
-    /// steps, there are no gates, and β is below 1.
+    /// Creates an ungated layer for f32 sequences of shape `[B,T,F]`. The keys and values have the size of the input,
+    /// the convolution kernels have width 4, and β is below 1.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value, width, dtype) = (features, features, 4, DType::F32);
         DeltaNet { features, heads, key, value, width, gated: false, negative: false, batch_first: true, dtype }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is
-    /// not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `key` and
+    /// `value`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.gated { "gated_delta_net" } else { "delta_net" }, Site::caller());
@@ -88,7 +88,7 @@ impl DeltaNet {
         let beta = linear(xs, inputs.linear_weight("b_proj", features, heads)).sigmoid();
         let beta = if self.negative { beta * 2.0 } else { beta };
 
-        // The memory has one row per feature of the keys.
+        // The memory has one row per key feature.
         let write = |s: Value, (k, v, beta): (Value, Value, Value)| {
             let known = (k.unsqueeze(3) * s).sum(2);
             s + k.unsqueeze(3) * (beta.unsqueeze(2) * (v - known)).unsqueeze(2)
@@ -122,7 +122,7 @@ impl DeltaNet {
         (ys, [vec![last], lasts].concat())
     }
 
-    /// Returns the total number of features of all heads, for `head` features per head.
+    /// Returns the total number of features, given the number of features per head.
     fn features_of(&self, head: usize) -> usize {
         head * self.heads
     }

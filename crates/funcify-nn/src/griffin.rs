@@ -1,22 +1,22 @@
-//! The recurrent block of Griffin and RecurrentGemma: the RG-LRU between its projections.
+//! The recurrent block of Griffin and RecurrentGemma: the RG-LRU with its input and output projections.
 
 use super::rg_lru::{GateNames, gates};
 use super::*;
 
 /// The recurrent block of Griffin (De et al. 2024) in the form of RecurrentGemma (Botev et al. 2024).
 ///
-/// `linear_x` of the input passes through a short causal convolution and the recurrence of [`RgLru`](super::RgLru);
-/// the result is multiplied by `gelu` (with `tanh`) of `linear_y` of the input, and mapped back by `linear_out`. The
-/// first step of a sequence uses its whole input, without the factor `sqrt(1 - a²)`, and ignores `h`. The states are
-/// `h [B, inner]`, `conv [B, width - 1, inner]`, the inputs of the convolution before the first step, and `started
-/// [B]`, which is 0 before the first step of a sequence and 1 after it.
+/// The block applies `linear_x` to its input, then a short causal convolution and the recurrence of
+/// [`RgLru`](super::RgLru). It multiplies the result by `gelu(linear_y(input))`, using the `tanh` approximation of
+/// `gelu`, and applies `linear_out`. The first step of a sequence does not scale its input by `sqrt(1 - a²)`, and
+/// ignores `h`. The states are `h [B, inner]`; `conv [B, width - 1, inner]`, the inputs of the convolution before the
+/// first step; and `started [B]`, which is 0 before the first step of a sequence and 1 after it.
 ///
 /// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`,
 /// likewise `linear_y`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`,
 /// `conv_1d.bias`, `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner / heads, inner /
 /// heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`,
-/// `rg_lru.input_gate_bias`. The gradient is that of `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is
-/// below 2.5e-7.
+/// `rg_lru.input_gate_bias`. The gradient of `sqrt(1 - a²)` is exact here, whereas `transformers` clips it where `1 -
+/// a²` is below 2.5e-7.
 ///
 /// ```
 /// use funcify::nn::Griffin;
@@ -34,9 +34,9 @@ pub struct Griffin {
     pub inner: usize,
     /// The number of heads. The gates do not mix features of different heads.
     pub heads: usize,
-    /// The number of steps that the convolution reads.
+    /// The width of the convolution kernel, in steps.
     pub width: usize,
-    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step, which needs less memory.
     pub associative: bool,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -45,15 +45,15 @@ pub struct Griffin {
 }
 
 impl Griffin {
-    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32, with as many inner features as input
-    /// features and a convolution of 4 steps.
+    /// Creates a layer that runs an associative scan over f32 sequences of shape `[B,T,F]`, with `inner` equal to
+    /// `features` and a convolution of width 4.
     pub fn new(features: usize, heads: usize) -> Self {
         let (inner, width, dtype) = (features, 4, DType::F32);
         Griffin { features, inner, heads, width, associative: true, batch_first: true, dtype }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the inner features, and a dtype that
-    /// is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `inner`, or
+    /// if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("griffin", Site::caller());
@@ -80,7 +80,8 @@ impl Griffin {
             input: ["rg_lru.input_gate_weight", "rg_lru.input_gate_bias"],
         };
         let (log_a, input) = gates(inputs, xs, inner, self.heads, &names);
-        // For each step, 1 if there was an earlier step, and 0 otherwise. The last row is the state after all steps.
+        // One row per step: 1 if the sequence started before this step, and 0 otherwise. The last row is the final
+        // state.
         let steps = xs.dim(0);
         let rows = concat(&[started.unsqueeze(0), xs.index(2, 0).ones_like()], 0);
         let going_on = rows.slice(0, Dim::from(0)..steps).unsqueeze(2);
@@ -91,8 +92,7 @@ impl Griffin {
     }
 }
 
-/// Computes `x Φ(x)`, where the normal distribution function Φ is approximated with `tanh` (Hendrycks and Gimpel 2016).
-/// The `tanh` is computed as a logistic function of twice the argument.
+/// Computes the `tanh` approximation of `gelu` (Hendrycks and Gimpel 2016). Uses `(1 + tanh(z)) / 2 = sigmoid(2 z)`.
 fn gelu_by_tanh(x: Value) -> Value {
     let twice = (8.0 / std::f64::consts::PI).sqrt();
     x * ((x + x.square() * x * 0.044715) * twice).sigmoid()

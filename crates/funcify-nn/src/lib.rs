@@ -1,15 +1,14 @@
-//! Layers with loops: recurrent networks, linear recurrences, state space models and linear attention, as graphs with
-//! named parameters.
+//! Recurrent networks, linear recurrences, state space models and linear attention, as graphs with named parameters.
 //!
-//! A [`Layer`] is independent of any tensor library. `funcify-candle` and `funcify-burn` turn it into layers of their
-//! frameworks, which hold its parameters. It can also be used directly: [`Layer::graph`] is differentiated, batched
-//! and run like any other graph.
+//! A [`Layer`] is independent of any tensor library. `funcify-candle` and `funcify-burn` turn it into a layer of
+//! their framework, which then owns the parameters. It can also be used directly: [`Layer::graph`] can be
+//! differentiated, batched and run like any other graph.
 //!
 //! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` if a layer's `batch_first` is false. Every
-//! layer takes its initial states and returns its final ones, so that a long sequence can be processed in parts, and
-//! a model can generate step by step.
+//! layer takes its initial states and returns its final ones, so that a long sequence can be processed in chunks, and
+//! a model can generate one step at a time.
 //!
-//! Parameters have the names and the shapes that they have in weight files:
+//! Parameters have the names and shapes used in weight files:
 //!
 //! | layer | source of its weights |
 //! |---|---|
@@ -68,10 +67,11 @@ use funcify_core::{Builder, HostTensor, Scalar, Value, concat};
 
 use self::affine::{affine_scan, short_convolution};
 
-/// A layer: a graph, with the roles of its inputs.
+/// The graph of a layer, with the types of its states and a description of its parameters.
 ///
 /// The inputs are the sequence `xs`, then the states, then the parameters. The outputs are the sequence `ys`, then
-/// the states after the last step, `last_h` for `h`, in the same order and of the same types.
+/// the states after the last step, in the same order and of the same types. The final value of a state `h` is called
+/// `last_h`.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -86,7 +86,7 @@ use self::affine::{affine_scan, short_convolution};
 pub struct Layer {
     /// The graph.
     pub graph: Graph,
-    /// The types of the states.
+    /// The types of the states, in the order of the graph's inputs.
     pub states: Vec<TensorType>,
     /// The parameters.
     pub parameters: Vec<Parameter>,
@@ -107,14 +107,14 @@ pub struct Layer {
 pub struct Parameter {
     /// The name in weight files, such as `x_proj.weight`.
     pub name: String,
-    /// The sizes.
+    /// The size of each axis.
     pub shape: Vec<usize>,
-    /// The values before training.
+    /// The initial values.
     pub init: Init,
 }
 
 impl Parameter {
-    /// Returns the name of the graph's input, which is an identifier.
+    /// Returns the name of the graph input for this parameter: an identifier, with `_` in place of each `.`.
     pub fn input(&self) -> String {
         self.name.replace('.', "_")
     }
@@ -131,30 +131,31 @@ impl Parameter {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Init {
-    /// Independent numbers with a uniform distribution between `-x` and `x`, where `x` is this number.
+    /// Independent samples from the uniform distribution between minus this bound and this bound.
     Uniform(f64),
-    /// Independent, normally distributed numbers of mean 0 and this standard deviation.
+    /// Independent samples from the normal distribution of mean 0 and this standard deviation.
     Normal(f64),
-    /// This number in all elements.
+    /// The same number for all elements.
     Constant(f64),
-    /// These numbers, as f64.
+    /// Explicit values, as f64.
     Values(HostTensor),
 }
 
 impl Init {
-    /// Creates values from a function of an element's index.
+    /// Creates explicit values by calling `number` with the index of each element.
     fn from_fn(shape: &[usize], number: impl Fn(&[usize]) -> f64) -> Init {
         Init::Values(HostTensor::from_fn(DType::F64, shape, |index| Scalar::Float(number(index))))
     }
 
-    /// Returns a function that computes `count` numbers from `low` to `high` with equal ratios between neighbours.
+    /// Returns a function from an index below `count` to a number. The numbers are spaced evenly on a log scale from
+    /// `low` to `high`.
     fn logspaced(low: f64, high: f64, count: usize) -> impl Fn(usize) -> f64 {
         let ratio = (high / low).ln() / (count.max(2) - 1) as f64;
         move |index| low * (ratio * index as f64).exp()
     }
 }
 
-/// The inputs of a layer's graph under construction, with its states and parameters.
+/// The inputs of a layer's graph during construction. Records the states and parameters that are declared.
 struct Inputs<'a> {
     builder: &'a Builder,
     dtype: DType,
@@ -164,24 +165,24 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Declares the input sequence, as `[T,B,features]`.
+    /// Declares the input sequence. Returns it in the layout `[T,B,features]`.
     fn sequence(&self, features: usize) -> Value {
         self.sequence_of(features, Dim::from("T"))
     }
 
-    /// Declares the input sequence of `time` steps, as `[time,B,features]`.
+    /// Declares an input sequence of `time` steps. Returns it in the layout `[time,B,features]`.
     fn sequence_of(&self, features: usize, time: Dim) -> Value {
         let (batch, features) = (Dim::from("B"), Dim::from(features));
         let dims = if self.batch_first { [batch, time, features] } else { [time, batch, features] };
         self.steps_first(self.builder.input("xs", TensorType::new(self.dtype, dims)))
     }
 
-    /// Moves the steps to axis 0 if the user's sequences are `[B,T,F]`, or back.
+    /// Swaps the time and batch axes if `batch_first` is set. Converts from the user's layout to `[T,B,F]`, and back.
     fn steps_first(&self, sequence: Value) -> Value {
         if self.batch_first { sequence.move_axis(1, 0) } else { sequence }
     }
 
-    /// Declares a state.
+    /// Declares an initial state as an input, and records its name and type.
     fn state(&self, name: &str, dims: impl Into<Shape>) -> Value {
         let ty = TensorType::new(self.dtype, dims);
         self.states.borrow_mut().push((name.to_string(), ty.clone()));
@@ -195,13 +196,14 @@ impl Inputs<'_> {
         value
     }
 
-    /// Declares the weights of a linear map, `[to, from]`.
+    /// Declares the weight of a linear layer, of shape `[to, from]`.
     fn linear_weight(&self, name: &str, from: usize, to: usize) -> Value {
         self.parameter(&format!("{name}.weight"), &[to, from], Init::Uniform((from as f64).recip().sqrt()))
     }
 }
 
-/// Builds a layer. `outputs` returns the sequence of `[T,B,F]` and the states after the last step.
+/// Builds a layer. `outputs` returns the output sequence, in the layout `[T,B,F]`, and the states after the last
+/// step.
 #[track_caller]
 fn layer(
     name: &str,
@@ -233,7 +235,7 @@ fn check_at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Res
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
-/// Checks that options of a layer are multiples of its number of heads or groups.
+/// Checks that these options of a layer are multiples of its number of heads or groups.
 fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");
@@ -241,8 +243,8 @@ fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&st
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, fix))
 }
 
-/// Checks the sizes of a layer whose heads have keys and values: `[features, heads, key, value]`, and `more` that
-/// must not be 0.
+/// Checks that no size of an attention layer is 0, including the sizes in `more`, and that `heads` divides `key` and
+/// `value`.
 fn check_keys_and_values(
     layer: &str,
     site: Site,
@@ -254,7 +256,7 @@ fn check_keys_and_values(
     check_divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
 }
 
-/// Applies a linear map with weights of `[to, from]` to the last axis.
+/// Multiplies the last axis by the transpose of a weight of shape `[to, from]`.
 fn linear(x: Value, weight: Value) -> Value {
     x.dot_general(weight, &[(-1, 1)], &[])
 }

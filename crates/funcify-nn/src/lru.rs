@@ -1,4 +1,4 @@
-//! LRU: a diagonal linear recurrence of complex numbers.
+//! LRU: a diagonal linear recurrence with complex states.
 
 use std::f64::consts::TAU;
 
@@ -7,11 +7,11 @@ use super::*;
 
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///
-/// With complex states x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i
-/// exp(theta_log))` has a magnitude below 1 whatever the parameters are. The states are two tensors, real and
-/// imaginary, each `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im
-/// [N,H]`, `C_re [H,N]`, `C_im [H,N]`, `D [H]`, as in the paper's appendix. The initial values of λ are spread evenly
-/// over a ring.
+/// With a complex state x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i
+/// exp(theta_log))` has a magnitude below 1 for all parameter values. The state is stored as two tensors of shape
+/// `[B, states]`: the real and the imaginary part. The parameters are those of the paper's appendix: `nu_log [N]`,
+/// `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`, `C_im [H,N]`, `D [H]`. The initial
+/// values of λ are distributed evenly over a ring.
 ///
 /// ```
 /// use funcify::nn::Lru;
@@ -31,7 +31,7 @@ pub struct Lru {
     pub ring: (f64, f64),
     /// The largest initial phase of λ.
     pub max_phase: f64,
-    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step, which needs less memory.
     pub associative: bool,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -40,14 +40,14 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32, with λ of magnitudes between 0.9 and
-    /// 0.999.
+    /// Creates a layer that runs an associative scan over f32 sequences of shape `[B,T,F]`. The initial magnitudes of
+    /// λ are between 0.9 and 0.999.
     pub fn new(features: usize, states: usize) -> Self {
         let (ring, max_phase) = ((0.9, 0.999), TAU);
         Lru { features, states, ring, max_phase, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         check_at_least_one("lru", Site::caller(), &[("features", self.features), ("states", self.states)])?;
@@ -67,7 +67,8 @@ impl Lru {
         let init = (inputs.state("state_re", state()), inputs.state("state_im", state()));
         let of_states = |number: &dyn Fn(usize) -> f64| Init::from_fn(&[n], |index| number(index[0]));
         let nu = inputs.parameter("nu_log", &[n], of_states(&|state| (-self.magnitude(state).ln()).ln())).exp();
-        // Multiples of the golden ratio give phases that do not follow the order of the magnitudes.
+        // Fractional parts of multiples of the golden ratio are evenly distributed, and do not correlate with the
+        // magnitudes.
         let phase = |state: usize| ((state + 1) as f64 * 0.618_033_988_749_895).fract() * self.max_phase;
         let theta = inputs.parameter("theta_log", &[n], of_states(&|state| phase(state).ln())).exp();
         let gamma = of_states(&|state| (1.0 - self.magnitude(state).powi(2)).sqrt().ln());

@@ -1,15 +1,15 @@
-//! Mamba: the selective scan after its projections and its short convolution.
+//! Mamba: the selective scan, with its projections and short convolution.
 
 use super::*;
 
-/// The mixer of Mamba (Gu and Dao 2023), whose loop is the [`SelectiveScan`].
+/// The mixer of Mamba (Gu and Dao 2023), built around [`SelectiveScan`].
 ///
-/// `[x, z] = u W_inᵀ`; x passes through a causal depthwise convolution, `silu` and the selective scan; the result is
-/// multiplied by `silu(z)` and mapped back by `W_out`. The states are `ssm [B, inner, states]` and `conv [B, width -
-/// 1, inner]`, the inputs of the convolution before the first step. Parameters have the names and shapes of the
-/// authors' code and of `transformers`: `in_proj.weight [2 inner, features]`, `conv1d.weight [inner, 1, width]`,
-/// `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight [inner, rank]`, `dt_proj.bias`, `A_log
-/// [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
+/// The input u is projected: `[x, z] = u W_inᵀ`. Then x passes through a causal depthwise convolution, `silu` and the
+/// selective scan. The result is multiplied by `silu(z)` and projected by `W_out`. The states are `ssm [B, inner,
+/// states]`, and `conv [B, width - 1, inner]`, the inputs of the convolution before the first step. Parameters have
+/// the names and shapes of the authors' code and of `transformers`: `in_proj.weight [2 inner, features]`,
+/// `conv1d.weight [inner, 1, width]`, `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight
+/// [inner, rank]`, `dt_proj.bias`, `A_log [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
 ///
 /// ```
 /// use funcify::nn::Mamba;
@@ -27,9 +27,9 @@ pub struct Mamba {
     pub inner: usize,
     /// The number of states per feature.
     pub states: usize,
-    /// The rank of the map to step sizes.
+    /// The rank of the projection that computes step sizes.
     pub rank: usize,
-    /// The number of steps that the convolution reads.
+    /// The width of the convolution kernel, in steps.
     pub width: usize,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -38,14 +38,14 @@ pub struct Mamba {
 }
 
 impl Mamba {
-    /// Creates a layer over `[B,T,F]` of f32 with the authors' sizes: twice as many inner features as input features,
-    /// 16 states, a rank of a sixteenth of the features, and a convolution of 4 steps.
+    /// Creates a layer for f32 sequences of shape `[B,T,F]` with the authors' sizes: `inner` is `2 * features`, there
+    /// are 16 states, the rank is `features / 16`, rounded up, and the convolution has width 4.
     pub fn new(features: usize) -> Self {
         let (inner, rank, dtype) = (2 * features, features.div_ceil(16), DType::F32);
         Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let sizes = [("features", self.features), ("inner", self.inner), ("states", self.states)];

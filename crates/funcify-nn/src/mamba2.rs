@@ -7,16 +7,17 @@ use super::*;
 /// The mixer of Mamba-2 (Dao and Gu 2024, Transformers are SSMs): a selective state space layer with one step size
 /// per head.
 ///
-/// `[z, xBC, dt] = u W_inᵀ`; `[x, B, C]` are `silu` of a causal depthwise convolution of `xBC`; with `Δ = softplus(dt +
-/// dt_bias)` and `A = -exp(A_log)`, for each head of x: `h' = exp(Δ A) h + Δ x Bᵀ`, `y = h C + D x`. Heads of a
-/// group share B and C. Then `y silu(z)` is normalised by the root mean square of its group, scaled, and mapped back
-/// by `W_out`. The inner features are `heads * head`. The states are `ssm [B, heads, head, states]` and `conv [B,
-/// width - 1, inner + 2 groups states]`, the inputs of the convolution before the first step. Parameters have the
-/// names and shapes of the authors' code: `in_proj.weight`, `conv1d.weight [.., 1, width]`, `conv1d.bias`, `dt_bias
-/// [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`, `out_proj.weight`.
+/// The input u is projected: `[z, xBC, dt] = u W_inᵀ`. A causal depthwise convolution of `xBC` followed by `silu`
+/// yields `[x, B, C]`. With `Δ = softplus(dt + dt_bias)` and `A = -exp(A_log)`, each head computes `h' = exp(Δ A) h +
+/// Δ x Bᵀ` and `y = h C + D x`. The heads of a group share B and C. Then `y silu(z)` is RMS-normalised per group,
+/// scaled, and projected by `W_out`. There are `inner = heads * head` inner features. The states are `ssm [B, heads,
+/// head, states]`, and `conv [B, width - 1, inner + 2 groups states]`, the inputs of the convolution before the first
+/// step. Parameters have the names and shapes of the authors' code: `in_proj.weight`, `conv1d.weight [.., 1, width]`,
+/// `conv1d.bias`, `dt_bias [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`, `out_proj.weight`.
 ///
-/// If `chunk` is set, that many steps are computed at once by matrix products, and the loop runs over chunks (section
-/// 6 of the paper): sequences are then `[B, chunk * T, F]`. The values differ only by the order of summation.
+/// If `chunk` is set, the loop runs over chunks of that many steps, and computes each chunk by matrix products
+/// (section 6 of the paper). Sequences then have the shape `[B, chunk * T, F]`. The results differ only by rounding,
+/// because sums are reassociated.
 ///
 /// ```
 /// use funcify::nn::Mamba2;
@@ -32,15 +33,15 @@ pub struct Mamba2 {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The number of features of a head.
+    /// The number of features per head.
     pub head: usize,
     /// The number of states per feature.
     pub states: usize,
-    /// The number of groups of heads. The heads of a group share B and C.
+    /// The number of groups of heads that share B and C.
     pub groups: usize,
-    /// The number of steps that the convolution reads.
+    /// The width of the convolution kernel, in steps.
     pub width: usize,
-    /// The number of steps computed at once; `None` computes step by step.
+    /// The number of steps per chunk, or `None` to compute step by step.
     pub chunk: Option<usize>,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -48,13 +49,14 @@ pub struct Mamba2 {
     pub dtype: DType,
 }
 
-/// The inputs of a step, or of a chunk of steps: `x [.., G,R,P]`, `b` and `c` of `[.., G,N]`, `Δ [.., G,R]`.
+/// The inputs of a step or of a chunk of steps: `x [.., G,R,P]`, `(b, c)` of shape `[.., G,N]`, and `Δ [.., G,R]`,
+/// where G is the number of groups, R the heads per group, P the features per head, and N the number of states.
 type StepInputs = (Value, (Value, Value), Value);
 
 impl Mamba2 {
-    /// Creates a layer that runs step by step over `[B,T,F]` of f32. It has twice as many inner features as input
-    /// features, heads of 64 features (or a single head, if there are fewer), 128 states, one group, and a convolution
-    /// of 4 steps.
+    /// Creates a layer that runs step by step over f32 sequences of shape `[B,T,F]`. It has `2 * features` inner
+    /// features, heads of 64 features (or a single smaller head), 128 states, one group, and a convolution kernel of
+    /// width 4.
     pub fn new(features: usize) -> Self {
         let head = (2 * features).min(64);
         let heads = if head == 0 { 0 } else { (2 * features).div_ceil(head) };
@@ -62,8 +64,8 @@ impl Mamba2 {
         Mamba2 { features, heads, head, states, groups, width, chunk, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, groups that do not divide the heads, and a dtype that is not
-    /// a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `groups` does not divide `heads`, or
+    /// if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("mamba2", Site::caller());
@@ -87,11 +89,12 @@ impl Mamba2 {
         let (convolved, last_before) = short_convolution(part(projected, inner, mixed), before, kernel, self.width);
         let bias = Init::Uniform((self.width as f64).recip().sqrt());
         let convolved = (convolved + inputs.parameter("conv1d.bias", &[mixed], bias)).silu();
-        // The inverse of softplus, so that step sizes are between 0.001 and 0.1 where the input is 0.
+        // The bias is an inverse softplus, so that the initial step sizes are between 0.001 and 0.1 for an input of
+        // 0.
         let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
         let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
         let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
-        // Decays between 1 and 16, evenly spaced.
+        // The initial decay rates are evenly spaced between 1 and 16.
         let decay = |head: usize| 1.0 + 15.0 * (head as f64 + 0.5) / self.heads as f64;
         let a_log = Init::from_fn(&[self.heads], |index| decay(index[0]).ln());
         let a = -inputs.parameter("A_log", &[self.heads], a_log).exp().reshape([groups, by_group]);
@@ -139,15 +142,15 @@ fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     (next, (next * to_states(c)).sum(4))
 }
 
-/// Computes the state and the outputs after a chunk of steps, `[Q,B,..]`: the steps affect each other through one
-/// matrix of decays, and they read and update the state.
+/// Computes the state after a chunk of Q steps, and the outputs `[Q,B,..]` of the chunk. The contributions of the
+/// steps to each other are weighted by a matrix of decays; the state enters separately.
 fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
-    // The logarithms of the decays from the start of the chunk to the end of each step.
+    // The log of the total decay from the start of the chunk to the end of each step.
     let logs = (delta * a).cumsum(0, false);
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // No decay applies if j is later than i, and the logarithm could then exceed the range of the exponential.
+    // If j is later than i, the decay is 0. The exponent is replaced as well, because its exponential could overflow.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);
     let given = delta.unsqueeze(4) * x;

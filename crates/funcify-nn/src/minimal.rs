@@ -1,8 +1,8 @@
-//! minGRU and minLSTM: gated networks whose gates depend on the input alone.
+//! minGRU and minLSTM: recurrent layers whose gates depend only on the input.
 
 use super::*;
 
-/// The computation of a step of a minimal recurrent layer, from the input x and the state h.
+/// The cell of a minimal recurrent layer, which updates the state h from the input x.
 ///
 /// ```
 /// use funcify::nn::{Minimal, MinimalCell};
@@ -19,12 +19,13 @@ pub enum MinimalCell {
     Lstm,
 }
 
-/// minGRU and minLSTM (Feng et al. 2024, Were RNNs All We Needed?), without the logarithmic form of the paper's
+/// minGRU and minLSTM (Feng et al. 2024, Were RNNs All We Needed?), not in the log-space form of the paper's
 /// appendix.
 ///
-/// Because no gate reads the state, the loop is affine, and runs as an associative scan if `associative` is set. The
-/// state `h` is `[B, hidden]`. Parameters: `linear_z.weight [hidden, input]`, `linear_z.bias` and `linear_h` of
-/// minGRU; `linear_f`, `linear_i` and `linear_h` of minLSTM.
+/// No gate reads the state, so the recurrence is affine, and can run as an associative scan. The state `h` has shape
+/// `[B, hidden]`. Each linear map has a weight and a bias, such as `linear_z.weight [hidden, input]` and
+/// `linear_z.bias`. The maps of minGRU are `linear_z` and `linear_h`; those of minLSTM are `linear_f`, `linear_i` and
+/// `linear_h`.
 ///
 /// ```
 /// use funcify::nn::{Minimal, MinimalCell};
@@ -35,13 +36,13 @@ pub enum MinimalCell {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Minimal {
-    /// The computation of a step.
+    /// The kind of cell.
     pub cell: MinimalCell,
     /// The number of input features.
     pub input: usize,
-    /// The number of features of the state, which is the output.
+    /// The number of features of the state, which is also the output.
     pub hidden: usize,
-    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step, which needs less memory.
     pub associative: bool,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -50,12 +51,12 @@ pub struct Minimal {
 }
 
 impl Minimal {
-    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32.
+    /// Creates a layer that runs an associative scan over f32 sequences of shape `[B,T,F]`.
     pub fn new(cell: MinimalCell, input: usize, hidden: usize) -> Self {
         Minimal { cell, input, hidden, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let name = match self.cell {

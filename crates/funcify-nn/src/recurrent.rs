@@ -1,11 +1,11 @@
-//! Elman's network, GRU and LSTM: stacked, in both directions, with PyTorch's parameters.
+//! Elman networks, GRU and LSTM, optionally stacked and bidirectional, with PyTorch's parameters.
 
 use funcify_core::ops::scan::{ScanOptions, scan_with};
 use funcify_core::stack;
 
 use super::*;
 
-/// The computation of a step of a recurrent layer, from the input x and the state h.
+/// The cell of a recurrent layer, which updates the state h from the input x.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -29,7 +29,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Returns the number of blocks of `hidden` rows in the weights.
+    /// Returns the number of gates: blocks of `hidden` rows in the weights.
     fn gates(self) -> usize {
         match self {
             Cell::Rnn | Cell::ReluRnn => 1,
@@ -39,12 +39,12 @@ impl Cell {
     }
 }
 
-/// A recurrent layer.
+/// A recurrent layer, with PyTorch's parameters and semantics.
 ///
-/// States are `[layers * directions, B, hidden]`: `h`, and `c` of an LSTM. Parameters have the names, shapes and gate
-/// order of PyTorch and of candle_nn: `weight_ih_l0 [gates * hidden, input]`, `weight_hh_l0`, `bias_ih_l0`,
-/// `bias_hh_l0`, with `_reverse` for the second direction. The inputs of all steps are multiplied by the weights in one
-/// product before the loop.
+/// The states have the shape `[layers * directions, B, hidden]`: `h` and, for an LSTM, also `c`. Parameters have the
+/// names, shapes and gate order of PyTorch and of candle_nn: `weight_ih_l0 [gates * hidden, input]`, `weight_hh_l0`,
+/// `bias_ih_l0`, `bias_hh_l0`. Those of the backward direction end with `_reverse`. The input projections of all
+/// steps are computed by a single matrix product before the loop.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -56,7 +56,7 @@ impl Cell {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recurrent {
-    /// The computation of a step.
+    /// The kind of cell.
     pub cell: Cell,
     /// The number of input features.
     pub input: usize,
@@ -64,8 +64,8 @@ pub struct Recurrent {
     pub hidden: usize,
     /// The number of stacked layers.
     pub layers: usize,
-    /// `true` if each layer also runs backward over the sequence. The features of the backward outputs follow those of
-    /// the forward outputs.
+    /// `true` if each layer also runs over the reversed sequence. The forward and backward outputs are concatenated
+    /// along the features, in this order.
     pub bidirectional: bool,
     /// `true` if the layer has biases.
     pub bias: bool,
@@ -76,13 +76,13 @@ pub struct Recurrent {
 }
 
 impl Recurrent {
-    /// Creates one layer in one direction, with biases, over `[B,T,F]` of f32.
+    /// Creates a single unidirectional layer with biases, for f32 sequences of shape `[B,T,F]`.
     pub fn new(cell: Cell, input: usize, hidden: usize) -> Self {
         let (layers, bidirectional, bias, batch_first) = (1, false, true, true);
         Recurrent { cell, input, hidden, layers, bidirectional, bias, batch_first, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let name = match self.cell {
@@ -133,7 +133,8 @@ impl Recurrent {
         }
     }
 
-    /// Runs one direction of one layer over `[T,B,F]`. Returns the last states and the trace of h.
+    /// Runs one direction of one layer over a sequence of shape `[T,B,F]`. Returns the last states, and h after each
+    /// step.
     fn run(&self, xs: Value, init: Vec<Value>, weights: &Weights, reverse: bool) -> (Vec<Value>, Value) {
         let add = |x: Value, bias: Option<Value>| bias.map_or(x, |bias| x + bias);
         let mut driven = add(super::linear(xs, weights.of_input), weights.bias_input);

@@ -1,17 +1,17 @@
-//! RG-LRU: the real-gated linear recurrent unit of Griffin, after its short convolution.
+//! RG-LRU: the real-gated linear recurrent unit of Griffin, with the short convolution that precedes it.
 
 use super::*;
 
 /// The recurrence of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, then a gated linear
 /// recurrence of real numbers.
 ///
-/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then `a =
-/// exp(-8 r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, which is the output. The states are `h [B,
-/// features]` and `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and
-/// shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`,
-/// `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`,
-/// `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Their code also leaves out the factor of the input at the first
-/// position of a document, which is not part of the recurrence.
+/// Let u be the convolution of x. Each head computes the gates `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`.
+/// Then `a = exp(-8 r softplus(a_param))`, and the output is the new state `h' = a h + sqrt(1 - a²) (i u)`. The
+/// states are `h [B, features]`, and `conv [B, width - 1, features]`, the inputs of the convolution before the first
+/// step. Parameters have the names and shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`,
+/// `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b
+/// [heads, features / heads]`, `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Unlike the authors' code, this layer
+/// also applies the factor `sqrt(1 - a²)` at the first position of a document.
 ///
 /// ```
 /// use funcify::nn::RgLru;
@@ -27,9 +27,9 @@ pub struct RgLru {
     pub features: usize,
     /// The number of heads. The gates do not mix features of different heads.
     pub heads: usize,
-    /// The number of steps that the convolution reads.
+    /// The width of the convolution kernel, in steps.
     pub width: usize,
-    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step, which needs less memory.
     pub associative: bool,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -38,13 +38,14 @@ pub struct RgLru {
 }
 
 impl RgLru {
-    /// Creates a layer with a convolution of 4 steps and an associative scan over `[B,T,F]` of f32.
+    /// Creates a layer with a convolution of width 4 that runs an associative scan over f32 sequences of shape
+    /// `[B,T,F]`.
     pub fn new(features: usize, heads: usize) -> Self {
         RgLru { features, heads, width: 4, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is
-    /// not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `features`,
+    /// or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("rg_lru", Site::caller());
@@ -74,16 +75,16 @@ impl RgLru {
     }
 }
 
-/// The names of the gates' parameters.
+/// The parameter names of the recurrence.
 pub(super) struct GateNames {
     pub(super) rate: &'static str,
-    /// The weights of the recurrent gate, and its bias.
+    /// The weight and the bias of the recurrent gate.
     pub(super) recurrent: [&'static str; 2],
-    /// The weights of the input gate, and its bias.
+    /// The weight and the bias of the input gate.
     pub(super) input: [&'static str; 2],
 }
 
-/// Computes the logarithm of `a`, and the input gate, for each step of `us [T,B,features]`.
+/// Declares the parameters of the gates. Returns `log a` and the input gate for each step of `us [T,B,features]`.
 pub(super) fn gates(
     inputs: &Inputs<'_>,
     us: Value,
@@ -91,7 +92,7 @@ pub(super) fn gates(
     heads: usize,
     names: &GateNames,
 ) -> (Value, Value) {
-    // The magnitudes with a fully open gate. Their squares are evenly spaced between 0.9² and 0.999².
+    // The initial values of `a²` for a recurrent gate of 1, evenly spaced between 0.9² and 0.999².
     let squared = move |feature: usize| 0.81 + (0.998_001 - 0.81) * (feature as f64 + 0.5) / features as f64;
     let rates = Init::from_fn(&[features], move |index| ((-0.5 / 8.0 * squared(index[0]).ln()).exp_m1()).ln());
     let rate = inputs.parameter(names.rate, &[features], rates).softplus() * -8.0;

@@ -1,8 +1,8 @@
-//! RWKV: the time mix of versions 5 and 6.
+//! RWKV: the time-mixing layer of versions 5 and 6.
 
 use super::*;
 
-/// The version of the time mix.
+/// The version of RWKV.
 ///
 /// ```
 /// use funcify::nn::{Rwkv, RwkvVersion};
@@ -15,31 +15,32 @@ use super::*;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RwkvVersion {
-    /// RWKV-5 (Eagle), whose decays and mixtures are parameters.
+    /// RWKV-5 (Eagle), whose decays and mixing weights are parameters.
     Five,
-    /// RWKV-6 (Finch), whose decays and mixtures depend on the input, through maps of these ranks.
+    /// RWKV-6 (Finch), whose decays and mixing weights depend on the input through low-rank projections.
     Six {
-        /// The rank of each of the five maps to mixtures.
+        /// The rank of each of the five projections to mixing weights.
         mix_rank: usize,
-        /// The rank of the map to decays.
+        /// The rank of the projection to decays.
         decay_rank: usize,
     },
 }
 
-/// The time mix of RWKV (Peng et al. 2024, Eagle and Finch): attention whose memory is one matrix per head, over inputs
-/// that are mixed with the inputs of the previous step.
+/// The time-mixing layer of RWKV (Peng et al. 2024, Eagle and Finch): linear attention with one memory matrix per
+/// head. The input of each step is first interpolated with that of the previous step (token shift).
 ///
-/// Receptance, key, value and gate (and, in version 6, decay) each read a mixture of x and the previous x. For each
-/// head: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`, with decays w of each row, `exp(-exp(time_decay))`, to
-/// which version 6 adds `tanh(x W₁) W₂` in the inner exponential. Heads' outputs are normalised to mean 0 and variance
-/// 1 (`ln_x`), scaled, gated by `silu`, and mapped back. The states are `shift [B, features]`, which is x of the step
-/// before the first one, and `memory [B, heads, features / heads, features / heads]`.
+/// Receptance, key, value and gate (and, in version 6, decay) are each computed from their own mixture of x and the
+/// previous x. Each head computes `o = r (S + diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`. The decays of the rows are
+/// `w = exp(-exp(time_decay))` in version 5, and `w = exp(-exp(time_decay + tanh(x W₁) W₂))` in version 6. The output
+/// of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and multiplied by the gate after
+/// `silu`; an output projection follows. The states are `shift [B, features]`, which is x of the step before the
+/// first step, and `memory [B, heads, features / heads, features / heads]`.
 ///
-/// Parameters have the names of the authors' code, without axes of 1: `receptance.weight`, `key.weight`,
+/// Parameters have the names of the authors' code, without axes of size 1: `receptance.weight`, `key.weight`,
 /// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`,
-/// `ln_x.bias`. Version 5: `time_mix_k`, `time_mix_v`, `time_mix_r`, `time_mix_g`, the shares of x, and `time_decay
+/// `ln_x.bias`. Version 5: `time_mix_k`, `time_mix_v`, `time_mix_r`, `time_mix_g`, the weights of x, and `time_decay
 /// [heads, features / heads]`. Version 6: `time_maa_x`, `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r`,
-/// `time_maa_g`, the shares of the previous x, `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank,
+/// `time_maa_g`, the weights of the previous x, `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank,
 /// features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`, `time_decay_w2 [decay_rank,
 /// features]`.
 ///
@@ -53,13 +54,13 @@ pub enum RwkvVersion {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rwkv {
-    /// The version of the time mix.
+    /// The version of RWKV.
     pub version: RwkvVersion,
     /// The number of input and output features.
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The number added to the variance of a head's output.
+    /// The epsilon added to the variance when a head's output is normalised.
     pub epsilon: f64,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -67,25 +68,25 @@ pub struct Rwkv {
     pub dtype: DType,
 }
 
-/// The inputs of the projections.
+/// The mixed inputs of the projections, and the decays.
 struct Mixed {
     k: Value,
     v: Value,
     r: Value,
     g: Value,
-    /// The decays `[T,B,heads,size]`, or `[heads,size]` if they are the same in all steps.
+    /// The decays, of shape `[T,B,heads,size]`, or `[heads,size]` if they are the same for all steps.
     decay: Value,
 }
 
 impl Rwkv {
-    /// Creates a layer of version 6 with the authors' ranks, 32 and 64, over `[B,T,F]` of f32.
+    /// Creates an RWKV-6 layer with the authors' ranks, 32 and 64, for f32 sequences of shape `[B,T,F]`.
     pub fn new(features: usize, heads: usize) -> Self {
         let version = RwkvVersion::Six { mix_rank: 32, decay_rank: 64 };
         Rwkv { version, features, heads, epsilon: 64e-5, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is
-    /// not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `features`,
+    /// or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("rwkv", Site::caller());
@@ -135,7 +136,7 @@ impl Rwkv {
         (ys, vec![last_shift, last])
     }
 
-    /// Declares decays of `exp(-exp(d))`, which before training forget within a few to hundreds of steps.
+    /// Declares `time_decay`. Its initial values let features decay over between about 3 and 400 steps.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
         let last = |index: &[usize]| *index.last().expect("the shape of decays ends with the features");

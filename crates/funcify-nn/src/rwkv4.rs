@@ -1,19 +1,20 @@
-//! RWKV-4: the time mix with a memory of two numbers per feature.
+//! RWKV-4: the time-mixing layer with two running sums per feature.
 
 use super::*;
 
-/// The time mix of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean of
-/// values, weighted by exponentials of keys that decay with the steps.
+/// The time-mixing layer of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean
+/// of values, weighted by exponentials of keys. The weights decay with every step.
 ///
-/// Receptance r, key k and value v each read a mixture of x and the previous x. With `w = exp(time_decay)`, the sums
-/// `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step returns `sigmoid(r) (num +
-/// exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are stored multiplied by `exp(-max)`,
-/// so that no exponential is out of range. The states are `shift [B, features]`, which is x of the step before the
-/// first one, and `num`, `den` and `max` of `[B, inner]`. They are zeros at the beginning of a sequence.
+/// Receptance r, key k and value v are each projected from their own mixture of x and the previous x. With `w =
+/// exp(time_decay)`, the memory consists of the sums `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den +
+/// exp(k)`. The output of a step is the projection of `sigmoid(r) (num + exp(time_first + k) v) / (den +
+/// exp(time_first + k))`. Both sums are stored multiplied by `exp(-max)`, so that no exponential overflows. The
+/// states are `shift [B, features]`, which is x of the step before the first step, and `num`, `den` and `max`, of
+/// shape `[B, inner]`. All are zero at the beginning of a sequence.
 ///
 /// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key
-/// [1, 1, features]`, the share of x, likewise `time_mix_value` and `time_mix_receptance`; `key.weight [inner,
-/// features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
+/// [1, 1, features]`, the weight of x in the mixture, likewise `time_mix_value` and `time_mix_receptance`;
+/// `key.weight [inner, features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
 ///
 /// ```
 /// use funcify::nn::Rwkv4;
@@ -36,12 +37,12 @@ pub struct Rwkv4 {
 }
 
 impl Rwkv4 {
-    /// Creates a layer over `[B,T,F]` of f32, with as many inner features as input features.
+    /// Creates a layer for f32 sequences of shape `[B,T,F]`, with `inner` equal to `features`.
     pub fn new(features: usize) -> Self {
         Rwkv4 { features, inner: features, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         check_at_least_one("rwkv4", Site::caller(), &[("features", self.features), ("inner", self.inner)])?;
@@ -53,7 +54,7 @@ impl Rwkv4 {
         let xs = inputs.sequence(features);
         let shift = inputs.state("shift", [Dim::from("B"), features.into()]);
         let init = ["num", "den", "max"].map(|name| inputs.state(name, [Dim::from("B"), inner.into()]));
-        // Before training, features forget within a few to hundreds of steps.
+        // The initial decays of the features range from decaying within one step to decaying over about 150 steps.
         let place = move |index: &[usize]| index[0] as f64 / inner.max(2) as f64;
         let decays = Init::from_fn(&[inner], move |index| -5.0 + 8.0 * place(index).powf(0.7));
         let decay = -inputs.parameter("time_decay", &[inner], decays).exp();
@@ -68,7 +69,7 @@ impl Rwkv4 {
         };
         let [k, v, r] = ["key", "value", "receptance"].map(projected);
         let (last, means) = scan(init, (k, v), |[num, den, max], (k, v)| {
-            // Both sums are rescaled so that the larger of the two exponentials, of `max` and of the key, becomes 1.
+            // Rescales both sums so that the larger one of the exponentials of `max` and of the key becomes 1.
             let added = |max: Value, key: Value| {
                 let next = max.maximum(key);
                 let (kept, new) = ((max - next).exp(), (key - next).exp());

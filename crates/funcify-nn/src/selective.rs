@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// A state space layer whose step size, input map and output map depend on the input: the core of Mamba (Gu and Dao
+/// A state space layer whose step size and input and output maps depend on the input: the core of Mamba (Gu and Dao
 /// 2023).
 ///
-/// With `[dt, b, c] = u W_xᵀ` and `Δ = softplus(dt W_dtᵀ + bias)`, for each channel of `features` and each of its
-/// `states`: `h' = exp(Δ A) h + Δ b u`, `y = c·h + D u`, where `A = -exp(A_log)`. The state is `[B, features, states]`.
+/// Let `[dt, b, c] = u W_xᵀ`, `Δ = softplus(dt W_dtᵀ + bias)` and `A = -exp(A_log)`. Each feature computes `h' =
+/// exp(Δ A) h + Δ b u` for its `states` states, and `y = c·h + D u`. The state has shape `[B, features, states]`.
 /// Parameters have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
 /// `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. `exp(Δ A)` is
-/// computed step by step, and is never in memory for all steps.
+/// computed within each step, so that it is never stored for all steps.
 ///
 /// ```
 /// use funcify::nn::SelectiveScan;
@@ -24,7 +24,7 @@ pub struct SelectiveScan {
     pub features: usize,
     /// The number of states per feature.
     pub states: usize,
-    /// The rank of the map to step sizes.
+    /// The rank of the projection that computes step sizes.
     pub rank: usize,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -33,13 +33,13 @@ pub struct SelectiveScan {
 }
 
 impl SelectiveScan {
-    /// Creates a layer with Mamba's sizes: 16 states, and a rank of a sixteenth of the features, over `[B,T,F]` of
-    /// f32.
+    /// Creates a layer for f32 sequences of shape `[B,T,F]` with Mamba's sizes: 16 states, and a rank of `features /
+    /// 16`, rounded up.
     pub fn new(features: usize) -> Self {
         SelectiveScan { features, states: 16, rank: features.div_ceil(16), batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let options = [("features", self.features), ("states", self.states), ("rank", self.rank)];
@@ -54,12 +54,13 @@ impl SelectiveScan {
         (ys, vec![last])
     }
 
-    /// Returns the outputs for `us [T,B,F]` and the last state, with parameters from the layer's inputs.
+    /// Declares the parameters and runs the scan over `us [T,B,F]`. Returns the outputs and the last state.
     pub(super) fn run(&self, inputs: &Inputs<'_>, us: Value, init: Value) -> (Value, Value) {
         let (features, states, rank) = (self.features, self.states, self.rank);
         let x_proj = inputs.linear_weight("x_proj", features, rank + 2 * states);
         let dt_proj = inputs.linear_weight("dt_proj", rank, features);
-        // The inverse of softplus, so that step sizes are between 0.001 and 0.1 where the input is 0.
+        // The bias is an inverse softplus, so that the initial step sizes are between 0.001 and 0.1 for an input of
+        // 0.
         let steps = Init::logspaced(1e-3, 1e-1, features);
         let bias = Init::from_fn(&[features], |index| steps(index[0]).exp_m1().ln());
         let bias = inputs.parameter("dt_proj.bias", &[features], bias);

@@ -6,15 +6,16 @@ use funcify_core::ops::associative::associative_scan;
 
 use super::*;
 
-/// A complex number, as its real and imaginary parts.
+/// The real and imaginary parts of a complex tensor.
 pub(super) type Complex = (Value, Value);
 
 /// A diagonal state space layer, S5 (Smith, Warrington and Linderman 2023).
 ///
-/// With complex states x of `states` conjugate pairs, `x' = Λ̄ x + B̄ u` and `y = 2 Re(C x) + D u`, where Λ̄ and B̄
-/// are the zero-order hold of Λ and B for steps of `exp(log_step)`. The states are two tensors, real and imaginary,
-/// each `[B, states]`. Parameters have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`,
-/// `B [P,H,2]`, `C [H,P,2]`, `D [H]`, `log_step [P,1]`. Λ is initialised to `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
+/// The complex state x represents `states` conjugate pairs. With it, `x' = Λ̄ x + B̄ u` and `y = 2 Re(C x) + D u`,
+/// where Λ̄ and B̄ are the zero-order-hold discretisation of Λ and B with step sizes `exp(log_step)`. The state is
+/// stored as two tensors of shape `[B, states]`: the real and the imaginary part. Parameters have the names and
+/// shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`, `B [P,H,2]`, `C [H,P,2]`, `D [H]`, `log_step
+/// [P,1]`. Λ is initialised to `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
 ///
 /// ```
 /// use funcify::nn::S5;
@@ -30,7 +31,7 @@ pub struct S5 {
     pub features: usize,
     /// The number P of complex states.
     pub states: usize,
-    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step, which needs less memory.
     pub associative: bool,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -39,12 +40,12 @@ pub struct S5 {
 }
 
 impl S5 {
-    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32.
+    /// Creates a layer that runs an associative scan over f32 sequences of shape `[B,T,F]`.
     pub fn new(features: usize, states: usize) -> Self {
         S5 { features, states, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         check_at_least_one("s5", Site::caller(), &[("features", self.features), ("states", self.states)])?;
@@ -68,7 +69,7 @@ impl S5 {
         let log_step = Init::from_fn(&[p, 1], |index| steps(index[0]).ln());
         let step = inputs.parameter("log_step", &[p, 1], log_step).squeeze(1).exp();
 
-        // Zero-order hold.
+        // Zero-order-hold discretisation.
         let decay = (lambda.0 * step).exp();
         let angle = lambda.1 * step;
         let rate: Complex = (decay * angle.cos(), decay * angle.sin());
@@ -84,7 +85,7 @@ impl S5 {
     }
 }
 
-/// Computes the last state and all states, one step after the other.
+/// Computes the last state and all states step by step.
 pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     scan(init, driven, |x, u| {
         let moved = multiply(rate, x);
@@ -93,7 +94,7 @@ pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (C
     })
 }
 
-/// Computes the last state and all states with an associative scan. Its row 0 is the state before the first step.
+/// Computes the last state and all states with an associative scan. Row 0 of the scan is the initial state.
 pub(super) fn scan_in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));

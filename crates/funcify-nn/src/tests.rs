@@ -1,4 +1,4 @@
-//! Compares each layer with plain loops over numbers, and a whole sequence with its parts.
+//! Compares each layer with plain loops over numbers, and a run over a whole sequence with a run over its chunks.
 
 use super::*;
 use funcify_core::evaluate;
@@ -12,7 +12,7 @@ fn noise(shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// Returns a sequence, states and parameters for a layer.
+/// Returns pseudorandom arguments for a layer: a sequence, states and parameters.
 fn arguments(layer: &Layer, xs: &[usize], batch: usize) -> Vec<HostTensor> {
     let sizes = |ty: &TensorType| -> Vec<usize> {
         ty.shape.dims().iter().map(|dim| dim.constant().map_or(batch, |size| size as usize)).collect()
@@ -40,8 +40,8 @@ fn affine(weight: &HostTensor, x: &[f64], bias: &HostTensor) -> Vec<f64> {
     (0..rows).map(|row| bias[row] + (0..x.len()).map(|i| weight.at(&[row, i]).as_f64() * x[i]).sum::<f64>()).collect()
 }
 
-/// Runs one direction of a recurrent layer for one element of the batch. Returns the outputs in the order of the rows
-/// of `xs`, and the last states.
+/// Runs one direction of a recurrent layer for one batch element. Returns the outputs, in the order of the rows of
+/// `xs`, and the last states.
 fn recur(cell: Cell, xs: &[Vec<f64>], init: [Vec<f64>; 2], weights: &[HostTensor], reverse: bool) -> Run {
     let [mut h, mut c] = init;
     let size = h.len();
@@ -188,7 +188,7 @@ fn selective_scans_choose_steps_by_their_input() {
     assert_close(&results[1], &state.concat());
 }
 
-/// The recurrence equals a sum over earlier steps: `o = Σ q·(Π α) k v`.
+/// Checks that the recurrence equals a sum over earlier steps: `o = Σ q·(Π α) k v`.
 #[test]
 fn gated_attention_is_a_sum_over_earlier_steps() {
     let (time, features, heads, key, value, rank) = (4, 4, 2, 2, 4, 3);

@@ -1,8 +1,8 @@
-//! xLSTM: LSTMs with exponential gates, whose memory is a vector (sLSTM) or one matrix per head (mLSTM).
+//! xLSTM: LSTMs with exponential gates. Their memory is a vector (sLSTM) or one matrix per head (mLSTM).
 
 use super::*;
 
-/// The kind of memory.
+/// The kind of xLSTM cell.
 ///
 /// ```
 /// use funcify::nn::{Xlstm, XlstmCell};
@@ -14,25 +14,26 @@ use super::*;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XlstmCell {
-    /// A vector, with gates that read the previous state.
+    /// sLSTM: the memory is a vector, and the gates read the previous state.
     Slstm,
-    /// A matrix for each head, with gates that depend on the input alone.
+    /// mLSTM: the memory is a matrix per head, and the gates depend only on the input.
     Mlstm,
 }
 
-/// The cells of xLSTM (Beck et al. 2024), with their stabiliser m: all memories are `exp(-m)` times those of the
-/// paper's definition, so that no exponential is out of range.
+/// The sLSTM and mLSTM layers of xLSTM (Beck et al. 2024), in stabilised form: all memories are stored multiplied by
+/// `exp(-m)`, so that no exponential overflows.
 ///
-/// In both, `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log
-/// sigmoid(..)`. sLSTM, with the states `h`, `c`, `n` and `m` of `[B, hidden]`: `c' = f* c + i* tanh(z)`, `n' = f* n +
-/// i*`, `h' = sigmoid(o) c' / n'`, where i, f, z and o are the rows, in this order, of `x Wᵀ + b` and, for each
-/// head, `h R`. mLSTM, with q, k and v of each head: `C' = f* C + i* k vᵀ`, `n' = f* n + i* k` and `h = sigmoid(o)
-/// (C'ᵀ q) / max(|n'·q|, exp(-m'))`, where i and f are one number per head and k is divided by `√(hidden / heads)`.
+/// Both cells compute `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log
+/// sigmoid(..)`. The states of sLSTM are `h`, `c`, `n` and `m`, of shape `[B, hidden]`. It computes `c' = f* c + i*
+/// tanh(z)`, `n' = f* n + i*` and `h' = sigmoid(o) c' / n'`, where i, f, z and o are the blocks, in this order, of `x
+/// Wᵀ + b` plus `h R` for each head. Each head of mLSTM has its own q, k and v, and scalar gates i and f. It computes
+/// `C' = f* C + i* k vᵀ`, `n' = f* n + i* k` and `h = sigmoid(o) (C'ᵀ q) / max(|n'·q|, exp(-m'))`, where k is divided
+/// by `√(hidden / heads)`.
 ///
-/// The output is h. States of mLSTM: `memory [B, heads, hidden / heads, hidden / heads]`, `n [B, heads, hidden /
-/// heads]`, `m [B, heads]`. Parameters of sLSTM: `weight [4 hidden, input]`, `bias [4 hidden]`, `recurrent [heads,
-/// hidden / heads, 4 hidden / heads]`; of mLSTM: `q.weight [hidden, input]`, `q.bias`, likewise `k`, `v` and `o`;
-/// `i.weight [heads, input]`, `i.bias`, likewise `f`.
+/// The output is h. The states of mLSTM are `memory [B, heads, hidden / heads, hidden / heads]`, `n [B, heads, hidden
+/// / heads]`, `m [B, heads]`. The parameters of sLSTM are `weight [4 hidden, input]`, `bias [4 hidden]`, `recurrent
+/// [heads, hidden / heads, 4 hidden / heads]`; those of mLSTM are `q.weight [hidden, input]`, `q.bias`, likewise `k`,
+/// `v` and `o`; `i.weight [heads, input]`, `i.bias`, likewise `f`.
 ///
 /// ```
 /// use funcify::nn::{Xlstm, XlstmCell};
@@ -44,7 +45,7 @@ pub enum XlstmCell {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Xlstm {
-    /// The kind of memory.
+    /// The kind of xLSTM cell.
     pub cell: XlstmCell,
     /// The number of input features.
     pub input: usize,
@@ -58,18 +59,18 @@ pub struct Xlstm {
     pub dtype: DType,
 }
 
-/// Computes the gates with their stabiliser: `i*`, `f*` and `m'`.
+/// Computes the stabilised gates `i*` and `f*`, and the new stabiliser `m'`.
 fn stabilised_gates(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
     let kept = f.log_sigmoid() + m;
     let next = kept.maximum(i);
     ((i - next).exp(), (kept - next).exp(), next)
 }
 
-/// Queries, keys and values of `[T,B,heads,..]`, and the gates i and f of `[T,B,heads]`.
+/// Queries, keys and values of shape `[T,B,heads,..]`, and gates i and f of shape `[T,B,heads]`.
 type MatrixRows = ((Value, Value, Value), (Value, Value));
 
-/// Runs the loop of the mLSTM. Returns the last memory, n and m, and the outputs `[T,B,heads,..]` before their gate,
-/// with `epsilon` added to the denominator.
+/// Runs the loop of the mLSTM, adding `epsilon` to the denominator. Returns the last memory, n and m, and the outputs
+/// before the output gate, of shape `[T,B,heads,..]`.
 pub(super) fn matrix_memory(
     init: (Value, Value, Value),
     rows: MatrixRows,
@@ -88,13 +89,13 @@ pub(super) fn matrix_memory(
 }
 
 impl Xlstm {
-    /// Creates a layer with one head over `[B,T,F]` of f32.
+    /// Creates a layer with one head, for f32 sequences of shape `[B,T,F]`.
     pub fn new(cell: XlstmCell, input: usize, hidden: usize) -> Self {
         Xlstm { cell, input, hidden, heads: 1, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the hidden features, and a dtype
-    /// that is not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `hidden`, or
+    /// if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.cell == XlstmCell::Slstm { "slstm" } else { "mlstm" }, Site::caller());

@@ -1,15 +1,15 @@
-//! The layer of xLSTM 7B: an mLSTM between its projections.
+//! The layer of xLSTM 7B: an mLSTM with its projections.
 
 use super::xlstm::matrix_memory;
 use super::*;
 
-/// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
+/// The mLSTM layer of xLSTM 7B, also called xLSTM large (Beck et al. 2025).
 ///
-/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q instead of k is divided by
-/// `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator; the
-/// heads' outputs are normalised to mean 0 and variance 1 and scaled before the output gate; and a final linear map
-/// computes the output. States: `memory [B, heads, key / heads, value / heads]`, `n [B, heads, key / heads]`, `m [B,
-/// heads]`.
+/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q is divided by `√(key /
+/// heads)`, not k; the preactivations x of the input and forget gates are soft-capped as `cap tanh(x / cap)`; 1e-6 is
+/// added to the denominator; the output of each head is normalised to mean 0 and variance 1 and scaled before the
+/// output gate; and an output projection follows. The states are `memory [B, heads, key / heads, value / heads]`, `n
+/// [B, heads, key / heads]`, `m [B, heads]`.
 ///
 /// Parameters have the names and shapes of the authors' code and of `transformers`: `q.weight [key, features]`,
 /// `k.weight`, `v.weight [value, features]`, `ogate_preact.weight`, `igate_preact.weight [heads, features]`,
@@ -30,13 +30,13 @@ pub struct XlstmLarge {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The total number of features of the keys of all heads.
+    /// The total size of the keys of all heads.
     pub key: usize,
-    /// The total number of features of the values of all heads.
+    /// The total size of the values of all heads.
     pub value: usize,
-    /// The bound on the preactivations of the gates.
+    /// The soft cap on the gate preactivations.
     pub cap: f64,
-    /// The number added to the variance of a head's output.
+    /// The epsilon added to the variance when a head's output is normalised.
     pub epsilon: f64,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -45,15 +45,15 @@ pub struct XlstmLarge {
 }
 
 impl XlstmLarge {
-    /// Creates a layer over `[B,T,F]` of f32 with the authors' options: the keys have half as many features as the
-    /// input, the values have as many, and the gates' preactivations are bounded by 15.
+    /// Creates a layer for f32 sequences of shape `[B,T,F]` with the authors' options: `key` is `features / 2`,
+    /// `value` is `features`, and the gate preactivations are capped at 15.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value, cap, epsilon) = (features / 2, features, 15.0, 1e-6);
         XlstmLarge { features, heads, key, value, cap, epsilon, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is
-    /// not a float are errors.
+    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `key` and
+    /// `value`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("xlstm_large", Site::caller());
@@ -77,7 +77,8 @@ impl XlstmLarge {
         let k = by_head(projected("k", key), key);
         let v = by_head(projected("v", value), value);
         let output_gate = projected("ogate_preact", value).sigmoid();
-        // Before training, the gates are the same for each input: little is written, and nearly everything is kept.
+        // The initial gates do not depend on the input: the input gates are nearly closed, and the forget gates
+        // nearly open.
         let gate = |name: &str, bias: Init| {
             let weight = inputs.parameter(&format!("{name}.weight"), &[heads, features], Init::Constant(0.0));
             let x = linear(xs, weight) + inputs.parameter(&format!("{name}.bias"), &[heads], bias);

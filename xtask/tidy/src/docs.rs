@@ -1,12 +1,12 @@
-//! Checks the Markdown files: links inside the repository resolve, and the main pages stay short.
+//! Checks the Markdown files: links within the repository must resolve, and the main pages must be short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of words of a page, without tables and listings.
+/// The maximum number of words of the main pages, not counting tables and listings.
 const MAX_WORDS: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
 
-/// Returns the problems of a repository's pages, given their texts by path and a function that returns whether a path
+/// Returns the problems of the pages, given their texts, keyed by path, and a function that returns whether a path
 /// exists.
 pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path)
     problems
 }
 
-/// Returns the lines outside listings.
+/// Returns the lines outside code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_listing = false;
     text.lines().filter(move |line| {
@@ -45,7 +45,7 @@ fn words(text: &str) -> usize {
     prose(text).filter(|line| !line.starts_with('|')).map(|line| line.split_whitespace().count()).sum()
 }
 
-/// Returns the targets of links into the repository.
+/// Returns the targets of links within the repository.
 fn links(text: &str) -> Vec<&str> {
     let targets = prose(text).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:")).collect()
@@ -61,7 +61,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(letters).collect()
 }
 
-/// Returns the path of a link in a page, without `..`.
+/// Resolves a link relative to its page. Returns a path without `..`.
 fn resolve_link(page: &Path, link: &str) -> PathBuf {
     let mut path = page.parent().map(Path::to_path_buf).unwrap_or_default();
     for part in Path::new(link).components() {

@@ -1,17 +1,18 @@
-//! Checks the layers of each crate, which determine the modules that a module may name.
+//! Checks that modules respect the layers of their crate, which determine the other modules that they may name.
 
 /// A crate with layered modules.
 struct Layered {
-    /// The path of its sources, as `tidy` names files.
+    /// The folder of its sources, relative to the root of the repository.
     sources: &'static str,
-    /// Its modules, bottom layer first. A module may name modules of its own layer and of lower layers.
+    /// Its modules, grouped by layer, bottom layer first. A module may name modules of its own layer and of lower
+    /// layers.
     layers: &'static [&'static [&'static str]],
 }
 
 const CRATES: [Layered; 9] = [
-    // One layer contains a cycle of modules that cannot be cut without splitting ops. An op's rules are in its file
-    // (`ops`). They compute with values (`value`), extend a trace (`graph`), and are called by derivatives and batching
-    // (`derivative`, `vmap`).
+    // One layer contains modules that depend on each other cyclically. Breaking the cycle would require distributing
+    // the rules of an op over several files. All rules of an op are in its file (`ops`). They compute with values
+    // (`value`), extend a trace (`graph`), and are called by derivatives and batching (`derivative`, `vmap`).
     Layered {
         sources: "crates/funcify-core/src/",
         layers: &[
@@ -47,7 +48,7 @@ const CRATES: [Layered; 9] = [
             &["ranges"],
         ],
     },
-    // `proof` must not know `planner`, which is a lower layer: see `INDEPENDENT`.
+    // Although `planner` is in a lower layer than `proof`, `proof` must not use it: see `INDEPENDENT`.
     Layered {
         sources: "crates/funcify-cpu/src/",
         layers: &[
@@ -155,17 +156,17 @@ const CRATES: [Layered; 9] = [
     },
 ];
 
-/// Modules that must be independent of the rest of their crate, and the modules that they may name.
+/// Modules that must be independent of the rest of their crate, with the modules that they may name.
 ///
-/// The code that proves plans must not use the code that builds plans or runs programs in other ways, because a mistake
-/// in shared code would go unnoticed.
+/// The code that verifies plans must not use the planner or the code that runs programs in other ways, because a
+/// mistake in shared code would go unnoticed.
 const INDEPENDENT: [Independent; 1] = [Independent {
     sources: "crates/funcify-cpu/src/proof/",
     may_name: &["body", "kernels", "machine", "plan", "run"],
     unknown: &["planner", "dispatch"],
 }];
 
-/// A module that must not know others.
+/// A module that may use only certain other modules.
 struct Independent {
     sources: &'static str,
     may_name: &'static [&'static str],
@@ -192,10 +193,11 @@ impl Independent {
     }
 }
 
-/// The root macros, which may be used anywhere.
+/// The macros at the crate root, which may be used anywhere.
 const MACROS: [&str; 3] = ["for_tuples!", "funcify!", "register_backend!"];
 
-/// Returns the lines of a file that name a module of a higher layer, or the crate's root. Tests may name everything.
+/// Returns a problem for each line of a file that names a module of a higher layer or an item of the crate root.
+/// Tests may name any module.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     if let Some(independent) = INDEPENDENT.iter().find(|independent| name.starts_with(independent.sources)) {
         return independent.problems(text);
@@ -231,8 +233,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns the name after each `crate::` in a line, or the names in the braces that follow. Names are modules or other
-/// items.
+/// Returns the names of the modules or items that follow each `crate::` in a line, directly or in braces.
 fn named_modules(line: &str) -> impl Iterator<Item = &str> {
     let own = line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with(['$', '_']));
     let rest = own.map(|(at, root)| &line[at + root.len()..]);

@@ -1,13 +1,14 @@
-//! `cargo xtask tidy`: checks rules that people forget.
+//! `cargo xtask tidy`: checks conventions of the repository that the compiler does not check.
 //!
 //! - Every Rust file begins with a module doc, and has at most 600 lines.
-//! - The code has no stubs, no ignored tests and no notes to do something later.
+//! - The code has no stubs, ignored tests or to-do comments.
 //! - Every `allow` has a reason.
-//! - The benchmark table was measured with this version.
+//! - The benchmark table was measured with the current version.
 //! - Links between the repository's pages resolve, and the main pages stay short ([`docs`]).
-//! - No module names one of a higher layer of its crate ([`layers`]).
-//! - No pass has a list of ops with a default for all others ([`wildcards`]).
-//! - No doc comment begins with a clause, and no comment has a phrase that engineers do not write ([`prose`]).
+//! - No module names a module of a higher layer of its crate ([`layers`]).
+//! - No pass matches some ops and applies a default to all others ([`wildcards`]).
+//! - No doc comment begins with a word like `What` or `Of`, and no comment contains a phrase on the list of awkward
+//!   phrases ([`prose`]).
 
 mod docs;
 mod layers;
@@ -20,10 +21,10 @@ use std::process::ExitCode;
 
 const MAX_LINES: usize = 600;
 
-/// The number of sentences that `cargo xtask tidy --sample SEED` draws from all comments for a reader to judge.
+/// The number of sentences that `cargo xtask tidy --sample SEED` draws from all comments, for review.
 const SAMPLE: usize = 130;
 
-/// Words that must not occur in a Rust file. They are concatenated here so that this file passes.
+/// Words that must not occur in a Rust file. They are split here so that this file passes the check.
 const FORBIDDEN: [&str; 6] = [
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -69,7 +70,8 @@ fn main() -> std::io::Result<ExitCode> {
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the problem of the marker before the benchmark table, which `cargo xtask bench --report` writes.
+/// Returns a problem if the marker before the benchmark table does not contain the current version. The marker is
+/// written by `cargo xtask bench --report`.
 fn bench_problem(page: &str) -> Option<String> {
     let mark = format!("<!-- bench: begin, version {} -->", env!("CARGO_PKG_VERSION"));
     (!page.contains(&mark))
@@ -95,7 +97,7 @@ fn file_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns the files in a folder with this extension, without build outputs.
+/// Returns the files with this extension in a folder and its subfolders, except build outputs.
 fn files(folder: &Path, ending: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -1,9 +1,9 @@
-//! Checks the prose of comments, and draws a random sample of sentences for a reader to judge.
+//! Checks the wording of comments, and draws a random sample of sentences for review.
 
-/// Words that no doc comment begins with, because the sentence would not say what the item does.
+/// Words with which a doc comment must not begin, because the sentence would not say what the item does.
 const OPENINGS: [&str; 9] = ["What", "Whether", "How", "Of", "That", "Which", "Where", "Who", "Such"];
 
-/// Phrases that engineers do not write.
+/// Awkward phrases that comments must not contain.
 const PHRASES: [&str; 21] = [
     "as it is told",
     "as may be",
@@ -28,7 +28,7 @@ const PHRASES: [&str; 21] = [
     "works off",
 ];
 
-/// Returns the comments of a Rust file that break a rule of the prose guide.
+/// Returns a problem for each comment of a Rust file that breaks one of these rules.
 pub(crate) fn problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     for (line, comment) in comments(text) {
@@ -43,14 +43,14 @@ pub(crate) fn problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns whether a text has these words in sequence.
+/// Returns whether a text contains this phrase, ending at a word boundary.
 fn has_phrase(text: &str, phrase: &str) -> bool {
     let is_end = |rest: &str| !rest.starts_with(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, _)| is_end(&text[at + phrase.len()..]))
 }
 
-/// Returns a sample of `count` sentences of these files (pairs of name and text), each with its location. The same seed
-/// draws the same sentences.
+/// Draws `count` sentences from the comments of these files, given as pairs of name and text. Returns each with its
+/// location. The same seed draws the same sentences.
 pub(crate) fn sample<'a>(files: impl Iterator<Item = (&'a str, &'a str)>, seed: &str, count: usize) -> Vec<String> {
     let mut drawn: Vec<(u64, String)> = Vec::new();
     for (name, text) in files {
@@ -72,7 +72,7 @@ enum Kind {
     Plain,
 }
 
-/// Consecutive comment lines of the same kind, without listings and tables.
+/// Consecutive comment lines of the same kind, joined, without listings and tables.
 struct Comment {
     kind: Kind,
     text: String,
@@ -108,7 +108,7 @@ fn comments(text: &str) -> Vec<(usize, Comment)> {
     found
 }
 
-/// Splits a comment into sentences of four words or more.
+/// Splits a comment into sentences. Drops sentences of fewer than four words.
 fn sentences(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut sentence: Vec<&str> = Vec::new();

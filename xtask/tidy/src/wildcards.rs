@@ -1,16 +1,17 @@
-//! Checks that no pass has a default for ops that it does not name. A `match` over ops, or a `matches!` of several ops,
-//! would silently apply the default to every op added later.
+//! Checks that no pass applies a default to ops that it does not name. The wildcard arm of a `match` over ops, or a
+//! `matches!` of several ops, would silently cover every op added later.
 //!
-//! Outside `ops/`, a match over two or more ops must not have a wildcard arm that decides for all other ops. Instead
-//! it asks the op (`OpRules`), or covers all classes of ops (`OpClass`), or its last arm fails: it rejects the op or
-//! falls back to code that knows every op. Rewrites may match a few ops and ignore all others.
+//! Outside `ops/`, a match over two or more ops must not have a wildcard arm that decides for all other ops.
+//! Alternatives are to call a method of the op (`OpRules`), to match all classes of ops (`OpClass`), or to let the
+//! last arm reject the op or fall back to code that handles every op. Rewrites are exempt: they may match a few ops
+//! and ignore all others.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Arm, Expr, ExprMatch, Pat, Path};
 
-/// The enums whose variants are ops, or classes of them.
+/// The enums whose variants are ops or classes of ops.
 const ENUMS: [&str; 11] = [
     "Op",
     "GraphOp",
@@ -25,7 +26,7 @@ const ENUMS: [&str; 11] = [
     "Ops",
 ];
 
-/// Paths in which `Op` is a different enum: Burn's operations, and the instructions of a plan.
+/// Paths where `Op` is another enum: Burn's operations, or the instructions of a plan.
 const OTHERS: [&str; 6] = [
     "crates/funcify-burn/src/capture/import/",
     "crates/funcify-cpu/src/body/",
@@ -35,7 +36,7 @@ const OTHERS: [&str; 6] = [
     "crates/funcify-cpu/src/run/",
 ];
 
-/// The crates with passes over ops. In `ops/`, each op has its own implementation.
+/// The crates that contain passes over ops.
 const CRATES: [&str; 9] = ["core", "rewrite", "runtime", "nn", "analysis", "cpu", "jit", "candle", "burn"];
 
 /// Names that mark a wildcard arm as acceptable: the arm fails, declines (`None`), or adds or runs the op unchanged.
@@ -57,7 +58,7 @@ const NON_ANSWERING_NAMES: [&str; 15] = [
     "compute_op",
 ];
 
-/// Returns the matches over ops in a file that have a default for ops that they do not name.
+/// Returns a problem for each match over ops in a file that applies a default to ops that it does not name.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     let is_pass = CRATES.iter().any(|of| name.starts_with(&format!("crates/funcify-{of}/src/")));
     let is_other =
@@ -118,7 +119,7 @@ impl<'ast> Visit<'ast> for Lists {
     }
 }
 
-/// The ops in a pattern.
+/// Collects the names of the ops in a pattern.
 #[derive(Default)]
 struct Ops(Vec<String>);
 
@@ -135,7 +136,7 @@ impl<'ast> Visit<'ast> for Ops {
     }
 }
 
-/// Adds the ops named in the tokens.
+/// Adds the names of the ops that occur in the tokens.
 fn collect_ops(tokens: TokenStream, ops: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
@@ -154,7 +155,7 @@ fn collect_ops(tokens: TokenStream, ops: &mut Vec<String>) {
     }
 }
 
-/// Returns whether an arm matches everything.
+/// Returns whether an arm matches every value.
 fn is_wildcard(arm: &Arm) -> bool {
     let takes_all = |pat: &Pat| matches!(pat, Pat::Wild(_)) || matches!(pat, Pat::Ident(it) if it.subpat.is_none());
     let is_so = match &arm.pat {
@@ -164,14 +165,14 @@ fn is_wildcard(arm: &Arm) -> bool {
     is_so && arm.guard.is_none()
 }
 
-/// Returns whether an expression fails, or passes the op to other code.
+/// Returns whether an expression fails, or passes the op to code that handles every op.
 fn is_failure(body: &Expr) -> bool {
     let mut words = Words::default();
     words.visit_expr(body);
     words.0.iter().any(|word| NON_ANSWERING_NAMES.contains(&word.as_str()))
 }
 
-/// Returns whether an expression declines: it is `None` or returns `None`.
+/// Returns whether an expression is `None` or returns `None`.
 fn is_none(body: &Expr) -> bool {
     match body {
         Expr::Path(path) => path.path.is_ident("None"),
@@ -186,7 +187,7 @@ fn is_flag(body: &Expr) -> bool {
     matches!(body, Expr::Lit(of) if matches!(of.lit, syn::Lit::Bool(_)))
 }
 
-/// The names in an expression.
+/// Collects the names that occur in an expression.
 #[derive(Default)]
 struct Words(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! The rlx worker of the benchmarks: answers the requests of PROTOCOL.md.
+//! The rlx worker of the benchmarks. Answers the requests described in PROTOCOL.md.
 
 mod memory;
 mod program;
@@ -37,7 +37,7 @@ enum Answer {
     Failed { failed: String },
 }
 
-/// A program, and the memory that the process held before the program was built.
+/// A program, and the memory in use before the program was built.
 struct Prepared {
     program: Program,
     before: MemoryBaseline,
@@ -50,7 +50,7 @@ fn main() -> Result<()> {
         if matches!(request, Request::Quit) {
             break;
         }
-        // rlx panics on unsupported work.
+        // rlx panics on unsupported programs.
         let answer = catch_unwind(AssertUnwindSafe(|| answer(request, &mut prepared)));
         let answer = match answer {
             Ok(Ok(answer)) => answer,
@@ -93,9 +93,9 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             }
             Ok(Answer::Ran { wall_s, cpu_s })
         }
-        // rlx allocates the memory of a program when it compiles it, and keeps it. The peak therefore counts the memory
-        // that was not held before the program was built. The program holds a copy of the inputs, but the inputs that
-        // were read from the file are freed, so the two cancel.
+        // rlx allocates a program's memory at compile time, and keeps it. The peak is therefore measured relative to
+        // the memory in use before the program was built. It does not count the inputs: the program holds a copy of
+        // them, but the inputs read from the file, which were in use before, have been freed.
         Request::Peak => {
             let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
             let system_watches = MemoryBaseline::start_tracking();

@@ -1,20 +1,20 @@
-//! Memory and processor time of this process.
+//! Measures memory and processor time of this process.
 
 use std::time::Duration;
 
 use cpu_time::ProcessTime;
 use peak_alloc::PeakAlloc;
 
-/// Counts the bytes that Rust code holds.
+/// Counts the bytes allocated by Rust code.
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Returns the processor time of all threads of this process so far.
+/// Returns the processor time that all threads of this process have used so far.
 pub(crate) fn processor_time() -> Duration {
     ProcessTime::now().as_duration()
 }
 
-/// The memory that the process holds at one moment, in bytes.
+/// The memory in use at one point in time, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryBaseline {
     allocated: usize,
@@ -26,24 +26,25 @@ impl MemoryBaseline {
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident: read_status("VmRSS:") }
     }
 
-    /// Starts tracking the peak. Returns whether the system tracks it too (Linux, proc_pid_clear_refs(5)).
+    /// Resets the peaks. Returns whether the system tracks a peak too (on Linux, see proc_pid_clear_refs(5)).
     pub(crate) fn start_tracking() -> bool {
         ALLOCATOR.reset_peak_usage();
         std::fs::write("/proc/self/clear_refs", "5").is_ok()
     }
 
-    /// Returns the peak of allocated bytes since `start_tracking`, beyond those held at this moment.
+    /// Returns the peak of allocated bytes since the last `start_tracking`, minus this baseline.
     pub(crate) fn allocated_since(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// Returns the same peak as counted by the system, in pages, or `None` if the system does not report it.
+    /// Returns the same peak as measured by the system, in bytes with page granularity, or `None` if the system does
+    /// not report it.
     pub(crate) fn resident_since(&self) -> Option<usize> {
         Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// Reads a line of the process's status, in bytes.
+/// Reads a value, in bytes, from the process status of Linux.
 fn read_status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,4 +1,4 @@
-//! A workload as a compiled rlx program, with its inputs uploaded.
+//! Compiles a workload to an rlx program, and uploads its inputs.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::tensors::Tensor;
 use crate::value::{Builder, Value};
 use crate::workloads::{ALL, Inputs, Sizes, Workload};
 
-/// A compiled workload. Its inputs are uploaded once as rlx params, when it is built.
+/// A compiled workload. Its inputs are uploaded as rlx params once, when the program is built.
 pub(crate) struct Program {
     compiled: CompiledGraph,
     results: Vec<ResultDescription>,
     is_training: bool,
 }
 
-/// The description of a result, without its elements.
+/// The name and type of a result.
 struct ResultDescription {
     name: String,
     shape: Vec<usize>,
     is_integer: bool,
 }
 
-/// The reason why rlx lacks a workload or a phase.
+/// The reason why rlx does not support a workload or a phase.
 #[derive(Debug)]
 pub(crate) struct Declined(pub(crate) &'static str);
 
@@ -63,7 +63,7 @@ impl Program {
         Ok(Program { compiled, results, is_training })
     }
 
-    /// Runs the program. rlx copies the results out of its memory.
+    /// Runs the program. Returns copies of the results, as rlx's interface requires.
     pub(crate) fn run(&mut self) -> Result<Vec<Vec<f32>>> {
         let seed: &[(&str, &[f32])] = if self.is_training { &[("d_output", &[1.0])] } else { &[] };
         Ok(self.compiled.try_run(seed)?)
@@ -79,7 +79,7 @@ impl Program {
     }
 }
 
-/// Returns the shape of a tensor, as a vector for scalars: rlx's loops do not support tensors without dimensions.
+/// Returns the shape of a tensor, or `[1]` for scalars, because rlx's loops do not support tensors of rank 0.
 fn at_least_a_vector(tensor: &Tensor) -> Vec<usize> {
     if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() }
 }

@@ -1,4 +1,5 @@
-//! Tensors in files. rlx computes only in f32 here, also for indices, as its `argmax` and `gather` do.
+//! Reads and writes tensors in files. All tensors are f32, including indices, because rlx's `argmax` and `gather` use
+//! f32 indices.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +10,11 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize_to_file};
 pub(crate) struct Tensor {
     pub(crate) shape: Vec<usize>,
     pub(crate) numbers: Vec<f32>,
-    /// `true` if the tensor is i64 in the file.
+    /// `true` if the tensor is stored as i64 in the file.
     pub(crate) is_integer: bool,
 }
 
-/// Reads the tensors of a file by name.
+/// Reads the named tensors of a file.
 pub(crate) fn read(path: &str) -> Result<BTreeMap<String, Tensor>> {
     let bytes = std::fs::read(path)?;
     let mut tensors = BTreeMap::new();
@@ -30,7 +31,7 @@ pub(crate) fn read(path: &str) -> Result<BTreeMap<String, Tensor>> {
     Ok(tensors)
 }
 
-/// Writes tensors by name.
+/// Writes named tensors to a file.
 pub(crate) fn write(path: &str, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
     let bytes: Vec<Vec<u8>> = tensors.values().map(Tensor::bytes).collect();
     let mut views = Vec::new();

@@ -1,4 +1,5 @@
-//! Values of an rlx graph under construction. Their operators let a step read like the table of PROTOCOL.md.
+//! Values of an rlx graph under construction. They overload operators, so that a step looks like its formula in
+//! PROTOCOL.md.
 
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -15,7 +16,7 @@ impl Builder {
         Builder(RefCell::new(Graph::new(name)))
     }
 
-    /// Adds a tensor that is uploaded once, before the runs.
+    /// Adds a param: a tensor that is uploaded once, before the program runs.
     pub(crate) fn param(&self, name: &str, dims: &[usize]) -> Value<'_> {
         self.value(|graph| graph.param(name, Shape::new(dims, DType::F32)))
     }
@@ -37,7 +38,7 @@ impl Builder {
     }
 }
 
-/// An f32 tensor, or a boolean one if it is a comparison.
+/// A value of the graph: an f32 tensor, or a boolean tensor if it is the result of a comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct Value<'g> {
     builder: &'g Builder,
@@ -99,20 +100,20 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.narrow_(id, axis, start, length))
     }
 
-    /// Sums along an axis, which is dropped.
+    /// Sums along an axis, and removes it.
     pub(crate) fn sum(self, axis: usize) -> Value<'g> {
         self.map(|graph, id| graph.sum(id, vec![axis], false))
     }
 
-    /// Computes the mean of the squares of all elements, as a vector of one element.
+    /// Computes the mean square of all elements, as a vector of one element.
     pub(crate) fn mean_square(self) -> Value<'g> {
         let count = self.dims().iter().product();
         let flat = self.reshape(&[count]);
         (flat * flat).map(|graph, id| graph.mean(id, vec![0], true))
     }
 
-    /// Returns the index of the largest element along an axis, and drops the axis. The index is an f32, like all of
-    /// rlx's indices.
+    /// Returns the index of the largest element along an axis, and removes the axis. The indices are f32, like all
+    /// indices in rlx.
     pub(crate) fn argmax(self, axis: usize) -> Value<'g> {
         let mut dims = self.dims();
         dims.remove(axis);
@@ -124,7 +125,7 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.gather_(id, indices.id, 0))
     }
 
-    /// Computes the cross-entropy of each row of logits, given the index of its true class.
+    /// Computes the cross-entropy of each row of logits, given the index of the true class of each row.
     pub(crate) fn cross_entropies(self, labels: Value<'g>) -> Value<'g> {
         self.map(|graph, id| graph.softmax_cross_entropy_with_logits(id, labels.id))
     }
@@ -135,7 +136,7 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.add_node(Op::Compare(how), vec![id, other.id], shape))
     }
 
-    /// Selects `yes` where this is true and `no` elsewhere; both have its shape.
+    /// Selects elements of `yes` where this value is true, and of `no` elsewhere. All three have the same shape.
     pub(crate) fn select(self, yes: Value<'g>, no: Value<'g>) -> Value<'g> {
         let shape = yes.shape();
         self.map(|graph, id| graph.add_node(Op::Where, vec![id, yes.id, no.id], shape))
@@ -179,7 +180,8 @@ impl<'g> Neg for Value<'g> {
     }
 }
 
-/// Returns the stacked states after each step of a scan. A step gets the state, the loop invariants and its rows.
+/// Adds a scan. Returns the states after all steps, stacked. The step gets the state, the loop invariants and one row
+/// of each sequence.
 pub(crate) fn scan<'g, const F: usize, const R: usize>(
     length: usize,
     start: Value<'g>,
@@ -192,7 +194,7 @@ pub(crate) fn scan<'g, const F: usize, const R: usize>(
     loop_of(length, true, Shape::new(&dims, DType::F32), start, fixed, rows, step)
 }
 
-/// Returns the state after the last step of a scan.
+/// Adds a scan, and returns only the state after the last step.
 pub(crate) fn fold<'g, const F: usize, const R: usize>(
     length: usize,
     start: Value<'g>,
@@ -234,8 +236,8 @@ fn loop_of<'g, const F: usize, const R: usize>(
     start.map(|graph, _| graph.add_node(op, all, shape))
 }
 
-/// Runs a while loop for at most `limit` steps and returns the first part of its final state. The values that the step
-/// reads are part of the state.
+/// Adds a while loop of at most `limit` steps. Returns the first component of the final state. All values that the
+/// step reads must be part of the state.
 pub(crate) fn while_loop<'g, const N: usize>(
     limit: usize,
     start: [Value<'g>; N],
@@ -254,7 +256,7 @@ pub(crate) fn while_loop<'g, const N: usize>(
     start[0].map(|graph, _| graph.add_node(op, all, shape))
 }
 
-/// Adds inputs to a loop's graph that have the shapes of the initial state.
+/// Adds inputs with the shapes of the initial state to the graph of a loop's body or condition.
 fn add_state_inputs<'b, const N: usize>(builder: &'b Builder, start: &[Value; N]) -> [Value<'b>; N] {
     std::array::from_fn(|index| builder.input(&format!("state_{index}"), start[index].shape()))
 }

@@ -1,4 +1,4 @@
-//! The workloads of PROTOCOL.md in rlx: `Op::Scan`, whose only result is its state, and `Op::While`.
+//! The workloads of PROTOCOL.md in rlx. They use `Op::Scan`, which returns only its states, and `Op::While`.
 
 use std::collections::BTreeMap;
 use std::f32::consts::TAU;
@@ -12,7 +12,7 @@ const METROPOLIS_WIDTH: f32 = 0.8;
 const KALMAN_DIFFUSE: f32 = 1e7;
 const CONJUGATE_GRADIENTS_TOLERANCE: f32 = 1e-10;
 
-/// The sizes by letter.
+/// The sizes of a workload, keyed by letter.
 pub(crate) struct Sizes(pub(crate) BTreeMap<String, usize>);
 
 impl Sizes {
@@ -21,7 +21,7 @@ impl Sizes {
     }
 }
 
-/// The inputs by name. Scalars are vectors of one element.
+/// The inputs of a workload, keyed by name. Scalars are vectors of one element.
 pub(crate) struct Inputs<'g>(pub(crate) BTreeMap<String, Value<'g>>);
 
 impl<'g> Inputs<'g> {
@@ -30,11 +30,11 @@ impl<'g> Inputs<'g> {
     }
 }
 
-/// One row of the table.
+/// A workload: one row of the table in PROTOCOL.md.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) outputs: &'static [Output],
-    /// The inputs that training differentiates; empty if the workload has no gradient.
+    /// The inputs whose gradients training computes. Empty if the workload has no gradient.
     pub(crate) differentiated: &'static [&'static str],
     /// `true` if the only output is the loss. Otherwise the loss is the sum of the outputs' mean squares.
     pub(crate) loss_is_output: bool,
@@ -44,12 +44,12 @@ pub(crate) struct Workload {
 /// An output of the forward phase.
 pub(crate) struct Output {
     pub(crate) name: &'static str,
-    /// The letters of the dimensions; `2` denotes the size 2.
+    /// The letters of the sizes, one per axis. The digit `2` denotes the constant size 2.
     pub(crate) dims: &'static str,
     pub(crate) is_integer: bool,
 }
 
-/// A function that computes the outputs in order, or the reason why rlx lacks the workload.
+/// A function that builds the outputs in order, or the reason why rlx does not support the workload.
 pub(crate) type Forward = Result<for<'g> fn(&Sizes, &Inputs<'g>) -> Vec<Value<'g>>, &'static str>;
 
 pub(crate) const ALL: &[Workload] = &[
@@ -71,9 +71,9 @@ pub(crate) const ALL: &[Workload] = &[
 const STATES: &[Output] = &[float("x_re", "TP"), float("x_im", "TP")];
 const S5: &[&str] = &["a_re", "a_im", "bu_re", "bu_im"];
 
-/// `rlx-ir/src/op.rs` has no such op. `rlx-fusion/src/assoc_scan.rs` rewrites scans whose body is a real diagonal
-/// recurrence, but a complex recurrence in f32 is not one. `rlx-runtime/src/session.rs` runs the rewritten scan only on
-/// Metal.
+/// `rlx-ir/src/op.rs` has no associative scan. `rlx-fusion/src/assoc_scan.rs` rewrites scans to one if the body is a
+/// real diagonal recurrence, but a complex recurrence over f32 pairs does not match. `rlx-runtime/src/session.rs`
+/// runs the rewritten scan only on Metal.
 const NO_ASSOCIATIVE_SCAN: &str =
     "rlx has no associative scan op; it rewrites only real diagonal recurrences to one, and only on Metal";
 
@@ -117,7 +117,7 @@ fn rnn<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![scan(t, h0, [w, u, b], [xs], |h, [w, u, b], [x]| (x.matmul(w) + h.matmul(u) + b).tanh())]
 }
 
-/// The state is h and c, concatenated.
+/// The state is the concatenation of h and c.
 fn lstm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [xs, h0, c0, w, u, b] = inputs.all(["xs", "h0", "c0", "w", "u", "b"]);
     let [t, n] = sizes.all(["T", "H"]);
@@ -137,7 +137,7 @@ fn running_sum<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![scan(t, xs.zeros(&[w]), [], [xs], |sum, [], [x]| sum + x)]
 }
 
-/// The state is the real parts and the imaginary parts, concatenated.
+/// The state is the concatenation of the real and the imaginary parts.
 fn s5_scan<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a_re, a_im, bu_re, bu_im] = inputs.all(["a_re", "a_im", "bu_re", "bu_im"]);
     let [t, p] = sizes.all(["T", "P"]);
@@ -148,7 +148,7 @@ fn s5_scan<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     [0, p].map(|start| states.narrow(1, start, p)).to_vec()
 }
 
-/// `y` is summed after the loop from all the states, because the loop returns nothing else.
+/// The loop returns only its states, so `y` is computed from them after the loop.
 fn ssm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a, dt, b, c, x] = inputs.all(["a", "dt", "b", "c", "x"]);
     let [t, d, n] = sizes.all(["T", "D", "N"]);
@@ -158,8 +158,8 @@ fn ssm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![(hs * c.reshape(&[t, 1, n])).sum(2)]
 }
 
-/// rlx differentiates a step with respect to all its inputs and rejects inputs without a gradient
-/// (`rlx-autodiff/src/autodiff.rs`, `vjp_scan`), so the targets are added, times 0.
+/// Adds `0 * targets` to the loss, because rlx rejects loops with an input that has no gradient (`vjp_scan` in
+/// `rlx-autodiff/src/autodiff.rs`).
 fn chunked_loss<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [hidden, w, targets] = inputs.all(["hidden", "w", "targets"]);
     let [m, d, chunks] = sizes.all(["M", "D", "C"]);
@@ -170,7 +170,7 @@ fn chunked_loss<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![total / m as f32]
 }
 
-/// The state is m, p and nll.
+/// The state is the concatenation of m, p and nll.
 fn kalman<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [ys, log_q, log_r] = inputs.all(["ys", "log_q", "log_r"]);
     let [t] = sizes.all(["T"]);
@@ -186,14 +186,14 @@ fn kalman<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![last.narrow(0, 2, 1)]
 }
 
-/// The state of a series is one row: m, P and nll.
+/// The state of each series is one row: the concatenation of m, P and nll.
 fn kalman_series<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [ys, a, c, log_q, log_r] = inputs.all(["ys", "a", "c", "log_q", "log_r"]);
     let [t, s, n] = sizes.all(["T", "S", "N"]);
     let unit: Vec<f32> = (0..n * n).map(|index| if index % (n + 1) == 0 { 1.0 } else { 0.0 }).collect();
     let series: Vec<f32> = [vec![0.0; n], unit.clone(), vec![0.0]].concat();
     let start = ys.constant(&series.repeat(s), &[s, n + n * n + 1]);
-    // Computes (P aᵀ)ᵀ; applied twice this is a P aᵀ. `a` is already the transpose.
+    // Computes `(P aᵀ)ᵀ`, where the parameter `a` is already transposed. Applying this twice yields `a P aᵀ`.
     fn times_transposed<'b>(p: Value<'b>, a: Value<'b>) -> Value<'b> {
         let [s, n] = [p.dims()[0], p.dims()[1]];
         p.reshape(&[s * n, n]).matmul(a).reshape(&[s, n, n]).transpose(&[0, 2, 1])
@@ -245,7 +245,7 @@ fn metropolis<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     })]
 }
 
-/// Vectors are columns.
+/// Vectors are represented as matrices of one column.
 fn conjugate_gradients<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a, b] = inputs.all(["a", "b"]);
     let [n] = sizes.all(["N"]);
@@ -270,7 +270,7 @@ fn conjugate_gradients<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>>
     vec![x.reshape(&[n])]
 }
 
-/// The loop returns one tensor: the count and the tokens.
+/// The loop returns a single tensor: the number of tokens, followed by the tokens.
 fn decode<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [embed, u, out, h0, first, end] = inputs.all(["embed", "u", "out", "h0", "first", "end"]);
     let [t, n] = sizes.all(["T", "H"]);
@@ -286,7 +286,7 @@ fn decode<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
             let token = h.matmul(out).argmax(1);
             let count = decoded.narrow(0, 0, 1) + 1.0;
             let places = decoded.constant(&places, &[t + 1]);
-            // Element 0 is the count, and element `count` is written in this step.
+            // Element 0 is the number of tokens, `count`. This step writes element `count`.
             let counted = places.compare(CmpOp::Eq, decoded.constant(&[0.0], &[1])).select(decoded + 1.0, decoded);
             let decoded = places.compare(CmpOp::Eq, count).select(counted * 0.0 + token, counted);
             [decoded, token, h, embed, u, out, end]

@@ -1,18 +1,18 @@
-//! Differentiates a part of a program that Candle has recorded, from given cotangents to new leaves.
+//! Differentiates a part of a recorded Candle graph, from given cotangents back to new leaves.
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
 use super::record::{ForwardResult, record};
 
-/// Returns a new leaf with these elements, so that its gradient can be computed. Tensors that are not floats are only
-/// detached.
+/// Returns a new leaf with the same elements, whose gradient can be computed. Tensors of other types than floats are
+/// only detached.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
     if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
 }
 
-/// Computes the gradients of every `Var` that the outputs depend on, given these cotangents. Outputs without a graph
-/// or without a cotangent contribute nothing.
+/// Computes the gradients of all `Var`s on which the outputs depend, given the cotangent of each output. Skips
+/// outputs without a graph or a cotangent.
 pub(crate) fn compute_gradients<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<GradStore> {
@@ -20,12 +20,13 @@ pub(crate) fn compute_gradients<'a>(
     join_outputs(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
-/// Returns a tensor that depends on all outputs with a graph, or `None` if no output has one.
+/// Returns a tensor that depends on all outputs that have a graph, or `None` if there are none. Its backward pass
+/// starts from the given cotangents.
 pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
-    // The gradient of an output's token is the cotangent.
+    // The backward pass of a seed returns the cotangent of its output.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
         record(output, "funcify-seed", ForwardResult::Tokens(1), move |_, _| Ok(cotangent.clone()))
     };
@@ -33,12 +34,13 @@ pub(crate) fn join_outputs<'a>(
     if seeds.is_empty() { Ok(None) } else { Tensor::cat(&seeds, 0).map(Some) }
 }
 
-/// A sum of gradients, empty at first.
+/// Accumulates gradients. Initially empty.
 #[derive(Default)]
 pub(crate) struct Sum(Option<Tensor>);
 
 impl Sum {
-    /// Adds a gradient that [`compute_gradients`] returned. Its elements must not be shared.
+    /// Adds a gradient that [`compute_gradients`] returned. Its storage must not be shared, because later additions
+    /// are done in place.
     pub(crate) fn add(&mut self, gradient: Option<Tensor>) -> Result<()> {
         self.0 = match (self.0.take(), gradient.map(|gradient| gradient.detach())) {
             (Some(sum), Some(gradient)) if sum.device().is_cpu() && sum.is_contiguous() && gradient.is_contiguous() => {
@@ -56,7 +58,7 @@ impl Sum {
     }
 }
 
-/// Computes `a += b` on the CPU.
+/// An in-place op that computes `a += b` on the CPU.
 struct AddAssign;
 
 impl InplaceOp2 for AddAssign {

@@ -1,8 +1,9 @@
-//! Extends Candle's autodiff: ops with any number of inputs and outputs, and gradients of a part of a program.
+//! Extends Candle's autodiff with ops that have any number of inputs and outputs, and with gradients of a part of a
+//! graph.
 //!
 //! [`node`] turns a computation into one node of Candle's graph. [`local`] does the reverse: it differentiates a part
-//! of a program that Candle has recorded, from given cotangents to new leaves. Both use the op in
-//! [`record`](mod@record). [`storage`] moves tensors into results without a copy.
+//! of a recorded Candle graph. Both use the op in [`record`](mod@record). [`storage`] moves tensors into results
+//! without copying.
 
 pub(crate) mod local;
 pub(crate) mod node;

@@ -1,6 +1,8 @@
-//! Turns a computation into one node of Candle's autodiff, with any number of inputs and outputs, of mixed float types.
+//! Attaches a computation to Candle's graph as a single node, with any number of inputs and outputs of various float
+//! types.
 //!
-//! Candle's custom ops have up to three inputs and one output. Tokens join several of them:
+//! Candle's custom ops have at most three inputs and one output. To exceed this limit, several ops are connected by
+//! tokens:
 //!
 //! ```text
 //! input 0 ──▶ Input ─┐                      ┌─▶ Output ──▶ output 0
@@ -8,19 +10,19 @@
 //! input 2 ──▶ Input ─┘                      └─▶ Output ──▶ output 2
 //! ```
 //!
-//! Edges without a label are tokens: small vectors of f32. An `Output` returns elements that are already computed. A
-//! node with one input and one output needs no tokens: it is a single op.
+//! Edges without a label are tokens: small f32 vectors that only record a dependency. An `Output` returns elements
+//! that have already been computed. A node with one input and one output is a single op, and needs no tokens.
 //!
-//! 1. In a backward pass, Candle visits each `Output` that the loss depends on before the hub, and the hub before
-//!    each `Input`. An `Output` stores its cotangent under a fresh ticket, and passes the ticket's number on as the
-//!    gradient of its token. From these numbers the hub learns which outputs were used. It passes the gradients of the
-//!    inputs on in the same way.
-//! 2. So each backward pass has its own deposits. A backward pass may be repeated, may fail in the middle, and several
-//!    may run in different threads at once.
+//! 1. In a backward pass, Candle visits each `Output` on which the loss depends, then the hub, then each `Input`. An
+//!   `Output` stores its cotangent under a new ticket, and returns the ticket number as the gradient of its token.
+//!   The hub looks up the cotangents of these tickets; an output without a ticket was not used. The hub hands the
+//!   gradients to the inputs in the same way.
+//! 2. Each backward pass thus has its own stored values. So a backward pass may be repeated, it may fail midway, and
+//!   several may run concurrently.
 //! 3. The depth of the graph does not depend on the number of inputs. This matters because Candle's backward pass
 //!    recurses.
-//! 4. Gradients are tracked by an op whose own backward pass is an error, because Candle's gradient of a gradient
-//!    would be wrong.
+//! 4. Each gradient is returned through an op whose backward pass is an error, because a second derivative computed
+//!   by Candle would be wrong.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -34,12 +36,12 @@ use super::record::{ForwardResult, record};
 use super::storage::{Elements, Handover, MAX_TICKET, parse_ticket};
 use crate::errors::{self, bail};
 
-/// A function that computes the gradients of the inputs (`None`: zeros) from the cotangents of the outputs (`None`:
-/// unused).
+/// A function that computes the gradients of the inputs from the cotangents of the outputs. `None` means an unused
+/// output, or a gradient of zero.
 pub(crate) type Pull = dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Elements>>> + Send + Sync;
 
-/// Turns a computation into one node, and returns its tracked outputs. At least one input is required. All inputs must
-/// be tracked, and all inputs and outputs must have float types.
+/// Attaches a computation to Candle's graph as one node, and returns its tracked outputs. There must be at least one
+/// input. All inputs must be tracked, and all inputs and outputs must have float types.
 pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: Box<Pull>) -> Result<Vec<Tensor>> {
     let node = Arc::new(Node {
         at: at.clone(),
@@ -91,7 +93,7 @@ struct Node {
     deposits: Mutex<Deposits>,
 }
 
-/// The values that later ops of a backward pass will take, keyed by ticket.
+/// The values stored for later ops of a backward pass, keyed by ticket.
 #[derive(Default)]
 struct Deposits {
     cotangents: HashMap<u32, Tensor>,
@@ -107,7 +109,7 @@ impl Node {
         self.deposits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the cotangents that this pass has deposited.
+    /// Removes and returns the cotangents stored under these tickets.
     fn take_cotangents(&self, tickets: &[f32]) -> Result<Vec<Option<Tensor>>> {
         let mut deposits = self.deposits();
         let cotangent = |value: &f32| match parse_ticket(*value)? {
@@ -120,7 +122,7 @@ impl Node {
         tickets.iter().map(cotangent).collect()
     }
 
-    /// Runs the node's own backward pass.
+    /// Runs the pullback of the node, after checking that it is called in the right scope.
     fn compute_gradients(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         if self.scope != Scope::current() {
             return Err(self.captured_error());
@@ -132,7 +134,8 @@ impl Node {
         Ok(gradients)
     }
 
-    /// Converts a gradient to the form that Candle's backward pass expects.
+    /// Converts a gradient to the form that Candle's backward pass expects: zeros in place of `None`, except for
+    /// variables.
     fn to_candle_gradient(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Option<Tensor>> {
         match gradient {
             Some(gradient) => {
@@ -140,14 +143,15 @@ impl Node {
                 record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order_error(&at)))
                     .map(Some)
             }
-            // A variable without a gradient has no entry, so that an optimiser leaves it unchanged.
+            // A variable without a gradient gets no entry, so that optimisers skip it.
             None if input.is_variable() => Ok(None),
-            // Candle's backward pass needs a gradient for everything else that it has visited.
+            // Candle's backward pass requires a gradient for every other tensor that it visits.
             None => input.detach().zeros_like().map(Some),
         }
     }
 
-    /// Runs the node's own backward pass on the deposited cotangents. Returns the ticket of the gradients.
+    /// Runs the pullback on the cotangents stored under these tickets, and stores the gradients. Returns their
+    /// ticket.
     fn deposit_gradients(&self, tickets: &[f32]) -> Result<u32> {
         let gradients = self.compute_gradients(&self.take_cotangents(tickets)?)?;
         let number = self.next_ticket();
@@ -155,7 +159,7 @@ impl Node {
         Ok(number)
     }
 
-    /// Runs the backward pass of an `Output`: deposits its cotangent.
+    /// Runs the backward pass of an `Output`: stores its cotangent under a new ticket.
     fn deposit_cotangent(&self, index: usize, tokens: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
         let number = self.next_ticket();
         self.deposits().cotangents.insert(number, cotangent.detach());
@@ -164,7 +168,7 @@ impl Node {
         Tensor::from_vec(tickets, tokens.shape(), tokens.device()).map(Some)
     }
 
-    /// Runs the backward pass of an `Input`: takes its gradient.
+    /// Runs the backward pass of an `Input`: looks up its gradient by ticket.
     fn take_gradient(&self, index: usize, input: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
         let number = parse_ticket(tickets.to_vec1::<f32>()?.iter().sum())?;
         let gradient = {
@@ -203,7 +207,8 @@ fn second_order_error(at: &Place) -> Error {
     })
 }
 
-/// Identifies the running closure. A backward pass inside it must not reach a node that was created outside.
+/// Identifies the closure that is currently running. A backward pass inside a closure must not reach nodes created
+/// outside it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scope(u64);
 
@@ -216,13 +221,13 @@ impl Scope {
         SCOPE.get()
     }
 
-    /// Creates a new scope.
+    /// Creates a scope that differs from all earlier scopes.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Scope(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Runs `f` in this scope.
+    /// Runs `f` with this scope as the current one.
     pub(crate) fn run<R>(self, f: impl FnOnce() -> R) -> R {
         struct Restore(Scope);
         impl Drop for Restore {
@@ -235,7 +240,7 @@ impl Scope {
     }
 }
 
-/// Returns the place of a call from user code.
+/// Returns the place of a user's call: the op's name, and the user's source line.
 #[track_caller]
 pub(crate) fn place(op: &str) -> Place {
     Place::new(op, Site::caller())

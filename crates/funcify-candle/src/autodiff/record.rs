@@ -1,14 +1,14 @@
-//! An op that Candle records, whose gradient is a closure.
+//! An op in Candle's graph whose gradient is computed by a closure.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 
 use super::storage::{DeviceStorage, Handover, zero_tokens};
 
-/// The forward result of an op.
+/// The result of an op in the forward pass.
 pub(super) enum ForwardResult {
-    /// A vector of this many tokens.
+    /// Tokens: a vector of zeros of this length.
     Tokens(usize),
-    /// Elements that are already computed.
+    /// Elements that have already been computed.
     Elements(Handover),
 }
 
@@ -21,8 +21,8 @@ impl ForwardResult {
     }
 }
 
-/// Records an op on a tensor, with the given result. `gradient` computes the gradient from the tensor and the
-/// cotangent.
+/// Records an op in Candle's graph, with one input and the given result. `gradient` computes the gradient of the
+/// input from the input and the cotangent.
 pub(super) fn record(
     input: &Tensor,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Moves elements from a tensor into the result of a custom op.
+//! Moves the elements of a tensor into the result of a custom op.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,16 +11,16 @@ use crate::errors::bail;
 
 /// A tensor whose elements become the result of a custom op.
 pub(crate) enum Elements {
-    /// The elements are moved. They are not shared, and the tensor is not read again.
+    /// The elements are moved. The storage is not shared, and the tensor is not read again.
     Fresh(Tensor),
-    /// The elements are copied, because they may be shared.
+    /// The elements are copied, because the storage may be shared.
     Shared(Tensor),
 }
 
 impl Elements {
-    /// Wraps the results of a program. A result is moved if that is safe: it covers all of its storage, neither
-    /// another result nor any of `others` has the same storage, and it is larger than every constant of the program
-    /// (otherwise it may itself be a constant).
+    /// Wraps the results of a program. Marks a result as movable if three conditions hold: it covers its whole
+    /// storage; it shares the storage neither with another result nor with any of `others`; and it is larger than
+    /// every constant of the program, because otherwise it might itself be such a constant.
     pub(crate) fn from_results<'t>(
         results: Vec<Tensor>,
         others: impl Iterator<Item = &'t Tensor> + Clone,
@@ -40,12 +40,13 @@ impl Elements {
     }
 }
 
-/// Returns the address of a tensor's storage. Tensors that share elements have the same address.
+/// Returns the address of a tensor's storage, which is the same for tensors that share a storage.
 pub(crate) fn storage_of(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
 
-/// Returns whether a tensor contains all elements of its storage, in order. Always `false` except on the CPU.
+/// Returns whether a tensor contains all elements of its storage, in order. Always `false` on devices other than the
+/// CPU.
 fn covers_storage(tensor: &Tensor) -> bool {
     let (storage, layout) = tensor.storage_and_layout();
     let len = match &*storage {
@@ -58,7 +59,7 @@ fn covers_storage(tensor: &Tensor) -> bool {
     layout.is_contiguous() && layout.start_offset() == 0 && len == layout.shape().elem_count()
 }
 
-/// The elements of a tensor. An op takes them once, as its result.
+/// Holds the elements of a tensor until an op takes them as its result.
 pub(super) struct Handover {
     storage: Mutex<Option<Storage>>,
     shape: Shape,
@@ -78,7 +79,7 @@ impl Handover {
         Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
     }
 
-    /// Takes the elements and leaves the tensor empty.
+    /// Moves the elements out of the tensor, and leaves it empty.
     fn take(tensor: &Tensor) -> Result<Self> {
         if tensor.elem_count() == 0 {
             return Self::copy(tensor);
@@ -88,18 +89,18 @@ impl Handover {
         Ok(Handover { storage: take.0, shape: tensor.shape().clone() })
     }
 
-    /// Takes the storage, which must be on the requested device. This is possible only once.
+    /// Takes the storage. Returns an error if the storage is on another device or was taken before.
     pub(super) fn take_storage<S: DeviceStorage>(&self) -> Result<(S, Shape)> {
         let storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok((storage.and_then(S::from_any).ok_or_else(wrong_device_error)?, self.shape.clone()))
     }
 }
 
-/// The storage of one of Candle's devices.
+/// A storage type of one of Candle's devices.
 pub(super) trait DeviceStorage: BackendStorage<Device: BackendDevice<Storage = Self>> {
-    /// Converts to the storage of any device.
+    /// Converts this storage to the enum of all storages.
     fn into_any(self) -> Storage;
-    /// Returns the storage if it belongs to this device.
+    /// Returns the storage of this type, or `None` if it belongs to another device.
     fn from_any(storage: Storage) -> Option<Self>;
 }
 
@@ -123,7 +124,7 @@ fn wrong_device_error() -> Error {
     Error::Msg("a result is on another device than the tracked inputs: move them to one device".into())
 }
 
-/// Replaces the storage of a tensor with an empty one.
+/// An in-place op that takes the storage of a tensor, and leaves an empty one.
 struct Take(Mutex<Option<Storage>>);
 
 impl Take {
@@ -153,13 +154,13 @@ impl InplaceOp1 for Take {
     }
 }
 
-/// Creates `len` zeros in f32 on the device of `like`. They serve as tokens, which only record dependencies.
+/// Creates `len` f32 zeros on the device of `like`, to be used as tokens.
 pub(super) fn zero_tokens<S: DeviceStorage>(like: &S, len: usize) -> Result<(S, Shape)> {
     let shape = Shape::from(len);
     Ok((like.device().zeros_impl(&shape, candle_core::DType::F32)?, shape))
 }
 
-/// Converts a token's value to a ticket, and rejects anything else.
+/// Converts the gradient of a token to a ticket. Returns an error if it is not an integer in range.
 pub(super) fn parse_ticket(value: f32) -> Result<u32> {
     if value < 0.0 || value.fract() != 0.0 || value >= MAX_TICKET as f32 {
         bail!("a token of funcify's node was changed during the backward pass (it holds {value})");
@@ -167,5 +168,5 @@ pub(super) fn parse_ticket(value: f32) -> Result<u32> {
     Ok(value as u32)
 }
 
-/// The upper limit of ticket numbers: f32 represents all integers below it exactly.
+/// The exclusive upper bound of ticket numbers. All integers below it are exact in f32.
 pub(super) const MAX_TICKET: u32 = 1 << 24;

@@ -1,5 +1,5 @@
-//! Runs a loop over a closure as a node of Candle's graph. Its backward pass reruns the segments from the last to the
-//! first, each from the carry at its start.
+//! Attaches a loop over a closure to Candle's graph as one node. The backward pass reruns the segments in reverse
+//! order, each from the carry saved at its start.
 
 use std::ops::Range;
 
@@ -13,7 +13,8 @@ use crate::autodiff::node::attach;
 use crate::autodiff::storage::Elements;
 
 impl Steps {
-    /// Runs the loop from these carries while `has_more` returns `true`. Returns the last carry and the ys.
+    /// Runs the loop from this initial carry while `has_more` returns `true`. Returns the last carry and the ys,
+    /// attached to Candle's graph.
     pub(super) fn run(
         self,
         init: Vec<Tensor>,
@@ -51,7 +52,7 @@ impl Steps {
 pub(super) struct BackwardData {
     pub(super) steps: Steps,
     pub(super) run: ForwardRun,
-    /// For each leaf of the first carry, `true` if it needs a gradient.
+    /// For each leaf of the initial carry, `true` if it needs a gradient.
     pub(super) init: Vec<bool>,
     pub(super) ys_are_floats: Vec<bool>,
 }
@@ -59,20 +60,20 @@ pub(super) struct BackwardData {
 /// The state of a backward pass.
 struct BackwardState<'a> {
     data: &'a BackwardData,
-    /// The captured tensors that the steps received.
+    /// The captured tensors that were passed to the steps.
     captured: Vec<Tensor>,
-    /// The cotangents of the carry after the step.
+    /// The cotangents of the carry after the step being differentiated.
     carry: Vec<Option<Tensor>>,
     ys: Vec<Option<Tensor>>,
-    /// The gradients of the sequences, in rows.
+    /// The gradients of the sequences, filled row by row.
     xs: Vec<Option<Tensor>>,
     captured_sums: Vec<Sum>,
     var_sums: Vec<Sum>,
 }
 
 impl BackwardData {
-    /// Computes the gradients of the tracked tensors from the cotangents of the float carries and ys. The gradients
-    /// are in this order: first carries, sequences, captured tensors, variables.
+    /// Computes the gradients of the tracked tensors from the cotangents of the float carries and ys. The order of
+    /// the gradients is: initial carry, sequences, captured tensors, captured variables.
     pub(super) fn run(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         let record = &self.run.record;
         let mut given = cotangents.iter().cloned();
@@ -110,7 +111,7 @@ impl BackwardData {
         Ok(back.finish())
     }
 
-    /// Reruns a segment. Each step starts from new leaves.
+    /// Reruns the steps of a segment, each from new leaves. Checks that the results are those of the forward pass.
     fn rerun_segment(
         &self,
         range: Range<usize>,
@@ -135,7 +136,7 @@ impl BackwardData {
             carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
             segment.push(traced);
         }
-        // Only the CPU is checked: on other devices the last bits of a sum may vary from run to run.
+        // Only results on the CPU are compared. On other devices, rounding may differ between runs.
         for (index, (carry, end)) in carry.iter().zip(end).enumerate().filter(|(_, (end, _))| end.device().is_cpu()) {
             if !is_same(carry, end)? {
                 return Err(self.not_reproducible_error(format!("leaf `{}` of the carry", self.steps.names[index])));
@@ -144,7 +145,7 @@ impl BackwardData {
         Ok(segment)
     }
 
-    /// Returns the error for a closure that depends on more than its arguments.
+    /// Returns the error for a closure whose results differ between the forward pass and the rerun.
     fn not_reproducible_error(&self, component: String) -> candle_core::Error {
         let fix = "make the closure depend on its arguments only: draw random numbers (dropout masks) outside and pass \
                    them, change variables after the backward; or keep the graphs of a loop with \

@@ -1,4 +1,4 @@
-//! `checkpoint`, which reruns a closure for its gradient, and `cond`, which runs one of two closures.
+//! `checkpoint`, which reruns a closure in the backward pass, and `cond`, which runs one of two closures.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,11 +6,11 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use super::*;
 
-/// Runs `body` on `operands` without keeping its intermediate results: the backward pass reruns it. Gradients reach
-/// the operands, and the variables that the closure captures.
+/// Runs `body` on `operands` without saving intermediate results. The backward pass reruns `body` to recompute them.
+/// The operands have gradients, and so do the variables that the closure captures.
 ///
-/// The closure must depend only on its operands and have no side effects: `candle_nn`'s `BatchNorm` in training would
-/// update its running statistics twice.
+/// The closure must depend only on its operands and must not have side effects. For example, `candle_nn`'s
+/// `BatchNorm` in training mode would update its running statistics twice.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -36,7 +36,7 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
             let y = body(rebuild(&like, operands.iter().cloned())?)?;
             let ys = leaves(&y);
             if seen.get().is_none() {
-                // Another thread may have set the same structure first.
+                // Fails only if another thread has set the same structure first.
                 let _ = seen.set(detach(&y)?);
             }
             Ok((Vec::new(), ys))
@@ -56,9 +56,9 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
     }
 }
 
-/// Runs one of two closures on `operands`: `on_true` if the predicate, a scalar, is not zero, else `on_false`. The
-/// other closure does not run, and its captured variables have no gradient. Candle records the chosen closure once.
-/// The predicate is read on the host and has no gradient.
+/// Runs one of two closures on `operands`: `on_true` if the predicate, which has one element, is nonzero, and
+/// `on_false` otherwise. The other closure does not run, and the variables that it captures have no gradient. The
+/// predicate is read on the host, and has no gradient.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

@@ -1,12 +1,12 @@
-//! `map`, which runs a closure on each row of sequences.
+//! `map`, which applies a closure to each row of its sequences.
 
 use super::scan::{ScanOptions, run};
 use super::*;
 
-/// Runs `body` on each row of `xs` along axis 0 and returns the results, stacked along axis 0: a
-/// [`scan`](crate::scan) without a carry. The backward pass reruns one row at a time, so only one row's graph exists
-/// at once. A closure that draws random numbers or has side effects needs [`ScanOptions::keep_graphs`], as for
-/// [`scan`](crate::scan).
+/// Applies `body` to each row of `xs` along axis 0, and stacks the results along axis 0. This is a
+/// [`scan`](crate::scan) without a carry. The backward pass reruns one row at a time, so that the graph of only one
+/// row is in memory. As with `scan`, a closure that draws random numbers or has side effects needs
+/// [`ScanOptions::keep_graphs`].
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -25,7 +25,8 @@ pub fn map<X: TensorTree, Y: TensorTree>(xs: &X, body: impl Fn(X) -> Result<Y> +
     map_at(place("map"), ScanOptions::new(), xs, body)
 }
 
-/// Runs [`map`] with options: the axis of the rows and results, and the number of segments in the backward pass.
+/// Does the same as [`map`], with options: the axis of the rows and results, and the number of segments in the
+/// backward pass.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor};
@@ -54,7 +55,7 @@ fn map_at<X: TensorTree, Y: TensorTree>(
     xs: &X,
     body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,
 ) -> Result<Y> {
-    // Without a carry, saving the start of a segment costs nothing, so each step is a segment.
+    // There is no carry to save at the start of a segment, so each step can be its own segment.
     let options = options.segments_unless_given(usize::MAX);
     Ok(run(at, &options, &(), xs, &(), move |(), x, ()| Ok(((), body(x)?)))?.1)
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use candle_core::{CpuStorage, Result, Storage, Tensor};
 
-/// The graph of one step, which starts from new leaves.
+/// The recorded graph of one step, which starts from new leaves.
 pub(super) struct Traced {
-    /// The new leaves that the step received.
+    /// The new leaves that were passed to the step.
     pub(super) carry: Vec<Tensor>,
     pub(super) xs: Vec<Tensor>,
     /// The results of the step.
@@ -15,24 +15,26 @@ pub(super) struct Traced {
     pub(super) ys: Vec<Tensor>,
 }
 
-/// The policy for saving carries.
+/// Selects the carries or graphs that are saved for the backward pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keep {
-    /// Saves the carry before each step whose index is a multiple of this.
+    /// Saves the carry before each step whose index is a multiple of this interval.
     Every(usize),
-    /// Like [`Every`](Keep::Every), for a loop that a condition ends. The interval doubles whenever the number of saved
-    /// carries exceeds twice the interval. So both grow as the square root of the number of steps.
+    /// Like [`Every`](Keep::Every), for a loop with an unknown number of steps. The interval doubles whenever the
+    /// number of saved carries exceeds twice the interval, so that both grow with the square root of the number of
+    /// steps.
     Thinned(usize),
-    /// Saves the graphs of all steps.
+    /// Saves the graphs of all steps, so that nothing is rerun.
     Graphs,
 }
 
-/// The saved values of a loop.
+/// The values that a loop has saved for its backward pass.
 pub(super) struct Record {
     pub(super) keep: Keep,
     /// The first step of each segment, and the carry before it.
     starts: Vec<(usize, Vec<Tensor>)>,
-    /// A fingerprint of each float y of each step, if the steps will be rerun.
+    /// A fingerprint of each float y of each step, if the steps will be rerun. Detects closures that are not
+    /// reproducible.
     pub(super) fingerprints: Vec<Option<u64>>,
     /// The graphs of all steps, if they are saved.
     pub(super) graphs: Vec<Traced>,
@@ -66,8 +68,7 @@ impl Record {
         }
     }
 
-    /// Returns the segments from the last to the first. Each has its steps, the carry before them and the carry after
-    /// them.
+    /// Returns the segments in reverse order: the steps of each segment, the carry before it and the carry after it.
     pub(super) fn segments(&self) -> impl Iterator<Item = (Range<usize>, &[Tensor], &[Tensor])> {
         (0..self.starts.len()).rev().map(|index| {
             let (first, start) = &self.starts[index];
@@ -79,7 +80,7 @@ impl Record {
     }
 }
 
-/// Returns fingerprints of a step's ys.
+/// Returns the fingerprints of the float ys of a step.
 pub(super) fn fingerprints(ys: &[Tensor]) -> impl Iterator<Item = Result<Option<u64>>> {
     ys.iter().filter(|y| y.dtype().is_float()).map(fingerprint)
 }

@@ -1,4 +1,4 @@
-//! `scan`, which runs a step over the rows of sequences, carrying a state.
+//! `scan`, which runs a closure over the rows of sequences and carries a state from step to step.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,8 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use super::*;
 
-/// Options of [`scan_with`]: the number of steps, the direction, the axis, and the values saved for the gradient.
+/// Options of [`scan_with`]: the number of steps, the direction, the axis, and the values saved for the backward
+/// pass.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor};
@@ -34,41 +35,42 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Creates the default options: upward over axis 0, with one step per row of the sequences, and as many segments
-    /// as the square root of the number of steps.
+    /// Creates the default options: a forward loop along axis 0, with one step per row of the sequences. The default
+    /// number of segments is the square root of the number of steps.
     pub fn new() -> Self {
         ScanOptions::default()
     }
 
-    /// Sets the number of steps. It must agree with the sequences, and is required without sequences.
+    /// Sets the number of steps. It must match the sequences, and is required if there are none.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
     }
 
-    /// Runs from the last row to the first. The ys stay aligned with the xs; no data is reversed.
+    /// Runs from the last row to the first. The ys stay aligned with the xs, and no data is reversed.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// Sets the axis of the steps in the sequences and in the stacked ys. The tensors of a step do not have this
-    /// axis.
+    /// Sets the axis along which the sequences are split and the ys are stacked. The tensors of a single step do not
+    /// have this axis.
     pub fn axis(mut self, axis: usize) -> Self {
         self.axis = axis;
         self
     }
 
-    /// Sets the number of segments that the backward pass reruns. The carry at the start of each segment is saved,
-    /// and while a segment is differentiated, the graphs of its steps are kept. So the default, the square root of
-    /// the number of steps, needs the least memory.
+    /// Sets the number of segments. The forward pass saves the carry at the start of each segment, and the backward
+    /// pass holds the graphs of all steps of one segment at a time. The default, the square root of the number of
+    /// steps, balances the two.
     pub fn segments(mut self, segments: usize) -> Self {
         self.segments = Some(segments.max(1));
         self
     }
 
-    /// Saves the graphs of all steps instead of rerunning them: faster, with the memory of a handwritten loop. Required
-    /// for a closure that draws random numbers or has side effects (the running statistics of `BatchNorm`).
+    /// Saves the graphs of all steps instead of rerunning them. This is faster, but needs as much memory as a
+    /// handwritten loop. Required for closures that draw random numbers or have side effects, such as the running
+    /// statistics of `BatchNorm`.
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
         self
@@ -88,21 +90,22 @@ impl ScanOptions {
     }
 }
 
-/// Runs `step` over the rows of `xs`, carrying a state: `(carry, y) = step(carry, x)` for each row `x` along axis 0.
-/// Returns the last carry and all `y`, stacked along axis 0.
+/// Computes `(carry, y) = step(carry, x)` for each row `x` of `xs` along axis 0. Returns the last carry, and all `y`,
+/// stacked along axis 0.
 ///
-/// The whole loop is one node of Candle's graph. `backward` reruns segments of the steps instead of saving them, in
-/// time linear in the number of steps and with constant stack depth. Variables that the closure captures have
-/// gradients, and so do `init` and `xs`. Pass other tensors that have a graph to [`scan_captured`].
+/// The whole loop is one node of Candle's graph. Its backward pass reruns segments of steps instead of saving their
+/// graphs, takes time linear in the number of steps, and has constant stack depth. Gradients are computed for `init`,
+/// for `xs`, and for variables that the closure captures. Pass captured tensors that have a graph to
+/// [`scan_captured`].
 ///
-/// `init`, `xs` and the ys can be any [`TensorTree`]. The next carry must have exactly the types of `init`; leaves
-/// that are not floats are carried without a gradient. If the loop has no steps, the closure is called once, on
-/// zeros, to determine the types of the ys. The closure must depend only on its arguments. On the CPU, a rerun is
-/// checked to return the same results.
+/// `init`, `xs` and the ys can be any [`TensorTree`]. Each new carry must have exactly the types of `init`; leaves of
+/// other types than floats have no gradient. If there are no steps, the closure is called once, on zeros, to
+/// determine the types of the ys. The closure must depend only on its arguments. On the CPU, the rerun is checked to
+/// return the same results as the forward pass.
 ///
-/// The closure must not have side effects either, because it runs twice if there is a gradient. `candle_nn`'s
-/// `BatchNorm` in training updates its running statistics in each call, so twice as often as in a handwritten loop, and
-/// no check detects that. [`ScanOptions::keep_graphs`] calls the closure once per step.
+/// The closure must not have side effects either, because it runs twice per step if a gradient is computed. For
+/// example, `candle_nn`'s `BatchNorm` in training mode would update its running statistics twice as often as in a
+/// handwritten loop, which no check detects. [`ScanOptions::keep_graphs`] calls the closure once per step.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -131,7 +134,7 @@ pub fn scan<C: TensorTree, X: TensorTree, Y: TensorTree>(
     run(place("scan"), &ScanOptions::new(), init, xs, &(), move |carry, x, ()| step(carry, x))
 }
 
-/// Runs [`scan`] with options.
+/// Does the same as [`scan`], with options.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor};
@@ -155,11 +158,13 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
     run(place("scan"), &options, init, xs, &(), move |carry, x, ()| step(carry, x))
 }
 
-/// Runs [`scan_with`] with tensors of the enclosing program that every step receives: `step(carry, x, captured)`.
+/// Does the same as [`scan_with`], and also passes `captured`, tensors of the enclosing program, to every step:
+/// `step(carry, x, captured)`.
 ///
-/// A tensor that a closure captures directly also has a gradient, if it is a `Var`, or if Candle recorded how it was
-/// computed from `Var`s. But in the latter case, the backward pass of every step runs through that record. A tensor
-/// in `captured` is differentiated once for all steps. Use this for the output of an encoder, or of another loop.
+/// A tensor that a closure captures directly also has a gradient if it is a `Var` or was computed from `Var`s. But if
+/// it was computed, the backward pass of every step repeats the backward pass of that computation. For a tensor in
+/// `captured`, the gradients of all steps are summed first, and propagated once. Use this for the output of an
+/// encoder or of another loop.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -187,7 +192,7 @@ pub fn scan_captured<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>
     run(place("scan"), &options, init, xs, captured, step)
 }
 
-/// Runs the loop on trees.
+/// Runs the loop on trees of tensors.
 pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     at: Place,
     options: &ScanOptions,
@@ -209,7 +214,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
         check_names(at, "carry", carry_names, &next)?;
         match seen.get() {
             Some((_, names)) => check_names(at, "y", names, &y)?,
-            // Another thread may have set the same structure first.
+            // Fails only if another thread has set the same structure first.
             None => _ = seen.set((detach(&y)?, names(&y, "y"))),
         }
         Ok((leaves(&next), leaves(&y)))
@@ -242,8 +247,8 @@ fn rebuild_ys<Y: TensorTree>(at: &Place, first_ys: &OnceLock<FirstYs<Y>>, ys: Ve
     }
 }
 
-/// Returns the results of a loop without steps: the initial carry, and empty ys. Calls the closure on zeros to find the
-/// types of the ys.
+/// Returns the results of a loop with zero steps: the initial carry, and empty ys. Calls the closure on zeros to
+/// determine the types of the ys.
 fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     at: &Place,
     options: &ScanOptions,

@@ -1,5 +1,5 @@
-//! Runs the steps of a loop over a closure, on lists of leaves. [`back`](super::back) turns them into a node of
-//! Candle's graph.
+//! Runs the steps of a loop over a closure, on lists of leaves. [`back`](super::back) attaches the loop to Candle's
+//! graph.
 
 use std::collections::HashSet;
 
@@ -12,26 +12,26 @@ use crate::autodiff::local;
 use crate::autodiff::node::Scope;
 use crate::errors;
 
-/// A closure on leaves. It receives the carry, one row of each sequence and the captured tensors, and returns the next
-/// carry and the ys.
+/// The step of a loop on lists of leaves. Takes the carry, one row of each sequence and the captured tensors. Returns
+/// the next carry and the ys.
 pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> + Send + Sync;
 
-/// The maximum number of recorded ops on which a step's captured tensors may depend. The backward pass of each step
-/// runs through all of these ops.
+/// The maximum number of recorded ops outside the loop on which a step may depend. Each step's backward pass would
+/// repeat all of them.
 const MAX_CAPTURED: usize = 256;
 
-/// A loop over a closure.
+/// A loop over a closure, with its operands and options.
 pub(super) struct Steps {
     pub(super) at: Place,
     pub(super) body: Box<Body>,
-    /// The names of the carry's leaves.
+    /// The names of the carry's leaves, for error messages.
     pub(super) names: Vec<String>,
     pub(super) xs: Vec<Operand>,
-    /// The axis of the steps in the sequences and in the ys. If `None`, the ys are not stacked.
+    /// The axis along which sequences are split and ys are stacked. If `None`, the ys are not stacked.
     pub(super) axis: Option<usize>,
-    /// The captured tensors whose gradients are computed for the loop as a whole.
+    /// The captured tensors whose gradients are summed over all steps.
     pub(super) captured: Vec<Operand>,
-    /// The number of steps; `None` if a condition ends the loop.
+    /// The number of steps, or `None` if a condition ends the loop.
     pub(super) rows: Option<usize>,
     pub(super) reverse: bool,
     pub(super) keep: Keep,
@@ -39,9 +39,9 @@ pub(super) struct Steps {
 
 /// A tensor of the enclosing program.
 pub(super) struct Operand {
-    /// Its elements, without a graph.
+    /// The detached tensor.
     pub(super) value: Tensor,
-    /// The tensor itself, if it is tracked.
+    /// The original tensor, if it is tracked.
     pub(super) tracked: Option<Tensor>,
 }
 
@@ -50,8 +50,9 @@ impl Operand {
         tensors.into_iter().map(Operand::new).collect()
     }
 
-    /// Creates operands that every step receives unchanged. They are made contiguous, like leaves: otherwise a kernel
-    /// may add in a different order, but a rerun of a step must return the same bits.
+    /// Creates operands that are passed to every step unchanged. They are made contiguous, because the leaves of a
+    /// rerun are contiguous: for another layout, a kernel might sum in a different order, but a rerun must return the
+    /// same bits.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -67,19 +68,19 @@ impl Operand {
     }
 }
 
-/// The results of the steps.
+/// The results of the forward pass.
 pub(super) struct ForwardRun {
     pub(super) record: Record,
     pub(super) ys: Vec<Tensor>,
-    /// The variables that the closure captures.
+    /// The variables captured by the closure.
     pub(super) vars: Vec<Tensor>,
-    /// The captured tensors that the steps received.
+    /// The captured tensors that were passed to the steps.
     pub(super) captured: Vec<Tensor>,
     pub(super) scope: Scope,
 }
 
 impl Steps {
-    /// Runs the steps from these carries while `has_more` returns `true`.
+    /// Runs the forward pass from this initial carry while `has_more` returns `true`.
     pub(super) fn forward(
         &self,
         init: &[Operand],
@@ -128,7 +129,7 @@ impl Steps {
         Ok(run)
     }
 
-    /// Returns the index of the row of a step.
+    /// Returns the index of the row that a step reads and writes.
     pub(super) fn row(&self, step: usize) -> usize {
         match self.rows {
             Some(rows) if self.reverse => rows - 1 - step,
@@ -136,7 +137,7 @@ impl Steps {
         }
     }
 
-    /// Returns the context that precedes the error of a step.
+    /// Returns the context to prepend to the error of a step.
     pub(super) fn failure_context(&self, step: usize, suffix: &str) -> String {
         match self.rows {
             Some(1) => format!("{}: the closure failed{suffix}", self.at.op),
@@ -150,14 +151,14 @@ impl Steps {
         xs.value.narrow(axis, self.row(step), 1)?.squeeze(axis)
     }
 
-    /// Runs a step without new leaves, so that only ops on captured variables are recorded.
+    /// Runs a step on detached tensors, so that Candle records only ops on captured variables.
     fn run_step(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let xs = self.xs.iter().map(|xs| self.row_of(xs, step)?.contiguous()).collect::<Result<Vec<_>>>()?;
         let (next, ys) = self.call(carry.to_vec(), xs, captured)?;
         Ok(Traced { carry: Vec::new(), xs: Vec::new(), next, ys })
     }
 
-    /// Runs a step on new leaves.
+    /// Runs a step on new leaves, so that its gradient can be computed.
     pub(super) fn trace_step(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let carry = carry.iter().map(local::leaf).collect::<Result<Vec<_>>>()?;
         let leaf = |xs: &Operand| match &xs.tracked {
@@ -169,12 +170,12 @@ impl Steps {
         Ok(Traced { carry, xs, next, ys })
     }
 
-    /// Returns the captured tensors as leaves.
+    /// Returns the captured tensors as new leaves.
     pub(super) fn captured_leaves(&self) -> Result<Vec<Tensor>> {
         self.captured.iter().map(Operand::leaf).collect()
     }
 
-    /// Calls the closure, and checks that the carry keeps its types.
+    /// Calls the closure, and checks that the new carry has the types of the old one.
     fn call(&self, carry: Vec<Tensor>, xs: Vec<Tensor>, captured: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let types: Vec<_> = carry.iter().map(|leaf| (leaf.dtype(), leaf.shape().clone())).collect();
         let (next, ys) = (self.body)(carry, xs, captured)?;
@@ -195,7 +196,7 @@ impl Steps {
         Ok((next, ys))
     }
 
-    /// Writes a y of a step into its row.
+    /// Writes a y of a step into its row of the stacked ys.
     fn write(&self, ys: &mut Vec<Tensor>, index: usize, step: usize, y: &Tensor) -> Result<()> {
         let (Some(axis), Some(rows)) = (self.axis, self.rows) else {
             ys.push(y.detach());
@@ -228,12 +229,12 @@ impl Steps {
     }
 }
 
-/// The variables that a closure captures, found in the graphs of its steps.
+/// Collects the variables that a closure captures from the graphs of its steps.
 #[derive(Default)]
 struct CapturedVars {
     vars: Vec<Tensor>,
     seen: HashSet<TensorId>,
-    /// The recorded ops of the first step.
+    /// The ops in the graph of the first step.
     first: HashSet<TensorId>,
 }
 
@@ -254,7 +255,7 @@ impl CapturedVars {
             } else if step == 0 {
                 self.first.insert(id);
             } else if step == 1 && self.first.contains(&id) {
-                // An op that occurs in both of the first two steps was recorded outside of them.
+                // An op in the graphs of both of the first two steps was recorded outside the loop.
                 captured_ops += 1;
             }
         }

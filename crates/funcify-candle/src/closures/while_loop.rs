@@ -6,9 +6,10 @@ use super::*;
 
 /// Runs `carry = body(carry)` while `condition(&carry)` is true, and returns the last carry.
 ///
-/// The condition is read on the host and has no gradient. The gradient is that of the steps that have run: the
-/// carries at the starts of segments are saved, as many as the square root of the number of steps, and the backward
-/// pass reruns the segments. The requirements of [`scan`](crate::scan) on closures and captured variables apply.
+/// The condition is evaluated on the host, and has no gradient. The gradient is that of the steps that have run. The
+/// number of carries saved for the backward pass grows with the square root of the number of steps; the backward pass
+/// reruns the steps between them. Closures and captured variables must meet the requirements of
+/// [`scan`](crate::scan).
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

@@ -1,4 +1,4 @@
-//! `argmax`: a kernel of this crate, because Candle's skips NaN and returns `U32`.
+//! `argmax`: uses a kernel of this crate, because Candle's ignores NaN and returns `U32`.
 
 use super::prelude::*;
 use crate::cpu::{is_nan, map_rows, with_element};
@@ -17,7 +17,7 @@ fn argmax(call: &Call<'_, ops::ArgMax>, x: &Tensor) -> Outcome {
     with_element!(call, x, E => map_rows(call, x, &[call.op.axis], |row: &[E]| largest_at(row)))
 }
 
-/// Returns the position of the first largest element, or of the first NaN.
+/// Returns the index of the first NaN, or of the first largest element if there is no NaN.
 fn largest_at<E: Copy + PartialOrd>(row: &[E]) -> i64 {
     let mut best = 0;
     for (position, element) in row.iter().enumerate() {

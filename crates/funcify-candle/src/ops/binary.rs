@@ -1,12 +1,12 @@
-//! Elementwise ops on two operands: Candle's for float arithmetic, this crate's elsewhere.
+//! Elementwise ops on two operands: Candle's kernels for float arithmetic, and this crate's for everything else.
 //!
-//! Candle's integers panic on overflow and on division by zero, its `maximum` depends on the order of a NaN and of
-//! zeros, and its `pow` is NaN for negative bases.
+//! Candle's integer arithmetic panics on overflow and on division by zero. The result of its `maximum` depends on the
+//! operand order for NaN and for zeros of different signs. Its `pow` returns NaN for negative bases.
 
 use super::prelude::*;
 use crate::cpu::{map_floats, map_integer_pairs, map2};
 
-/// Registers kernels for floats, and for integers, which are computed in i64 and wrap.
+/// Registers kernels for floats and for integers. Integers are computed in i64, and the results wrap.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident, $y:ident| $float:expr, |$a:ident, $b:ident| $integer:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [$x, $y]| {
@@ -30,7 +30,7 @@ numbers! {
 funcify!(Candle, ops::Atan2, |call, [x, y]| map_floats!(map2(&call, &x, &y), |a, b| a.atan2(b)));
 funcify!(Candle, ops::Copysign, |call, [x, y]| map_floats!(map2(&call, &x, &y), |a, b| a.copysign(b)));
 
-// Booleans are stored as 0 and 1, for which the bitwise ops are the logical ones.
+// Booleans are stored as 0 and 1, so the bitwise kernels also implement the logical ops.
 funcify!(Candle, ops::And, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a & b));
 funcify!(Candle, ops::Or, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a | b));
 funcify!(Candle, ops::Xor, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a ^ b));

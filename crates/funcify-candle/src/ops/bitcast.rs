@@ -1,11 +1,11 @@
-//! `bitcast`: this crate's kernels, because Candle has none.
+//! `bitcast`: uses this crate's kernels, because Candle has none.
 
 use super::prelude::*;
 use crate::cpu::{map1, outside_domain_error};
 
 funcify!(Candle, ops::Bitcast, |call, [x]| bitcast(&call, &x));
 
-/// Reinterprets the bits of a detached tensor: no gradient flows through them.
+/// Reinterprets the bits of a tensor. Detaches it, because a bitcast has no gradient.
 fn bitcast(call: &Call<'_, ops::Bitcast>, x: &Tensor) -> Outcome {
     let bits = x.detach();
     match (call.dtype(0), call.op.dtype) {

@@ -1,4 +1,4 @@
-//! Ops on the bits of integers: this crate's kernels, because Candle has none.
+//! Bitwise ops on integers: use this crate's kernels, because Candle has none.
 
 use super::prelude::*;
 use crate::cpu::{map_integer_pairs, map_integers};
@@ -32,7 +32,7 @@ counts! {
     CountLeadingZeros => ops::count_leading_zeros;
 }
 
-/// Returns the number of bits of the operand's elements.
+/// Returns the number of bits per element of the first operand.
 fn bits_of<O>(call: &Call<'_, O>) -> u32 {
     8 * call.dtype(0).size() as u32
 }

@@ -1,4 +1,4 @@
-//! `broadcast`: a view that repeats elements with strides of zero.
+//! `broadcast`: returns a view that repeats elements by strides of 0.
 
 use super::prelude::*;
 

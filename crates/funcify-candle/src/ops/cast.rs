@@ -1,4 +1,5 @@
-//! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to half floats) and for booleans.
+//! `cast`: uses Candle's `to_dtype`, except for booleans and for conversions that `to_dtype` rounds twice (such as
+//! integers to f16).
 
 use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};
 
@@ -8,7 +9,7 @@ use crate::device::storage_dtype;
 
 funcify!(Candle, ops::Cast, |call, [x]| cast(&call, &x, call.dtype(0), call.op.dtype));
 
-/// Converts the elements from one type to another.
+/// Converts the elements from `from` to `to`.
 pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) -> Outcome {
     if from == to || (from == DType::Bool && to == DType::U8) {
         return Ok(x.clone());
@@ -24,7 +25,7 @@ pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) ->
         (DType::U32, DType::BF16) => map1(call, x, |v: u32| nearest_bf16(f64::from(v))),
         (DType::I32, DType::BF16) => map1(call, x, |v: i32| nearest_bf16(f64::from(v))),
         (DType::I64, DType::BF16) => map1(call, x, |v: i64| nearest_bf16(round_integer_to_odd(v))),
-        // Candle's own conversion rounds twice, or drops bits.
+        // Candle's conversion rounds twice, or truncates bits.
         (DType::F64, DType::F16) if x.device().is_cpu() => map1(call, x, nearest_f16),
         (DType::F64, DType::BF16) if x.device().is_cpu() => map1(call, x, nearest_bf16),
         _ => Ok(x.to_dtype(storage_dtype(to))?),

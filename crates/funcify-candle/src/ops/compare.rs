@@ -1,4 +1,4 @@
-//! Comparisons: Candle's, whose results are 0 and 1 and for which NaN is unordered.
+//! Comparisons: use Candle's kernels, which return 0 or 1 and treat NaN as unordered.
 
 use super::prelude::*;
 

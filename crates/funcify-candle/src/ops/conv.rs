@@ -1,6 +1,7 @@
-//! `conv`. The operand is padded first, because Candle's padding is equal on both sides and both axes. Candle's kernels
-//! support one group with the same stride and dilation on all axes. In other cases the windows become columns, and the
-//! convolution becomes a matrix product for each group. Half floats are computed in f32.
+//! `conv`: uses Candle's kernels if there is one group, and strides and dilations are the same on all axes.
+//! Otherwise, copies the windows to columns (im2col), and computes a matrix product for each group. The operand is
+//! padded explicitly, because Candle supports only the same padding on both sides of all axes. f16 and bf16 are
+//! computed in f32.
 
 use candle_core::DType;
 
@@ -29,7 +30,7 @@ fn conv(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor) -> Outcome {
     Ok(result.to_dtype(dtype)?)
 }
 
-/// Returns the operand prepared for the window: dilated, cropped, padded with zeros, and contiguous.
+/// Dilates the operand, applies the padding (cropping where it is negative), and makes the result contiguous.
 fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();
@@ -49,7 +50,7 @@ fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     Ok(result.contiguous()?)
 }
 
-/// Computes the convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
+/// Computes the convolution by im2col: as matrix products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
 fn convolve_by_columns(
     call: &Call<'_, ops::Conv>,
     x: &Tensor,

@@ -1,5 +1,5 @@
-//! `cumulative`: kernels of this crate, because Candle's `cumsum` is a product with a triangular matrix, and it has
-//! no other running reduction. Sums and products of floats are computed in f32, or in f64 for f64.
+//! `cumulative`: uses kernels of this crate, because Candle's `cumsum` multiplies by a triangular matrix, and Candle
+//! has no other running reductions. Sums and products of f64 are computed in f64, those of other floats in f32.
 
 use candle_core::{DType, WithDType};
 use half::{bf16, f16};
@@ -23,7 +23,7 @@ fn cumulative(call: &Call<'_, ops::Cumulative>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Computes running sums or products; integers are computed in i64 and wrap.
+/// Computes running sums or products. Integers are computed in i64, and the results wrap.
 fn arithmetic(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,
@@ -40,7 +40,7 @@ fn arithmetic(
     }
 }
 
-/// Computes a running reduction, in the elements' compute type.
+/// Computes a running reduction, accumulating in the compute type of the elements.
 fn running<E: WithDType, W: Copy + 'static>(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,

@@ -1,4 +1,5 @@
-//! `dynamic_update`: reads and clamps the start, and joins the part with the elements around it.
+//! `dynamic_update`: reads the start index on the host, clamps it, and concatenates the elements before the part, the
+//! part, and the elements after it.
 
 use super::concat::join;
 use super::dynamic_slice::clamped_start;

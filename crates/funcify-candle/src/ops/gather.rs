@@ -1,4 +1,4 @@
-//! `gather`: Candle's own op, with clamped indices.
+//! `gather`: uses Candle's `gather` with clamped indices.
 
 use super::prelude::*;
 use super::take::{check_not_empty, clamp_indices};

@@ -1,10 +1,10 @@
-//! `matmul`. Floats on the CPU use the library that Candle calls there. Floats on other devices use Candle's own
-//! product, with the shapes and layouts that it handles correctly. Integers use this crate's kernel, because Candle has
-//! none.
+//! `matmul`: on the CPU, floats use the library that Candle itself calls. On other devices, floats use Candle's
+//! product, restricted to the shapes and layouts that it handles correctly. Integers use this crate's kernel, because
+//! Candle has none.
 //!
-//! On the CPU, Candle queries the number of cores in each product. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is
-//! set, that reads system files and takes 50 microseconds, a hundred times as long as a small product. `product.rs`
-//! queries it once.
+//! On the CPU, Candle queries the number of cores for each product. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`
+//! is set, the query reads system files and takes 50 microseconds, a hundred times as long as a small product.
+//! `product.rs` queries the number only once.
 
 use candle_core::{CpuStorage, DType, Layout, Shape, utils};
 use ndarray::{ArrayView3, ShapeBuilder};
@@ -25,7 +25,7 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
         return Ok(multiply(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
-        // Candle would convert the whole storage of a view: a whole trace for one of its rows.
+        // Candle would convert the whole storage of a view, for example a whole trace for one of its rows.
         let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
         return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
     }
@@ -39,8 +39,8 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     }
     let [left, right] =
         [merge_batch_axes(&with_nonzero_strides(left)?)?, merge_batch_axes(&with_nonzero_strides(right)?)?];
-    // If all batches of the left share one right matrix, compute one tall product. (Candle does so without checking
-    // strides.)
+    // If all batches share the same right matrix, compute one product of the stacked left matrices. (Candle also does
+    // this, but without checking the strides.)
     let is_shared = right.stride()[0] == 0;
     let left = if is_shared { left.contiguous()? } else { left };
     let product = match left.dims3()? {
@@ -54,8 +54,8 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     Ok(product)
 }
 
-/// Multiplies matrices into this shape. No matrix is empty. Floats have at most one batch axis and any strides;
-/// integers are contiguous.
+/// Multiplies nonempty matrices, and returns the products in the given shape. Floats may have any strides, and at
+/// most one batch axis. Integers must be contiguous.
 fn multiply(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
     let kernel = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
         let rank = l1.dims().len();
@@ -79,7 +79,7 @@ fn multiply(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Re
     left.apply_op2_no_bwd(right, &Kernel("funcify-products", kernel))
 }
 
-/// Returns a view of the matrices of a tensor of rank 3, or of the single matrix of a tensor of rank 2.
+/// Views a tensor of rank 2 or 3 as a batch of matrices.
 fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayView3<'a, T>> {
     let (dims, strides) = match (layout.dims(), layout.stride()) {
         ([rows, columns], [row, column]) => ((1, *rows, *columns), (0, *row, *column)),
@@ -89,14 +89,14 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 
-/// Returns the tensor such that its matrices have nonzero strides. A matrix that repeats a row or a column is copied.
+/// Returns the tensor, copied if its matrices repeat a row or a column by a stride of 0.
 fn with_nonzero_strides(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);
     if repeats { x.contiguous() } else { Ok(x.clone()) }
 }
 
-/// Merges all batch axes into one; a view if the tensor is contiguous.
+/// Merges all batch axes into one. Returns a view if the tensor is contiguous.
 fn merge_batch_axes(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     match rank {
@@ -106,7 +106,7 @@ fn merge_batch_axes(x: &Tensor) -> candle_core::Result<Tensor> {
     }
     let batch: usize = x.dims()[..rank - 2].iter().product();
     let (rows, columns) = (x.dims()[rank - 2], x.dims()[rank - 1]);
-    // A transposed matrix in contiguous batches keeps its strides: reshape its transpose, which is a view.
+    // If only the matrices are transposed, reshape the transpose, which does not copy, and transpose back.
     let transposed = x.t()?;
     if !x.is_contiguous() && transposed.is_contiguous() {
         return transposed.reshape((batch, columns, rows))?.t();

@@ -1,4 +1,5 @@
-//! The lowering rules: one file per op of the core, or per table of elementwise ops, named after the core's file.
+//! The lowering rules. Each file is named like the file of the core that defines the op or the table of elementwise
+//! ops.
 
 mod argmax;
 mod binary;
@@ -34,7 +35,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// Imports that the kernels of nearly all ops share.
+/// Imports that nearly all lowering rules use.
 mod prelude {
     pub(super) use candle_core::Tensor;
     pub(super) use funcify_core::DType;

@@ -1,4 +1,4 @@
-//! `nextafter`: this crate's kernel, because Candle has none.
+//! `nextafter`: uses this crate's kernel, because Candle has none.
 
 use candle_core::WithDType;
 

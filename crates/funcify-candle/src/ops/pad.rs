@@ -1,5 +1,5 @@
-//! `pad`: joins blocks of the value with the operand. Padding between elements uses a separate axis, merged
-//! afterwards.
+//! `pad`: concatenates the operand with blocks of the padding value. Interior padding is concatenated along an
+//! additional axis, which is then merged.
 
 use super::concat::join;
 use super::prelude::*;
@@ -18,7 +18,7 @@ fn pad(call: &Call<'_, ops::Pad>, x: &Tensor, value: &Tensor) -> Outcome {
     }
 }
 
-/// Returns a tensor of one value, with `size` in place of an axis.
+/// Returns a tensor filled with `value`, whose shape is `shape` with the size of one axis replaced.
 fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_core::Result<Tensor> {
     let mut shape = shape.to_vec();
     shape[axis] = size;
@@ -28,13 +28,13 @@ fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_co
     value.broadcast_as(shape)?.contiguous()
 }
 
-/// Inserts `interior` values between adjacent elements of an axis.
+/// Inserts `interior` copies of `value` between adjacent elements along an axis.
 pub(super) fn interleave(x: &Tensor, value: &Tensor, axis: usize, interior: usize) -> candle_core::Result<Tensor> {
     let size = x.dim(axis)?;
     if interior == 0 || size < 2 || x.elem_count() == 0 {
         return Ok(x.clone());
     }
-    // Axes: before, the axis, one element and its padding, after.
+    // The axes are: the ones before, the padded axis, one element and its padding, and the ones after.
     let before: usize = x.dims()[..axis].iter().product();
     let after: usize = x.dims()[axis + 1..].iter().product();
     let elements = x.reshape((before, size, 1, after))?;

@@ -1,4 +1,4 @@
-//! `polygamma`: computed in f64 on the CPU, because Candle has no such kernel.
+//! `polygamma`: uses this crate's CPU kernel, which computes in f64, because Candle has none.
 
 use super::prelude::*;
 use crate::cpu::map_in_f64;

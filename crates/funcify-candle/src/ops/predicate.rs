@@ -1,4 +1,4 @@
-//! Predicates on floats, using Candle's comparisons, which work on every device.
+//! Predicates on floats, expressed by Candle's comparisons, which support every device.
 
 use super::prelude::*;
 

@@ -1,7 +1,7 @@
-//! `reduce`: Candle's sum for floats along the last axes, this crate's kernels elsewhere.
+//! `reduce`: uses Candle's kernel for float sums along the last axes, and this crate's kernels for everything else.
 //!
-//! Candle's maximum does not keep NaN and takes either of two zeros, its reductions of no elements are errors, its
-//! integer sums panic on overflow, and it sums half floats in half precision.
+//! Candle's maximum does not propagate NaN, and ignores the sign of zeros. Its reductions of empty tensors are
+//! errors, its integer sums panic on overflow, and its sums of f16 and bf16 accumulate in that type.
 
 use candle_core::{DType as CandleDType, WithDType};
 use funcify_core::HostTensor;
@@ -9,7 +9,7 @@ use funcify_core::HostTensor;
 use super::prelude::*;
 use crate::cpu::{KernelFn, fold_columns, map_rows, with_element, with_integer};
 
-/// The row length from which combining whole rows is faster than moving the axes to the end.
+/// The minimum row length for which combining whole rows is faster than moving the axes to the end.
 const MIN_ROW: usize = 4;
 
 funcify!(Candle, ops::Reduce, |call, [x]| reduce(&call, &x));
@@ -35,7 +35,7 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Sums floats. Candle's sum is fast only along the last axes: along others this crate adds whole rows.
+/// Sums floats. Candle's sum is fast only along the last axes; along other axes, this crate adds whole rows.
 fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     let axes = call.op.axes.as_slice();
     match (x.dtype(), whole_rows(x, axes)) {
@@ -48,7 +48,7 @@ fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Returns the largest or smallest element; `pick` chooses one of two.
+/// Computes the maximum or minimum. `pick` returns the larger or the smaller one of two elements.
 fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + KernelFn) -> Outcome {
     match whole_rows(x, &call.op.axes) {
         Some(range) => fold_columns(call, x, range, pick),
@@ -56,7 +56,8 @@ fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn
     }
 }
 
-/// Returns the range of the axes if the elements along the later axes are adjacent in memory.
+/// Returns the range of the reduced axes if the tensor can be reduced by combining whole rows: the axes are
+/// consecutive, and the elements after them are contiguous and many enough.
 fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
     let (first, end) = (*axes.first()?, axes.last()? + 1);
     let row: usize = x.dims()[end..].iter().product();
@@ -70,7 +71,7 @@ fn product_of_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }))
 }
 
-/// Reduces integers. They are computed in i64, and the result wraps.
+/// Reduces integers in i64. The result wraps.
 fn integers(call: &Call<'_, ops::Reduce>, x: &Tensor, fold: fn(&mut dyn Iterator<Item = i64>) -> i64) -> Outcome {
     with_integer!(call, x, I => map_rows(call, x, &call.op.axes, move |row: &[I]| {
         fold(&mut row.iter().map(|e| i64::from(*e))) as I

@@ -1,4 +1,4 @@
-//! `reshape`: a view if the tensor is contiguous, otherwise a copy.
+//! `reshape`: returns a view if the tensor is contiguous, and a copy otherwise.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `reverse`: Candle's `index_select` of the indices in descending order.
+//! `reverse`: uses Candle's `index_select` with the indices in descending order.
 
 use candle_core::Result;
 

@@ -1,4 +1,4 @@
-//! `scan`: Candle runs op after op, so a loop runs its steps one after the other.
+//! `scan`: the steps run one after the other, because Candle executes ops eagerly.
 
 use super::prelude::*;
 

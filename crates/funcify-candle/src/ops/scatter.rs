@@ -1,4 +1,4 @@
-//! `scatter`: a kernel of this crate, because Candle's fails at an index out of range.
+//! `scatter`: uses a kernel of this crate, because Candle's fails if an index is out of range.
 
 use candle_core::{CpuStorage, DType, Layout, WithDType};
 
@@ -42,7 +42,7 @@ fn update<E: WithDType>(
         let count = l2.dims()[axis];
         let inner: usize = l1.dims()[axis + 1..].iter().product();
         for (flat, (index, new)) in indices.iter().zip(updates).enumerate() {
-            // An index out of range is skipped.
+            // Skip indices that are out of range.
             let Some(row) = usize::try_from(*index).ok().filter(|row| *row < size) else { continue };
             let (outer, column) = (flat / (count * inner), flat % inner);
             let element = &mut elements[(outer * size + row) * inner + column];

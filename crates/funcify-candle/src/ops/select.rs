@@ -1,4 +1,4 @@
-//! `select`: Candle's `where_cond`, which reads views directly.
+//! `select`: uses Candle's `where_cond`, which supports views.
 
 use super::prelude::*;
 

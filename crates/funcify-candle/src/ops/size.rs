@@ -1,4 +1,4 @@
-//! `size`: a scalar from the sizes of the call.
+//! `size`: creates a scalar from a size that is known at run time.
 
 use super::cast::cast;
 use super::prelude::*;

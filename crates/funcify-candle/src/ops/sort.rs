@@ -1,4 +1,5 @@
-//! `sort`: a kernel of this crate, because Candle's sorts only the last axis, is not stable, and fails at NaN.
+//! `sort`: uses a kernel of this crate, because Candle's supports only the last axis, is not stable, and fails on
+//! NaN.
 
 use std::cmp::Ordering;
 
@@ -28,7 +29,7 @@ fn positions<E: WithDType>(call: &Call<'_, ops::Sort>, x: &Tensor) -> Outcome {
     })
 }
 
-/// Compares two elements; NaN is the greatest.
+/// Compares two elements. NaN is greater than all other values.
 fn compare<E: PartialOrd>(a: E, b: E) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }

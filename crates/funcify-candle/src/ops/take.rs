@@ -1,4 +1,4 @@
-//! `take`: Candle's `index_select` with clamped indices, or a view if there is only one index.
+//! `take`: uses Candle's `index_select` with clamped indices, or returns a view if there is only one index.
 
 use super::dynamic_slice::read_index;
 use super::prelude::*;
@@ -22,7 +22,7 @@ fn take(call: &Call<'_, ops::Take>, x: &Tensor, indices: &Tensor) -> Outcome {
     Ok(if rows.dims() == shape { rows } else { rows.reshape(shape)? })
 }
 
-/// Returns the size of an axis, or an error if the size is zero and an index needs an element.
+/// Returns the size of an axis. Returns an error if the axis is empty but the indices are not.
 pub(super) fn check_not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axis: usize) -> Outcome<usize> {
     let size = x.dim(axis)?;
     if size == 0 && indices.elem_count() > 0 {
@@ -33,8 +33,8 @@ pub(super) fn check_not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tenso
     Ok(size)
 }
 
-/// Returns indices as contiguous i64 within `0..size`. Candle skips an index that is the largest of its type, which
-/// cannot occur as i64.
+/// Clamps indices to `0..size`, as a contiguous i64 tensor. Candle treats the largest index of a type as a marker and
+/// skips it; after clamping to i64, that index cannot occur.
 pub(super) fn clamp_indices<O>(call: &Call<'_, O>, indices: &Tensor, size: usize) -> Outcome {
     let last = size.saturating_sub(1) as i64;
     with_integer!(call, indices, I => map1(call, indices, move |index: I| i64::from(index).clamp(0, last)))

@@ -1,4 +1,4 @@
-//! `threefry`: the core's generator, in host memory.
+//! `threefry`: runs the generator of the core in host memory.
 
 use super::prelude::*;
 use crate::device::elements;

@@ -1,10 +1,10 @@
-//! Elementwise ops on one operand: Candle's for floats, this crate's for integers and for functions that Candle
-//! lacks.
+//! Elementwise ops on one operand: Candle's kernels for floats, and this crate's for integers and for functions that
+//! Candle lacks.
 
 use super::prelude::*;
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
 
-/// Registers kernels for floats, and for integers.
+/// Registers kernels for floats and for integers.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident| $float:expr, |$v:ident| $integer:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [$x]| {
@@ -18,7 +18,7 @@ numbers! {
     Neg => |_call, x| x.neg()?, |v| v.wrapping_neg();
     Abs => |_call, x| x.abs()?, |v| v.wrapping_abs();
     Square => |_call, x| x.sqr()?, |v| v.wrapping_mul(v);
-    // Candle's own sign returns 0 for NaN.
+    // Candle's `sign` returns 0 for NaN.
     Sign => |call, x| map_floats!(map1(call, x), |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })?, |v| v.signum();
 }
 
@@ -39,19 +39,20 @@ funcify!(Candle, ops::Floor, |_, [x]| x.floor());
 funcify!(Candle, ops::Ceil, |_, [x]| x.ceil());
 funcify!(Candle, ops::StopGradient, |_, [x]| Outcome::Ok(x.detach()));
 
-/// Computes the sigmoid in one pass on the CPU; elsewhere composes Candle's kernels.
+/// Computes the sigmoid. On the CPU, uses a single kernel; on other devices, composes Candle's kernels.
 fn sigmoid(call: &Call<'_, ops::Sigmoid>, x: &Tensor) -> Outcome {
     if !x.device().is_cpu() {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
     map_floats!(map1(call, x), |v| {
-        // exp(-x) overflows for some x whose result is subnormal.
+        // `1 / (1 + exp(-v))` would return 0 where `exp(-v)` overflows, although the result is still a subnormal
+        // number.
         let small = (-v.abs()).exp();
         (if v < 0.0 { small } else { 1.0 }) / (1.0 + small)
     })
 }
 
-/// Computes 1 / sqrt(x) in one pass on the CPU; elsewhere composes Candle's kernels.
+/// Computes `1 / sqrt(x)`. On the CPU, uses a single kernel; on other devices, composes Candle's kernels.
 fn rsqrt(call: &Call<'_, ops::Rsqrt>, x: &Tensor) -> Outcome {
     if !x.device().is_cpu() {
         return Ok(x.sqrt()?.recip()?);

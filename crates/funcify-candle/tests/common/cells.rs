@@ -1,4 +1,4 @@
-//! Handwritten cells, which map weights, the carry and a row to the next carry and the output.
+//! Handwritten cells: functions from weights, a carry and a row to the next carry and the output.
 
 use candle_core::{Result, Tensor};
 use candle_nn::ops::sigmoid;

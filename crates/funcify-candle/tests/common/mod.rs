@@ -1,4 +1,5 @@
-//! Helpers that the tests of the plug-in share: numbers, cells, handwritten loops, comparison of gradients.
+//! Helpers shared by the tests of this crate: pseudorandom numbers, cells, handwritten loops, and comparison of
+//! gradients.
 #![allow(dead_code, reason = "each test program uses only some helpers")]
 
 pub(crate) mod cells;
@@ -18,18 +19,18 @@ pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Returns a tensor of such numbers.
+/// Returns a tensor of pseudorandom numbers between -1 and 1.
 pub(crate) fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
     let values = numbers(seed, shape.iter().product());
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// Returns a variable of such numbers.
+/// Returns a variable of pseudorandom numbers between -1 and 1.
 pub(crate) fn var(seed: u64, shape: &[usize], dtype: DType) -> Var {
     Var::from_tensor(&tensor(seed, shape, dtype)).unwrap()
 }
 
-/// Returns the tolerance for gradients, relative to the largest number.
+/// Returns the tolerance for gradients, relative to the largest magnitude.
 pub(crate) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-10,
@@ -38,7 +39,7 @@ pub(crate) fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// Returns the distance between two tensors, relative to the largest number of the second.
+/// Returns the maximum difference between two tensors, relative to the largest magnitude of the second.
 pub(crate) fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     assert_eq!(found.dims(), expected.dims());
     assert_eq!(found.dtype(), expected.dtype());
@@ -52,14 +53,14 @@ pub(crate) fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     if scale == 0.0 { off } else { off / scale }
 }
 
-/// Asserts that two tensors are equal, to the tolerance of their type.
+/// Asserts that two tensors are equal up to the tolerance of their dtype.
 #[track_caller]
 pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     let off = distance(found, expected);
     assert!(off <= tolerance(found.dtype()), "{what}: off by {off:e}\n{found}\n{expected}");
 }
 
-/// Returns a loss that depends on every element of all tensors, each with a different weight.
+/// Returns a loss that depends on every element of all tensors with a different weight.
 pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
     let mut total = Tensor::zeros((), DType::F64, &Device::Cpu)?;
     for (index, x) in tensors.iter().enumerate() {
@@ -69,12 +70,12 @@ pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
     Ok(total)
 }
 
-/// Returns the gradients of that loss.
+/// Returns the gradients of [`loss`].
 pub(crate) fn backward(tensors: &[&Tensor]) -> GradStore {
     loss(tensors).unwrap().backward().unwrap()
 }
 
-/// Asserts that two backward passes compute the same gradients of all these variables.
+/// Asserts that two backward passes computed the same gradients for all these variables.
 #[track_caller]
 pub(crate) fn assert_gradients(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
     for (index, var) in vars.iter().enumerate() {
@@ -90,7 +91,7 @@ pub(crate) fn row(xs: &Tensor, t: usize) -> Result<Tensor> {
     xs.narrow(0, t, 1)?.squeeze(0)
 }
 
-/// Runs the handwritten loop: every step is recorded.
+/// Runs a handwritten loop, in which Candle records every step.
 pub(crate) fn by_hand<C>(
     init: C,
     steps: usize,

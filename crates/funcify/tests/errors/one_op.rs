@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, Reference, tensors_of};
+use funcify::dispatch::{Backend, Reference, run_op, tensors_of};
 use funcify::error::BackendError;
 use funcify::{HostTensor, funcify, ops};
 
@@ -19,4 +19,24 @@ impl Backend for OneOp {
     fn name(&self) -> &'static str {
         "one-op"
     }
+}
+
+/// A backend whose kernel of `tanh` returns two tensors.
+#[derive(Clone)]
+struct ExtraResult;
+
+funcify!(ExtraResult, ops::Tanh, |_call, [x]| Ok::<[Arc<HostTensor>; 2], BackendError>([x.clone(), x]));
+
+impl Backend for ExtraResult {
+    tensors_of!(Reference);
+
+    fn name(&self) -> &'static str {
+        "extra-result"
+    }
+}
+
+#[test]
+fn a_kernel_with_another_number_of_results_is_an_error() {
+    let error = run_op(&ExtraResult, &ops::Tanh.into(), &[HostTensor::from([0.5f32])]).unwrap_err().to_string();
+    assert!(error.contains("the kernel returned 2 results, and the op declares 1"), "{error}");
 }

@@ -10,10 +10,10 @@ use super::*;
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
-/// The graph has the sizes of the arguments, whose elements are ignored. The graph's inputs are the weights that the
-/// closure uses, named after the module's fields, and then the arguments, named `x`, `x_1`, .. The graph runs on every
-/// backend of funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`] explains
-/// why the closure receives its module as an argument.
+/// The graph is specialised to the arguments' shapes; their elements are ignored. The graph's inputs are the weights
+/// that the closure uses, named after the module's fields, and then the arguments, named `x`, `x_1`, .. The graph runs
+/// on every backend of funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`]
+/// explains why the closure receives its module as an argument.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -121,8 +121,8 @@ impl Trace {
         self.function.graph()
     }
 
-    /// Returns the function that runs the graph. Its arguments are the weights that the closure uses, then the
-    /// closure's own arguments.
+    /// Returns the function that runs the graph. It takes the weights that the closure uses, and then the closure's own
+    /// arguments.
     pub fn function(&self) -> &Differentiable {
         &self.function
     }

@@ -144,12 +144,12 @@ fn reduce_all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Opt
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction of one axis, which is kept with size 1.
+/// Imports a reduction of one axis to size 1 (keepdim).
 fn reduce_axis(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction of one axis, which is kept with size 1. Also returns the position of the reduced element.
+/// Imports a reduction of one axis to size 1 (keepdim). Also returns the position of the reduced element.
 fn reduce_axis_with_position(
     env: &Env,
     op: &ReduceDimWithIndicesOpIr,

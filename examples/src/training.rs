@@ -20,7 +20,7 @@ const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 pub(crate) enum Loop {
     /// funcify's plug-in, which is one op of the framework's autodiff.
     Plugin,
-    /// A loop with the framework's ops, each of which is an op of its autodiff in each step.
+    /// A loop of the framework's ops. Its autodiff records every op of every step.
     Own,
 }
 

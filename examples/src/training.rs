@@ -107,7 +107,7 @@ pub(crate) fn train<T: Training>(
 }
 
 /// The median time and peak memory of a loss and its gradients, with each of the two loops. Steps of the loops
-/// alternate. Preparing batches and the optimizer's updates are not measured.
+/// alternate. The preparation of batches and the optimizer's updates are not measured.
 pub(crate) struct Comparison {
     plugin: Cost,
     own: Cost,

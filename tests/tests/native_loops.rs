@@ -102,8 +102,8 @@ fn arguments<B: Backend>(backend: &B, steps: usize) -> [B::Tensor; 4] {
     [floats(&[WIDTH]), floats(&[steps, WIDTH]), floats(&[WIDTH]), mask]
 }
 
-/// Counts the allocations of 100 steps, as the difference between 200 and 100 steps. This excludes allocations per
-/// call.
+/// Counts the allocations of 100 steps, as the difference between runs of 200 and of 100 steps. This excludes the
+/// allocations of the call itself.
 fn allocations_of_100_steps<T>(arguments: impl Fn(usize) -> T, run: impl Fn(&T)) -> u64 {
     let [short, long] = [100, 200].map(|steps| {
         let arguments = arguments(steps);

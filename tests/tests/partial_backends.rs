@@ -118,7 +118,7 @@ fn softplus_cases() -> Vec<Case> {
     custom_cases("softplus", Custom::new(Softplus { beta: 3 }), &operands).unwrap()
 }
 
-/// The suite tests a custom op alone, batched, in a loop, and its derivatives.
+/// The suite tests a custom op on its own, batched and in a loop, and also tests its derivatives.
 #[test]
 fn a_custom_op_has_cases() {
     let cases = softplus_cases();

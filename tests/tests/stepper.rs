@@ -240,8 +240,7 @@ fn streams_come_and_go() {
     on_every_backend!(check);
 }
 
-/// The bytes that a step needs besides the elements of its results and its row, for tensor objects and lists of
-/// tensors.
+/// The bytes that a step may allocate in addition to its results, for tensor objects and lists of tensors.
 const TENSOR_OVERHEAD: usize = 3 << 10;
 
 /// After a step, the stepper holds little memory besides the results. It frees the previous states, and its memory does

@@ -415,7 +415,7 @@ fn panic_error(at: &Place, panic: &Panic) -> Error {
     )
 }
 
-/// Returns the dtype of a recorded tensor, or `None` if funcify does not have it.
+/// Returns the dtype of a recorded tensor, or `None` if funcify does not support it.
 pub(crate) fn dtype_of(tensor: &TensorIr) -> Option<DType> {
     dtypes::from_burn(tensor.dtype)
 }

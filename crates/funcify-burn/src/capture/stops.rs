@@ -324,8 +324,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the ways to choose `count` of these operands, which all read the same tensor. The choices are equivalent
-    /// if the op is commutative, so only one is returned.
+    /// Returns the ways to choose `count` of these operands, which all read the same tensor. If the op is commutative,
+    /// all choices are equivalent, so only one is returned.
     fn operand_choices(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();

@@ -157,8 +157,8 @@ impl Trace {
         structure(&at, "result", self.function.run(&at, tensors)?)
     }
 
-    /// Returns the weights that the graph uses, in the order of its first inputs. To run a larger graph that
-    /// [applies](Graph::apply) this one, pass them to its [`Differentiable`].
+    /// Returns the weights that the graph uses. They are the graph's first inputs, in this order. To run a larger graph
+    /// that [applies](Graph::apply) this one, pass them to the [`Differentiable`] of the larger graph.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -183,8 +183,8 @@ impl Trace {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
     }
 
-    /// Copies the weights that the graph uses to host tensors, in the order of its first inputs. Use them to run the
-    /// graph on another backend.
+    /// Copies the weights that the graph uses to host tensors. They are the graph's first inputs, in this order. Use
+    /// them to run the graph on another backend.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {

@@ -295,8 +295,8 @@ impl ModuleMapper for ReplaceTensors {
     }
 }
 
-/// Rejects layers that behave differently in training if a tensor has autodiff. Such layers query the device of their
-/// input, so they would run in inference mode: the capture device has no autodiff.
+/// If a tensor has autodiff, rejects layers that behave differently in training. These layers check whether the device
+/// of their input has autodiff. The capture device does not, so they would run in inference mode.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

@@ -78,7 +78,7 @@ struct OnDevice {
     derivatives: Cache<Vec<bool>, Tracked>,
 }
 
-/// A set of tracked inputs (one flag per input), and its derivative, which is `None` if no input has a gradient.
+/// A set of tracked inputs (one flag per input), and the derivative for this set, or `None` if no input has a gradient.
 type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 
 /// The maximum number of derivatives to cache for a device.

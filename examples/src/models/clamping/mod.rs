@@ -12,7 +12,7 @@
 //! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch, the exponents are
 //! clamped so that `exp` cannot overflow. The residuals are clamped too: NaN becomes zero, and infinities become
 //! ±[`MAX_READING`]. The branches must contain the whole computation. An `exp` before the `cond` could overflow, and a
-//! branch that does not use its result would pass it the gradient zero. Zero times infinity is NaN again.
+//! branch that does not use its result would pass a zero gradient to it. Zero times infinity is NaN again.
 
 mod burn;
 mod candle;

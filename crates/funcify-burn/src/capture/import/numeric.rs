@@ -175,7 +175,7 @@ fn smallest(x: Value, axis: i64) -> Value {
 }
 
 /// Reduces an axis to one of its elements. As in Burn, the first of several equal elements receives the whole
-/// gradient; funcify's own reductions divide it among them.
+/// gradient. funcify's own reductions divide the gradient among the equal elements.
 fn first_of_equals(
     x: Value,
     axis: i64,
@@ -196,8 +196,8 @@ fn at_most(x: Value, high: Value) -> Value {
     select(x.gt(high), high, x)
 }
 
-/// Computes Burn's float remainder, which has the sign of the divisor. Returns `None` for integers, because Burn's
-/// devices disagree about them.
+/// Computes Burn's float remainder, which has the sign of the divisor. Returns `None` for integers, because their
+/// remainders differ between Burn's devices.
 fn remainder(x: Value, y: Value) -> Option<Value> {
     let rest = x % y;
     let differs = rest.ne(0.0) & (rest.lt(0.0) ^ y.lt(0.0));

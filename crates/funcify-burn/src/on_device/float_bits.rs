@@ -8,7 +8,7 @@ use super::*;
 
 const SIGN: i64 = i32::MIN as i64;
 const MAGNITUDE: i64 = i32::MAX as i64;
-/// The bit pattern of f32 infinity. A positive NaN has a bit pattern that is greater as an integer.
+/// The bit pattern of f32 infinity. As an integer, it is smaller than the bit pattern of any positive NaN.
 const INFINITY: i64 = 0x7f80_0000;
 const NAN: i64 = 0x7fc0_0000;
 

@@ -114,7 +114,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         _ => (i64::MIN, i64::MAX),
     };
     let x = Dispatch::float_cast(x, FloatDType::F32);
-    // The largest integers round up in f32, to 2^31, 2^32 and 2^63. The result saturates from these bounds on.
+    // The largest integers round up in f32, to 2^31, 2^32 and 2^63. Floats at or above these bounds saturate.
     let below = Dispatch::float_lower_equal_elem(x.clone(), Scalar::from(lowest as f64), burn.bool_dtype());
     let above = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(highest as f64), burn.bool_dtype());
     let is_nan = Dispatch::float_is_nan(x.clone(), burn.bool_dtype());

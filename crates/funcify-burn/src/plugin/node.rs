@@ -128,7 +128,7 @@ where
     }
 }
 
-/// Returns the backend's primitive of a tensor without autodiff. Panics for any other tensor, which callers rule out.
+/// Returns the backend's primitive of a tensor without autodiff. Panics for any other tensor; callers never pass one.
 fn primitive<V: Backend>(tensor: Tensor) -> FloatTensor<V>
 where
     Tensor: DispatchKindConversion<V>,

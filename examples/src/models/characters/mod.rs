@@ -228,7 +228,7 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     Ok(())
 }
 
-/// Asks for the sums, and returns the number of correct answers.
+/// Asks the model for these sums, and returns the number of correct answers.
 fn count_right_answers<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
     println!("  held-out sums:");
     let answer_prompt = model.answer_function()?;

@@ -78,7 +78,7 @@ fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     types.zip(0..).map(|(ty, seed)| numbers(ty.dtype, &ty.shape.value(&sizes).unwrap(), seed)).collect()
 }
 
-/// Returns the largest difference between two tensors, relative to expected elements that exceed 1.
+/// Returns the largest difference between two tensors, relative to the expected element if its magnitude exceeds 1.
 fn largest_difference(found: &HostTensor, expected: &HostTensor) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());

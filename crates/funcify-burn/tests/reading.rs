@@ -1,5 +1,5 @@
 //! Tests that a body that reads elements of its tensors is rejected, because a record must be valid for all elements.
-//! It must be rejected whatever the elements are, and however it reads them.
+//! The body must be rejected whatever the elements are, and however it reads them.
 
 use std::cell::Cell;
 use std::panic::Location;

@@ -9,7 +9,7 @@ use crate::{MEMORY, Run};
 
 /// The number of steps whose losses are compared between the two loops.
 const COMPARED_LOSSES: usize = 20;
-/// The maximum difference between the losses of the two loops.
+/// The maximum allowed difference between the losses of the two loops.
 const TOLERANCE: f64 = 1e-3;
 /// The minimum number of measured steps of each loop, and their minimum total duration. The duration is needed because
 /// the times of short steps vary.
@@ -20,7 +20,7 @@ const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 pub(crate) enum Loop {
     /// funcify's plug-in, which is one op of the framework's autodiff.
     Plugin,
-    /// A loop with the framework's ops, each of which is an op of its autodiff in each step.
+    /// A loop of the framework's ops. Its autodiff records every op of every step.
     Own,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn train<T: Training>(
 }
 
 /// The median time and peak memory of a loss and its gradients, with each of the two loops. Steps of the loops
-/// alternate. Preparing batches and the optimizer's updates are not measured.
+/// alternate. The preparation of batches and the optimizer's updates are not measured.
 pub(crate) struct Comparison {
     plugin: Cost,
     own: Cost,
@@ -170,7 +170,7 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
         let time = format!("{} | {} | {:.2}", duration(time), duration(of_own), of_own / time);
-        // Memory of a GPU is not counted.
+        // GPU memory is not counted.
         let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {
             "burn-wgpu" => "| | ".to_string(),

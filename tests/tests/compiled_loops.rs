@@ -95,8 +95,8 @@ fn what_has_no_loop_is_compiled_once() {
     assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
-/// Builds greedy decoding. The first token is an input, and each token selects the row from which the next is computed.
-/// An end token ends the loop. Sizes are symbols.
+/// Builds greedy decoding. The first token is an input. Each token selects a row, and the next token is computed from
+/// that row. An end token ends the loop. Sizes are symbols.
 fn decoding(most: usize) -> Graph {
     built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];
@@ -139,7 +139,7 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     check(&Burn::flex());
 }
 
-/// Tests the first call for a size, and later calls, which run only the compiled program.
+/// Tests both the first call for a size, and later calls, which only run the compiled program.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let graph = built("count", |g| {

@@ -314,7 +314,7 @@ fn the_kernel_serves_op_by_op() {
         CALLS.load(Ordering::Relaxed) - before
     };
     assert_eq!((calls(LoopStrategy::Native), calls(LoopStrategy::Auto)), (3, 0));
-    // Outside of compiled loops, an op on many elements is compiled alone, unless it has a kernel.
+    // Outside of compiled loops, a custom op on many elements is compiled on its own, unless it has a kernel.
     let graph = built("beside", |g| {
         let x = shift(g.input("x", "f64[128]"), Bare);
         apply(Custom::new(Count), &[x])[0]

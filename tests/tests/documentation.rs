@@ -103,7 +103,7 @@ fn occurs_in(change: &str, side: char, code: &str) -> bool {
     all && count > 0
 }
 
-/// The composition on the page must be that of this package's op, which other tests compile in loops.
+/// The page must show the composition of this package's op, which other tests compile in loops.
 #[test]
 fn the_composition_is_that_of_the_tests() {
     let shown = &blocks("docs/backends.md", "```rust,ignore")[0];

@@ -36,7 +36,7 @@ fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
 }
 
-/// Builds a graph that doubles `start`. An input is the number of doublings.
+/// Builds a graph that doubles `start` several times. The number of doublings is an input.
 fn doubled(is_static: bool) -> Graph {
     built("doubled", |g| {
         let start = g.input("start", "f64[]");
@@ -180,7 +180,7 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
         }
         let loops = candle.report().loops;
         let ran: Vec<_> = loops.iter().map(|each| (each.op, each.strategy, each.steps)).collect();
-        // The number of rows that the last loop reads is known when it runs.
+        // The number of rows that the last loop reads is known only at run time.
         let is_declined = first == LoopStrategy::Unroll;
         let others = if is_declined { LoopStrategy::Native } else { first };
         let expected = [

@@ -102,8 +102,8 @@ fn arguments<B: Backend>(backend: &B, steps: usize) -> [B::Tensor; 4] {
     [floats(&[WIDTH]), floats(&[steps, WIDTH]), floats(&[WIDTH]), mask]
 }
 
-/// Counts the allocations of 100 steps, as the difference between 200 and 100 steps. This excludes allocations per
-/// call.
+/// Counts the allocations of 100 steps, as the difference between runs of 200 and of 100 steps. This excludes the
+/// allocations of the call itself.
 fn allocations_of_100_steps<T>(arguments: impl Fn(usize) -> T, run: impl Fn(&T)) -> u64 {
     let [short, long] = [100, 200].map(|steps| {
         let arguments = arguments(steps);
@@ -144,8 +144,9 @@ fn handwritten_allocations<L: Library>(
     allocations_of_100_steps(|steps| arguments(library, steps), run)
 }
 
-/// Compares native loops with handwritten loops. `row` and `write` are the numbers of allocations for each row that is
-/// read and written, in libraries that allocate when they are asked for a tensor's sizes.
+/// Compares native loops with handwritten loops. `row` and `write` are the extra allocations of a native loop for each
+/// row that it reads and for each row that it writes. They are not 0 if the library allocates to return a tensor's
+/// sizes.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) =
@@ -164,7 +165,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     });
     assert_eq!(trace, traced + 100 * (row + write), "{}", library.name());
 
-    // The same is true of a row that no later step reads.
+    // A step also owns a row that no later step reads.
     let state = native_allocations(library, |[h, xs, a, _]| {
         let mut recurrence = Recurrence::new();
         let (xs, hs) = (recurrence.sequence(xs, [0]), recurrence.sit_sot(h));

@@ -29,7 +29,7 @@ fn some_cases() -> Vec<Case> {
 }
 
 /// The toy backend supports eight ops on f64, all of them correctly, and nothing else. A case must be reported as
-/// missing ops exactly if compiling it is rejected.
+/// missing ops if and only if compiling it is rejected.
 #[test]
 fn a_partial_backend_passes_or_lacks_something() {
     let toy = subject(Toy);
@@ -118,7 +118,7 @@ fn softplus_cases() -> Vec<Case> {
     custom_cases("softplus", Custom::new(Softplus { beta: 3 }), &operands).unwrap()
 }
 
-/// The suite tests a custom op alone, batched, in a loop, and its derivatives.
+/// The suite tests a custom op on its own, batched and in a loop, and also tests its derivatives.
 #[test]
 fn a_custom_op_has_cases() {
     let cases = softplus_cases();
@@ -137,7 +137,7 @@ fn a_custom_op_has_cases() {
     ];
     assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
-    // The second derivatives contain only the op's slopes, but not the op.
+    // The second derivatives contain only derivatives of the op, but not the op itself.
     for case in cases.iter().filter(|case| !case.name.contains("_hvp")) {
         assert!(case.graph.to_string().contains("softplus"), "{}", case.name);
     }

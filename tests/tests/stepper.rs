@@ -78,7 +78,7 @@ fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     types.zip(0..).map(|(ty, seed)| numbers(ty.dtype, &ty.shape.value(&sizes).unwrap(), seed)).collect()
 }
 
-/// Returns the largest difference between two tensors. It is relative to the expected element where that exceeds 1.
+/// Returns the largest difference between two tensors, relative to the expected element if its magnitude exceeds 1.
 fn largest_difference(found: &HostTensor, expected: &HostTensor) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
@@ -90,7 +90,7 @@ fn stepper<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions, inpu
     Stepper::with_options(graph, backend, options, &fixed).unwrap()
 }
 
-/// Returns the largest difference between steps and the whole sequence, run with the same options.
+/// Returns the largest difference between the results of a stepper and of the whole sequence, with the same options.
 fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions) -> f64 {
     let steps = 40;
     let inputs = inputs(graph, steps, 3);
@@ -195,7 +195,7 @@ fn states_are_taken_put_and_kept_in_files() {
     on_every_backend!(check);
 }
 
-/// Streams 0 and 1 run, then stream 1 and two new ones. Each must have the same results as alone.
+/// Streams 0 and 1 run, then stream 1 and two new ones. Each must have the same results as when it runs alone.
 #[test]
 fn streams_come_and_go() {
     fn check<B: Backend>(backend: &B) {
@@ -223,8 +223,8 @@ fn streams_come_and_go() {
         };
         (0..3).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
         together.streams("B", &[Some(1), None, None]).unwrap();
-        // A new stream at batch index 1 gets the initial state of stream 1. At the new index 2, it gets that of stream
-        // 0.
+        // A new stream at batch index 1 starts from the initial state of stream 1. A new stream at index 2, which had
+        // no stream before, starts from the initial state of stream 0.
         apart_from_each_other = vec![apart_from_each_other.remove(1), begin(1), begin(0)];
         (3..6).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
         together.reset();
@@ -240,12 +240,11 @@ fn streams_come_and_go() {
     on_every_backend!(check);
 }
 
-/// The bytes that a step needs besides the elements of its results and its row, for tensor objects and lists of
-/// tensors.
+/// The bytes that a step may allocate in addition to its results, for tensor objects and lists of tensors.
 const TENSOR_OVERHEAD: usize = 3 << 10;
 
-/// After a step, little memory besides its results is held, and the previous states are freed. The amount does not
-/// grow.
+/// After a step, the stepper holds little memory besides the results. It frees the previous states, and its memory does
+/// not grow.
 #[test]
 fn a_step_on_tensors_holds_its_results_and_little_else() {
     fn check<B: Backend>(backend: &B) {
@@ -253,7 +252,7 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         let inputs = inputs(&graph, 1, 3);
         let mut stepper = stepper(&graph, backend, CompileOptions::default(), &inputs);
         let row = [backend.upload(&inputs[0].row(0)).unwrap()];
-        // Counts only this thread, because other threads allocate at the same time.
+        // Counts only the allocations of this thread, because other threads allocate at the same time.
         let counted = [(); 40].map(|()| measure(|| drop(stepper.step(&row).unwrap())));
         let results = 4 * (3 * 32 + 3 * 5);
         let (name, most) = (backend.name(), counted[39].bytes_max);

@@ -1,5 +1,5 @@
-//! Runs the conformance suite on faulty backends. It must pass the backend without a fault, and catch every other one
-//! in each category in which its fault has an effect.
+//! Runs the conformance suite on faulty backends. The backend without a fault must pass. Every fault must be caught in
+//! each category of cases in which it has an effect.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -53,7 +53,7 @@ MODELS = {
     ),
 }
 
-# A mixer alone, as the module that transformers defines.
+# A single mixer: the module that transformers defines.
 def gated_delta_net():
     config = hf.OlmoHybridConfig(
         vocab_size=VOCABULARY, hidden_size=16, num_attention_heads=2, num_hidden_layers=2, pad_token_id=0,

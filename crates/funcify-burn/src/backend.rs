@@ -65,7 +65,7 @@ impl Backend for Burn {
         dtypes::of(tensor) == Some(self.storage_dtype(dtype))
     }
 
-    /// Normalises booleans stored as numbers, by replacing every nonzero element with 1.
+    /// Normalises booleans that are stored as numbers: replaces every nonzero element with 1.
     fn admit(&self, mut tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
@@ -223,13 +223,13 @@ fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Flex panics on an offset into an empty tensor. Since all empty rows are equal, the first ones are returned.
+    // Flex panics on an offset into an empty tensor. Since all empty rows are equal, the offset is set to 0.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::slices_along(sizes, 0, start, start + count, 1)))
 }
 
-/// Returns whether `op` is one of Burn's elementwise ops. On a wgpu device, they panic if one operand is a scalar and
-/// the other is empty.
+/// Returns whether `op` is one of Burn's elementwise ops. On a wgpu device, these ops panic if one operand is a scalar
+/// and the other is empty.
 fn is_elementwise(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) | OpClass::Custom(_) => true,

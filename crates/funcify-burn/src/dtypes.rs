@@ -29,12 +29,12 @@ pub(crate) fn float(dtype: DType) -> Result<FloatDType, BackendError> {
     }
 }
 
-/// Returns the dtype of a tensor, or `None` if funcify does not have it.
+/// Returns the dtype of a tensor, or `None` if funcify does not support it.
 pub(crate) fn of(tensor: &Tensor) -> Option<DType> {
     from_burn(tensor.dtype())
 }
 
-/// Returns funcify's dtype for one of Burn's, or `None` if there is none.
+/// Returns the funcify dtype for a Burn dtype, or `None` if there is none.
 pub(crate) fn from_burn(dtype: BurnDType) -> Option<DType> {
     match dtype {
         BurnDType::Bool(_) => Some(DType::Bool),

@@ -124,11 +124,11 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
 }
 
-/// A slice for each axis. Loops build such a list for every row that they read or write, so it is on the stack.
+/// A slice for each axis. Loops build such a list for every row that they read or write, so it is kept on the stack.
 type Slices = SmallVec<[Slice; 6]>;
 
-/// Returns slices that select the positions `start, start + step, ..` below `limit` of `axis`, and all other axes
-/// whole.
+/// Returns slices that select the positions `start, start + step, ..` below `limit` along `axis`, and everything along
+/// the other axes.
 pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);
@@ -169,7 +169,7 @@ fn as_scalar(tensor: Tensor) -> Outcome {
     })
 }
 
-/// Creates a tensor filled with one number. The device must support every dtype.
+/// Creates a tensor filled with one number. `dtype` must be one that the device supports.
 pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64) -> Tensor {
     let count = shape.iter().product();
     let device = device.as_dispatch();

@@ -48,7 +48,7 @@
 //! * `sort`, `lgamma`, `digamma`, `polygamma`, `cbrt`, `erfc`, integer `pow` and float `rem`, which are computed in
 //!   host memory.
 //!
-//! Random bits are generated on the device. Each call takes about 120 small kernels.
+//! Random bits are generated on the device. Each call launches about 120 small kernels.
 
 #[macro_use]
 mod kinds;

@@ -80,7 +80,7 @@ pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E
     Ok(from_elements(burn, left, &shape))
 }
 
-/// Reduces an axis, which is kept with size 1.
+/// Reduces an axis to size 1 (keepdim).
 pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E, f: impl Fn(E, E) -> E) -> Outcome {
     let mut shape = sizes(&x);
     let inner: usize = shape[axis + 1..].iter().product();
@@ -94,7 +94,7 @@ pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E,
     Ok(from_elements(burn, folded, &shape))
 }
 
-/// Returns the maximum or minimum of an axis, which is kept with size 1. `pick` chooses one of two elements and must be
+/// Reduces an axis to its maximum or minimum, with size 1 (keepdim). `pick` chooses one of two elements and must be
 /// commutative. No axis may be empty.
 pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: impl Fn(E, E) -> E + Copy) -> Outcome {
     let mut shape = sizes(&x);
@@ -148,8 +148,8 @@ pub(crate) fn running_reduction<E: Element>(
     Ok(from_elements(burn, changed, &shape))
 }
 
-/// Sorts the elements along an axis. Also returns the original position of each. The sort is stable, and places NaN
-/// after all numbers.
+/// Sorts the elements along an axis. Also returns the original position of each element. The sort is stable, and places
+/// NaN after all numbers.
 pub(crate) fn sort<E: Element + PartialOrd>(
     burn: &Burn,
     x: Tensor,

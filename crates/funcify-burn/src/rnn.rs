@@ -136,7 +136,7 @@ fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// Moves the axis of steps to the front, or from the front back to its place. Does nothing unless `batch_first` is set.
+/// Moves the axis of steps to the front, or from the front back to axis 1. Does nothing unless `batch_first` is set.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }

@@ -1,5 +1,5 @@
 //! Tests device operations that loops need: rows, stacks, and buffers that are written in place. Also tests what the
-//! conformance suite does not cover: every op has a lowering rule, constants are ops, and errors.
+//! conformance suite does not cover: that every op has a lowering rule, that constants are ops, and errors.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn held_dtypes(device: &Burn) -> Vec<DType> {
     DType::ALL.into_iter().filter(|dtype| device.unsupported(*dtype, 3).is_none()).collect()
 }
 
-/// Returns the dtypes that a device stores as the same type.
+/// Returns the dtypes that share one storage type on a device, if any.
 fn alike(device: &Burn) -> Option<&'static [DType]> {
     match device.name() {
         "burn-wgpu" => Some(&[DType::U8, DType::U32]),
@@ -212,7 +212,7 @@ fn a_constant_is_an_op_too() {
     }
 }
 
-/// A device may store booleans as numbers. Every nonzero byte of a tensor that was created elsewhere must be true.
+/// A device may store booleans as numbers. Every nonzero byte of a tensor from elsewhere must count as true.
 #[test]
 fn a_stored_boolean_that_is_not_zero_is_true() {
     use burn::tensor::{Bool, BoolDType, DType as BurnDType, Tensor, TensorData};

@@ -1,5 +1,5 @@
-//! Tests that a body that reads elements of its tensors is rejected, because it is recorded only once for all elements.
-//! The result must not depend on the elements, or on the way in which the body reads them.
+//! Tests that a body that reads elements of its tensors is rejected, because a record must be valid for all elements.
+//! The body must be rejected whatever the elements are, and however it reads them.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -111,7 +111,7 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// A second call of the body records the same ops but different results, or it records one more op.
+/// The second call of a body records the same ops but returns a different result, or it records one more op.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();
@@ -142,7 +142,7 @@ fn constants_of_a_body_may_be_read() {
     })
     .unwrap();
     assert_eq!(last.into_data().iter::<f32>().collect::<Vec<_>>(), [4.0, 11.5]);
-    // The same line is called with a different constant.
+    // The same line runs with different constants.
     let sum = |factor: f32| {
         let body = |(), h: Tensor<1>, x: Tensor<1>| (h + x.clone() * Tensor::from_data([factor], &x.device()), ());
         scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), body)

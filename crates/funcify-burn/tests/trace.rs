@@ -148,11 +148,11 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("unfold", body!(|x, y| x.unfold::<3, _>(1, 2, 1).sum_dim(2).squeeze_dim::<2>(2) + y.slice(s![.., ..3]))),
 ];
 
-/// The ops whose results alone are compared, because they have no gradients, or Burn's gradients are different.
+/// The ops whose gradients are not compared, only their results: they have no gradients, or Burn's gradients differ.
 const VALUES: &[(&str, Body)] = &[
     // Burn's backward pass differentiates the tanh approximation.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
-    // Burn has no gradient rule for it, and leaves its gradient at the bounds undefined.
+    // Burn has no gradient rule for the hard sigmoid, and leaves its gradient at the bounds undefined.
     ("hard sigmoid", body!(|x, y| activation::hard_sigmoid(x * 8.0 - y, 0.2, 0.5))),
     (
         "rounding",
@@ -236,8 +236,8 @@ fn data(tensor: AnyTensor) -> TensorData {
     TensorData::new(elements.as_slice::<f64>().unwrap().to_vec(), shape)
 }
 
-/// Returns the device that computes the expected results. Some functions of the others are less accurate, for example
-/// wgpu's arcsine.
+/// Returns the device that computes the expected results. Some functions are less accurate on the other devices, for
+/// example wgpu's arcsine.
 fn reference() -> Device {
     devices().swap_remove(0)
 }
@@ -311,7 +311,7 @@ fn special_numbers_are_burns() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns the gradients of x and y. The loss is a weighted sum of the results of `forward`, with different weights.
+/// Returns the gradients of x and y. The loss is a sum of the elements of the result, each with a different weight.
 fn gradients(device: &Device, forward: impl Fn(Tensor<2>, Tensor<2>) -> AnyTensor) -> [TensorData; 2] {
     let (x, y) = inputs(device);
     let (x, y) = (x.require_grad(), y.require_grad());

@@ -1,4 +1,4 @@
-//! Clamps activations only if some have overflowed: a `cond`, of which only one branch runs.
+//! Clamps activations only if some have overflowed, with a `cond` that runs only one of its branches.
 
 use super::compile;
 use anyhow::{Result, ensure};

@@ -148,7 +148,7 @@ pub fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     assert_same("outputs", found, expected, what);
 }
 
-/// Asserts the same for the gradient of a weight: see [`assert_close`].
+/// Works like [`assert_close`], but for the gradient of a weight.
 #[track_caller]
 pub fn assert_gradient(found: &Tensor, expected: &Tensor, weight: &str) {
     assert_same("gradients", found, expected, weight);

@@ -20,7 +20,7 @@ const MAX_ELEMENTS: i64 = 1 << 24;
 pub(super) struct Interpreter {
     fault: Fault,
     sizes: Sizes,
-    /// The loop invariants of each loop in its first run, keyed by the address of the loop's body.
+    /// The values of each loop's invariants in its first run, keyed by the address of the loop's body.
     first_invariants: HashMap<usize, Vec<HostTensor>>,
 }
 
@@ -77,7 +77,7 @@ impl Interpreter {
             .collect()
     }
 
-    /// Rejects tensors that are too large. Only a step that runs because of a fault can compute one.
+    /// Rejects tensors that are too large. Only a step that runs because of a fault can compute such a tensor.
     fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
@@ -281,7 +281,7 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns a row, which must exist (scan-c5). With a fault, a missing row is zeros.
+    /// Returns a row, which must exist (scan-c5). With a fault, a missing row reads as zeros.
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),

@@ -28,7 +28,7 @@ pub enum Fault {
     WritesNotSeen,
     /// The loop runs in the opposite direction (scan-c2).
     ReversedDirection,
-    /// A downward loop returns its rows in execution order (scan-c2).
+    /// A reversed loop returns its rows in execution order (scan-c2).
     TraceInStepOrder,
     /// The last step does not write to buffers.
     LostLastRow,
@@ -48,7 +48,7 @@ pub enum Fault {
     StoppingStepDropped,
     /// Buffers keep the rows of steps that did not run (scan-c6).
     RowsNotCut,
-    /// The rows of steps that did not run are cut off at the end of a buffer, even in a downward loop (scan-c6).
+    /// The rows of steps that did not run are cut off at the end of a buffer, even in a reversed loop (scan-c6).
     CutAtTheEnd,
     /// f64 results are rounded to f32.
     DoublesRoundedToSingle,

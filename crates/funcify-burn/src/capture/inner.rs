@@ -70,7 +70,7 @@ pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)
     }
 }
 
-/// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body and the marker.
+/// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body and that marker.
 pub(super) fn split_body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;
     for (index, op) in ops.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Catches a panic of a closure that is being recorded. Keeps its text and its source location, and prints no message.
 //!
-//! Only a panic hook learns the location of a panic, which shows users where their closure reads elements. So the
-//! first recording installs a hook. The hook forwards all other panics to the previously installed hook.
+//! Users need the location to find where their closure reads elements, but only a panic hook can see it. So the first
+//! recording installs a hook, which forwards all other panics to the previously installed hook.
 
 use std::any::Any;
 use std::cell::RefCell;

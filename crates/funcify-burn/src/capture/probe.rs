@@ -15,7 +15,7 @@ use super::tape::{ADDEND, Edges, FACTOR};
 use super::*;
 use crate::device::Burn;
 
-/// Returns the maximum difference between gradients, relative to the largest element of Burn's gradient.
+/// Returns the maximum allowed difference between gradients, relative to the largest element of Burn's gradient.
 fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }

@@ -119,8 +119,8 @@ impl Closure<'_> {
         self.record_with(Elements::None)
     }
 
-    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements. Also rejects
-    /// it if its gradients differ from Burn's in more trials than they agree. Skips the gradients if the trials fail,
+    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements, or if its
+    /// gradients differ from Burn's in more trials than they agree in. Does not check the gradients if the trials fail,
     /// for example because Burn's backward pass has an op without a translation.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
@@ -143,7 +143,7 @@ impl Closure<'_> {
     }
 
     /// Records the closure on a capture device. If the closure's own device has autodiff, the recorded tensors have it
-    /// too, and the record has a gradient stop wherever Burn's tape has none: see [`tape`](super::tape).
+    /// too, and the record has a gradient stop wherever Burn's tape has no edge: see [`tape`](super::tape).
     fn record_with(&self, elements: Elements) -> Result<Recording> {
         let capture = PooledDevice::like(self.device);
         let has_tape = self.device.is_autodiff();
@@ -287,8 +287,8 @@ pub(super) fn renumber(graph: CapturedGraph, inputs: &[TensorId], outputs: &[Ten
     Record { ops, inputs: inputs.len(), outputs, constants }
 }
 
-/// A pooled capture device with the same default dtypes as another device. Devices are reused, because Burn has only
-/// 65,536 of them per process. A device records one closure at a time.
+/// A pooled capture device with the same default dtypes as another device. Devices are reused, because Burn supports
+/// only 65,536 of them per process. A device records one closure at a time.
 struct PooledDevice {
     device: Device,
     /// The default dtypes to set. `Some` only if the device is new.
@@ -415,7 +415,7 @@ fn panic_error(at: &Place, panic: &Panic) -> Error {
     )
 }
 
-/// Returns the dtype of a recorded tensor, or `None` if funcify does not have it.
+/// Returns the dtype of a recorded tensor, or `None` if funcify does not support it.
 pub(crate) fn dtype_of(tensor: &TensorIr) -> Option<DType> {
     dtypes::from_burn(tensor.dtype)
 }

@@ -8,8 +8,8 @@ const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// Everything else that the graph depends on. The types are compared too, because the record lacks those of values
-    /// that no op uses.
+    /// Everything else that the graph depends on. The types are compared too, because the record lacks the types of
+    /// values that no op uses.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,
@@ -31,8 +31,8 @@ pub(crate) struct Closure<'a> {
 
 impl Closure<'_> {
     /// Returns a function that runs the closure's graph, and one flag per argument: `true` if the closure uses it.
-    /// `graph` builds the graph from the record. A cached function is reused if its line, its ops and its types are the
-    /// same, and its `key`, which describes everything else that the graph depends on.
+    /// `graph` builds the graph from the record. `key` describes everything else that the graph depends on. A cached
+    /// function is reused if its line, ops, types and `key` are the same.
     pub(crate) fn function(
         &self,
         key: String,
@@ -91,7 +91,7 @@ mod tests {
     use funcify_core::DType;
     use funcify_core::error::Site;
 
-    /// Returns the function for a closure that multiplies by `number`. Every call records the same source line.
+    /// Returns the function for a closure that multiplies by `number`. All calls record the closure on the same line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());

@@ -19,8 +19,8 @@ use super::*;
 /// The body may use any Burn ops and modules. Burn's graph capture records one step, which becomes the body of a
 /// funcify loop. The loop is one op of Burn's autodiff: `backward()` runs a backward loop, which computes the gradients
 /// of `init`, `xs` and `weights`. The backward loop recomputes no step, unless [`Scan::policy`] tells it to save
-/// memory. The body is called only to be recorded: twice at first, and once in each later call on the same line, which
-/// reuses the cached function.
+/// memory. The body is called only to be recorded: twice in the first call, and once in each later call from the same
+/// line. Later calls reuse the cached function.
 ///
 /// A `scan` in the body becomes a nested loop of the graph. Its body may use values that the outer body has computed.
 /// The options [`Scan::compile`] and [`Scan::policy`] of the outermost loop apply to all nested loops.
@@ -30,9 +30,9 @@ use super::*;
 /// the gradients of a new body are compared with those of Burn's own backward pass, on arguments from several ranges.
 /// The comparison is skipped if funcify lacks an op of that pass.
 ///
-/// The body must not capture a module. It receives the module as an argument instead, because capture records only ops
-/// on tensors of its own device: the body is called with a copy of the module whose parameters are on that device. See
-/// [`Weights`] for the types that `weights` may have.
+/// The body must not capture a module. It receives the module as an argument instead, because Burn's graph capture
+/// records only ops on tensors of its own device: the body is called with a copy of the module whose parameters are on
+/// that device. See [`Weights`] for the types that `weights` may have.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -127,8 +127,8 @@ impl Scan {
         self
     }
 
-    /// Selects the residuals that the loop saves for its backward loop. The default is that of
-    /// [`DifferentiableOptions::policy`].
+    /// Selects the residuals that the loop saves for its backward loop. See [`DifferentiableOptions::policy`] for the
+    /// default.
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.function.policy = Some(policy);
         self
@@ -371,7 +371,7 @@ struct RecordedLoop {
     carry: usize,
 }
 
-/// The numbers of weights and of carries, which a body receives before the rows.
+/// The number of weights and the number of carries. A body receives the weights, the carries, and then the rows.
 struct Counts {
     weights: usize,
     carry: usize,

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use crate::plugin::{AnyTensor, TensorKind, Tensors};
 
-/// The sequences of a loop: tensors whose axis 0 is the steps; tuples, arrays and `Vec`s of sequences; or `()`.
+/// The sequences of a loop: tensors with the steps along axis 0; tuples, arrays and `Vec`s of sequences; or `()`.
 ///
 /// A step receives a row of each sequence, for example a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so a row
 /// of a `Tensor<1>` is a vector of one element.

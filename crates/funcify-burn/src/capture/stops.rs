@@ -78,7 +78,7 @@ pub(super) enum Stop {
 
 /// The ops of a closure, indexed for the search.
 struct Forward<'a> {
-    /// The float operands of each op that depend on a leaf, so that gradients may flow through them.
+    /// For each op, its float operands that depend on a leaf. Gradients may flow through them.
     operands: Vec<Vec<Operand>>,
     shapes: HashMap<TensorId, Shape>,
     /// The index of the op that computes each tensor.
@@ -302,7 +302,8 @@ impl Search<'_> {
             return;
         };
         let leaf = self.tape.leaves.iter().find(|(_, leaf)| *leaf == tensor).map(|(node, _)| *node);
-        // Leaf nodes are in the order of their tensors too, so the leaf's node must be the next parent.
+        // If the tensor is a leaf, its node must be the next parent, because leaf nodes are in the order of their
+        // tensors.
         if let Some(((parent, times, shape), rest)) = parents.split_first()
             && leaf.is_none_or(|leaf| leaf == *parent)
             && *times <= operands.len()
@@ -323,8 +324,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the ways to choose `count` of these operands, which all read the same tensor. The choices are equivalent
-    /// if the op is commutative, so only one is returned.
+    /// Returns the ways to choose `count` of these operands, which all read the same tensor. If the op is commutative,
+    /// all choices are equivalent, so only one is returned.
     fn operand_choices(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();
@@ -358,7 +359,7 @@ impl IrVisitorMut for Replace {
     }
 }
 
-/// Inserts the gradient stops and updates the results. The stop of an operand is an op directly before its reader.
+/// Inserts the gradient stops and updates the results. For an operand, the stop precedes the op that reads it.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
     let mut new_ops = Vec::with_capacity(ops.len() + stops.len());

@@ -10,10 +10,10 @@ use super::*;
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
-/// The graph has the sizes of the arguments, whose elements are ignored. The graph's inputs are the weights that the
-/// closure uses, named after the module's fields, and then the arguments, named `x`, `x_1`, .. The graph runs on every
-/// backend of funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`] explains
-/// why the closure receives its module as an argument.
+/// The graph is specialised to the arguments' shapes; their elements are ignored. The graph's inputs are the weights
+/// that the closure uses, named after the module's fields, and then the arguments, named `x`, `x_1`, .. The graph runs
+/// on every backend of funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`]
+/// explains why the closure receives its module as an argument.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -121,8 +121,8 @@ impl Trace {
         self.function.graph()
     }
 
-    /// Returns the function that runs the graph. Its arguments are the weights that the closure uses, then the
-    /// closure's own arguments.
+    /// Returns the function that runs the graph. It takes the weights that the closure uses, and then the closure's own
+    /// arguments.
     pub fn function(&self) -> &Differentiable {
         &self.function
     }
@@ -157,8 +157,8 @@ impl Trace {
         structure(&at, "result", self.function.run(&at, tensors)?)
     }
 
-    /// Returns the weights that the graph uses, in the order of its first inputs. To run a larger graph that
-    /// [applies](Graph::apply) this one, pass them to its [`Differentiable`].
+    /// Returns the weights that the graph uses. They are the graph's first inputs, in this order. To run a larger graph
+    /// that [applies](Graph::apply) this one, pass them to the [`Differentiable`] of the larger graph.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -183,8 +183,8 @@ impl Trace {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
     }
 
-    /// Copies the weights that the graph uses to host tensors, in the order of its first inputs. Use them to run the
-    /// graph on another backend.
+    /// Copies the weights that the graph uses to host tensors. They are the graph's first inputs, in this order. Use
+    /// them to run the graph on another backend.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {

@@ -122,8 +122,8 @@ impl<M: Module> Weights for &M {
         let own = Visitor::of(*self).tensors;
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
-        // Removing autodiff first copies the running statistics, so that they can be changed. It is also required: a
-        // tensor with autodiff cannot move to the capture device. A module of an outer loop is already there.
+        // Calls `valid`, because a tensor with autodiff cannot move to the capture device. It also copies the running
+        // statistics, so that they can be changed. A module of an outer loop is already on the capture device.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => replace_parameters(at, M::clone(self), plain.collect())?.valid(),
             false => replace_parameters(at, self.valid(), plain.collect())?,
@@ -191,7 +191,7 @@ fn missing_weight_error(at: &Place) -> Error {
     unsupported(at, "the weights", reason, "derive `Module` for it")
 }
 
-/// Collects the parameters of a module, named by the path of their fields.
+/// Collects the parameters of a module, each named by the path of its field.
 #[derive(Default)]
 struct Visitor {
     path: Vec<String>,
@@ -295,8 +295,8 @@ impl ModuleMapper for ReplaceTensors {
     }
 }
 
-/// Rejects layers that behave differently in training if a tensor has autodiff. Such layers query the device of their
-/// input, so they would run in inference mode: the capture device has no autodiff.
+/// If a tensor has autodiff, rejects layers that behave differently in training. These layers check whether the device
+/// of their input has autodiff. The capture device does not, so they would run in inference mode.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

@@ -2,7 +2,7 @@
 //!
 //! The parameters of each layer are trained, saved, loaded and moved like those of any other Burn module. Its `forward`
 //! is one op of Burn's autodiff. Parameters have the same names and shapes as in [`funcify_nn`], which follows PyTorch
-//! or the code of the authors.
+//! or the authors' code.
 //!
 //! ```
 //! # #[cfg(feature = "flex")] {
@@ -37,7 +37,7 @@ use self::parameters::Parameters;
 use crate::device::Burn;
 use crate::plugin::{AnyTensor, Differentiable, Tensors, device_error, for_caller, leaves_of, structure};
 
-/// The part that all layers share: parameters, and a function of the sequence, the states and the parameters.
+/// The common implementation of all layers: parameters, and a function of the sequence, the states and the parameters.
 #[derive(Clone, Debug)]
 struct Layer {
     parameters: Parameters,

@@ -43,7 +43,7 @@ macro_rules! mapped {
 }
 
 impl Parameters {
-    /// Creates the initial parameters of a layer. Random ones are drawn with Burn's generator of the device.
+    /// Creates the initial parameters of a layer. Random parameters are drawn from Burn's generator for the device.
     pub(super) fn new(at: &Place, layer: &Layer, dtype: DType, device: &Device) -> Result<Self> {
         let burn = Burn::of(device)?;
         let named = layer.parameters.iter().map(|parameter| {

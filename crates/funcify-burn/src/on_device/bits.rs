@@ -17,7 +17,7 @@ pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> T
     Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
 }
 
-/// Shifts right, filling with zeros. For signed numbers, the first bit is shifted separately and the sign is cleared.
+/// Shifts right, filling with zeros. Signed numbers are first shifted by one bit, and the sign bit is cleared.
 pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let shifted = if is_unsigned(&x) {
@@ -35,7 +35,7 @@ pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: 
 }
 
 /// Shifts right, filling with copies of the highest bit. If the amount is negative or at least `bits`, every bit of the
-/// result is such a copy.
+/// result is a copy of the highest bit.
 pub(crate) fn shift_right_arithmetic(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let amount = Dispatch::int_mask_fill(amount, outside, Scalar::from(i64::from(bits) - 1));

@@ -8,7 +8,7 @@ use super::*;
 
 const SIGN: i64 = i32::MIN as i64;
 const MAGNITUDE: i64 = i32::MAX as i64;
-/// The bits of f32 infinity. As integers, the bits of a positive NaN are greater.
+/// The bit pattern of f32 infinity. As an integer, it is smaller than the bit pattern of any positive NaN.
 const INFINITY: i64 = 0x7f80_0000;
 const NAN: i64 = 0x7fc0_0000;
 

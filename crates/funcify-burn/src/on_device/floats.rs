@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Evaluates a polynomial. The coefficients start with that of the highest power.
+/// Evaluates a polynomial. The coefficients are in order of descending powers.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
     let plus = |sum: Tensor, coefficient: f64| Dispatch::float_add_scalar(sum, Scalar::from(coefficient));
     let start = plus(Dispatch::float_mul_scalar(x.clone(), Scalar::from(coefficients[0])), coefficients[1]);

@@ -17,7 +17,7 @@ const BLOCK: usize = 512;
 /// although the running product is 0.
 const SEQUENTIAL_BLOCK: usize = 4096;
 
-/// Reduces an axis, which is kept with size 1. `reduce` handles an axis of at most [`MAX_REDUCTION`] elements.
+/// Reduces an axis to size 1 (keepdim). `reduce` handles an axis of at most [`MAX_REDUCTION`] elements.
 pub(crate) fn reduce_long_axis(
     burn: &Burn,
     x: Tensor,
@@ -70,8 +70,8 @@ fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
     slice(x.clone(), &slices_along(&sizes(x), axis, start, end, 1))
 }
 
-/// Computes the running reduction along axis 1 of `[outer, len, inner]`. First reduces each block separately to get its
-/// total, and then each block again, starting from the total of the previous blocks.
+/// Computes the running reduction along axis 1 of `[outer, len, inner]`. First computes the total of each block, and
+/// then the running reduction of each block, starting from the total of the previous blocks.
 fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let shape = sizes(&x);
     let (outer, len, inner) = (shape[0], shape[1], shape[2]);

@@ -114,7 +114,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         _ => (i64::MIN, i64::MAX),
     };
     let x = Dispatch::float_cast(x, FloatDType::F32);
-    // The largest integers round up in f32, to 2^31, 2^32 and 2^63. The result saturates from these bounds on.
+    // The largest integers round up in f32, to 2^31, 2^32 and 2^63. Floats at or above these bounds saturate.
     let below = Dispatch::float_lower_equal_elem(x.clone(), Scalar::from(lowest as f64), burn.bool_dtype());
     let above = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(highest as f64), burn.bool_dtype());
     let is_nan = Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
@@ -125,7 +125,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     Ok(Dispatch::int_mask_fill(whole, above, Scalar::from(highest)))
 }
 
-/// Reduces an axis, which is kept with size 1. Returns `None` for reductions that it does not handle.
+/// Reduces an axis to size 1 (keepdim). Returns `None` for unsupported reductions.
 pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor> {
     match monoid {
         ReduceKind::Sum => Some(Dispatch::int_sum_dim(x, axis)),
@@ -174,7 +174,7 @@ pub(crate) fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor
 }
 
 /// Applies updates to the elements at `indices` of an axis, in row-major order. Updates whose index is out of range go
-/// to an extra position past the end, which is cut off afterwards.
+/// to an extra position past the end, which is removed afterwards.
 pub(crate) fn scatter(
     burn: &Burn,
     axis: usize,
@@ -186,7 +186,7 @@ pub(crate) fn scatter(
     if kind(&x) != Kind::Float || !matches!(mode, ScatterMode::Max | ScatterMode::Min) {
         return scatter_numbers(burn, axis, mode, x, indices, updates);
     }
-    // On the device, the maximum or minimum of a number and NaN is the number. So a separate scatter tracks NaN.
+    // On the device, the maximum or minimum of a number and NaN is the number. So a separate scatter tracks NaNs.
     let is_nan = |x: &Tensor| Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
     let marked = |x: &Tensor| Dispatch::bool_into_int(is_nan(x), burn.index_dtype());
     let marks = scatter_numbers(burn, axis, ScatterMode::Max, marked(&x), indices.clone(), marked(&updates));

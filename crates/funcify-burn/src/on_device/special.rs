@@ -74,7 +74,7 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     let (is_middle, is_far) = (above(burn, &magnitude, TAN_PI_8), above(burn, &magnitude, TAN_3_PI_8));
     let middle = Dispatch::float_div(plus(magnitude.clone(), -1.0), plus(magnitude.clone(), 1.0));
     let far = Dispatch::float_neg(Dispatch::float_recip(magnitude));
-    // A small x is used as it is, with its sign. Otherwise the magnitude is used.
+    // A small x keeps its sign. Otherwise the reduction uses the magnitude.
     let reduced = mask_where(mask_where(x.clone(), is_middle.clone(), middle), is_far.clone(), far);
     let angle = odd_polynomial(reduced, &COEFFICIENTS);
     let middle = plus(angle.clone(), FRAC_PI_4);
@@ -84,8 +84,7 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(angle, is_middle, above)
 }
 
-/// Computes the angle of the point (x, y) from arctan(small / large), by reflection. Signs are those of IEEE 754's
-/// `atan2`.
+/// Computes the angle of the point (x, y) from arctan(small / large), by reflection. Signs follow IEEE 754's `atan2`.
 pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let (height, width) = (Dispatch::float_abs(y.clone()), Dispatch::float_abs(x.clone()));

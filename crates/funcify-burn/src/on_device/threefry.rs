@@ -1,4 +1,4 @@
-//! The `threefry` random generator in u32 arithmetic on the device, where it wraps.
+//! Implements the `threefry` random generator on the device, in wrapping u32 arithmetic.
 
 use burn::tensor::IntDType;
 use funcify_core::ops::Words;
@@ -7,8 +7,8 @@ use super::*;
 use crate::data::from_elements;
 use crate::kinds::{expand, reshape};
 
-/// Returns random bits for each key, of shape `[keys, size]`, or `[keys, size, 2]` with both words of each block. They
-/// are the same bits as those of `funcify::ops::threefry_bits`. `size` must be below 2^32.
+/// Returns random bits for each key, of shape `[keys, size]`, or `[keys, size, 2]` with both words of each block. The
+/// bits are equal to those of `funcify::ops::threefry_bits`. `size` must be below 2^32.
 pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize, words: Words) -> Outcome {
     let shape = [sizes(&keys).iter().product::<usize>() / 2, size];
     let [high_key, low_key] = split_words(keys, &shape)?;

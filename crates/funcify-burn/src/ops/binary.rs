@@ -24,7 +24,7 @@ arithmetic! {
     Mul => |burn, x, y| Dispatch::float_mul(x, y), Dispatch::int_mul(x, y), |i, j| i.wrapping_mul(j);
     Div => |burn, x, y| Dispatch::float_div(x, y), on_device::quotient(burn, x, y),
         |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    // Burn's float remainder has the sign of the divisor, but this op has the sign of the dividend.
+    // Burn's float remainder has the sign of the divisor, but the result of this op has the sign of the dividend.
     Rem => |burn, x, y| by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b))?,
         on_device::remainder(burn, x, y), |i, j| if j == 0 { i } else { i.wrapping_rem(j) };
 }
@@ -61,8 +61,8 @@ enum Order {
     Smallest,
 }
 
-/// Returns the larger or smaller of two elements, or NaN if either is NaN. Orders -0 before +0; floats in host memory
-/// need only one pass for this.
+/// Returns the larger or smaller of two elements, or NaN if either is NaN. Orders -0 before +0. Floats in host memory
+/// are handled in a single pass.
 fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
     if kind(&x) == Kind::Float && burn.in_host_memory() {

@@ -24,7 +24,7 @@ fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: Tensor, start: Tensor) -
     Ok(slice(x, &slices_along(&x_sizes, axis, start, start + size, 1)))
 }
 
-/// Computes the positions of the selected part on the device. They are clamped to the axis.
+/// Computes the positions of the selected part on the device, clamped to the axis.
 pub(super) fn positions_from<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome {
     let first = on_device::clamp_indices(call.backend, start, last_start(call, part, axis)? + 1);
     let steps = from_elements(call.backend, (0..part as i32).collect(), &[part]);

@@ -1,4 +1,4 @@
-//! `iota`: counts in host memory, because Burn would count in integers of the result's dtype.
+//! `iota`: creates the elements in host memory, because Burn would count in integers of the result's dtype.
 
 use funcify_core::{HostTensor, Scalar};
 

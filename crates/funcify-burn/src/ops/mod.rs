@@ -1,13 +1,14 @@
 //! The lowering rules. Each file corresponds to a file of ops in `funcify-core`.
 //!
 //! On wgpu, [`Burn::in_host_memory`] is false, and kernels differ from those of the CPU devices:
-//! - Inside a kernel, an operand of rank 0 has the sizes `[1]`, and so may a result: see `kinds::to_kernel_form`. So
-//!   the shape of a result is computed from the types of the call, not from the sizes of the operands.
+//! - Inside a kernel, an operand of rank 0 has the sizes `[1]`, and a result of rank 0 may have them too: see
+//!   `kinds::to_kernel_form`. So kernels compute the shape of a result from the types of the call, not from the sizes
+//!   of the operands.
 //! - Nothing is read back: functions of [`on_device`] replace `by_integer!`, `by_float!` and `integer_value`.
 //! - u8 is stored as u32: see `Burn::integer`. `Backend::normalize` truncates the u8 result of each kernel to 8 bits.
 //! - Elementwise ops receive no empty operands, and compute f16 in f32: see `Backend::run_kernel`.
-//! - `float_not_equal` is false for NaN. A cast from u32 to i64 sign-extends: see `on_device::cast_wrapping`. As on
-//!   the other devices, booleans are selected by index as integers; on wgpu these are u32.
+//! - `float_not_equal` is false for NaN. A cast from u32 to i64 sign-extends: see `on_device::cast_wrapping`. Selecting
+//!   booleans by index converts them to integers, as on the other devices, but to u32 instead of u8.
 
 mod argmax;
 mod binary;

@@ -9,7 +9,7 @@ fn next_after(burn: &Burn, dtype: DType, x: Tensor, y: Tensor) -> Outcome {
     if let Some(next) = on_device::next_after(burn, &x, &y) {
         return Ok(next);
     }
-    // The spacing of values is that of the graph's dtype, even if the device stores a different type.
+    // The spacing of values depends on the graph's dtype, even if the device stores a different type.
     by_float!(x, Float => {
         let next = |a: Float, b: Float| Float::round_from(ops::next_after(a.widen(), b.widen(), dtype));
         on_host::zip::<Float>(burn, x, y, next)

@@ -1,4 +1,4 @@
-//! `polygamma`, which Burn lacks. Computed in f64 in host memory.
+//! `polygamma`, which Burn lacks. Runs in host memory, in f64.
 
 use super::prelude::*;
 

@@ -7,8 +7,8 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 
 use super::prelude::*;
 
-/// Registers kernels for floats. They call Burn's function, or, if a second function is given, that function on a
-/// device with its own memory, because Burn's is inaccurate there.
+/// Registers kernels for floats. A kernel calls Burn's function. If a second function is given, the kernel calls that
+/// one on a device with its own memory, because Burn's function is inaccurate there.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -64,7 +64,7 @@ floats! {
     StopGradient => |x| x;
 }
 
-// The following functions do not exist in Burn.
+// Burn does not have the following functions.
 funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
 funcify!(Burn, ops::ErfInv, |call, [x]| match call.backend.in_host_memory() {
     false => Ok(on_device::erf_inv(call.backend, x)),
@@ -136,7 +136,7 @@ fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     Dispatch::float_cast(f(Dispatch::float_cast(x, FloatDType::F32)), half)
 }
 
-/// The bound above which x^2 + 1 and x^2 - 1 round to x^2, so that arsinh(x) and arcosh(x) are log(2x).
+/// The magnitude above which x^2 + 1 and x^2 - 1 round to x^2, so that arsinh(x) and arcosh(x) are log(2x).
 const LARGE: f64 = (1u64 << 28) as f64;
 
 /// Computes log(1 + x).

@@ -12,8 +12,8 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
 
-/// A Burn tensor whose rank and kind are known only at run time. It is an argument or a result of a
-/// [`Differentiable`](super::Differentiable) when these are not part of the Rust type.
+/// A Burn tensor whose rank and kind are known only at run time. Use it for an argument or a result of a
+/// [`Differentiable`](super::Differentiable) when its rank and kind are not part of the Rust type.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -99,12 +99,12 @@ impl AnyTensor {
         kinds::sizes(&self.0)
     }
 
-    /// Returns the dtype, or `None` if funcify does not have it.
+    /// Returns the dtype, or `None` if funcify does not support it.
     pub fn dtype(&self) -> Option<DType> {
         dtypes::of(&self.0)
     }
 
-    /// Returns the device. It has autodiff if the tensor has it.
+    /// Returns the device, with autodiff if the tensor has autodiff.
     pub fn device(&self) -> Device {
         Device::new(self.0.device())
     }
@@ -162,7 +162,8 @@ impl AnyTensor {
     /// ```
     ///
     /// # Errors
-    /// `Execution` if reading the device fails; `Unsupported` for a device or a dtype that funcify does not have.
+    /// `Execution` if reading from the device fails; `Unsupported` for a device or a dtype that funcify does not
+    /// support.
     #[track_caller]
     pub fn into_host(self) -> Result<HostTensor> {
         let at = Place::new("into_host", Site::caller());

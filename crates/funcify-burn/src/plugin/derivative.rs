@@ -31,8 +31,8 @@ pub(crate) struct Saved {
 
 impl Derivative {
     /// Compiles the programs for the gradients of the inputs that `by` marks. As in Burn, an input without a
-    /// differentiable path to a result has no gradient. Returns `None` if this is true of all marked inputs. `sizes`
-    /// are the sizes of the arguments for which the layout of the residuals is optimised.
+    /// differentiable path to a result has no gradient. Returns `None` if no marked input has a gradient. `sizes` are
+    /// the argument sizes for which the residuals' layout is optimised.
     pub(crate) fn new(
         at: &Place,
         graph: &Graph,

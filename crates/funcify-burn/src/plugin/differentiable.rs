@@ -22,9 +22,9 @@ use crate::kinds::{self, Tensor};
 ///
 /// The graph runs on the device of its arguments, and is compiled on the first call for each device. If an argument is
 /// tracked, `backward()` runs funcify's own backward program. Each call adds only a few nodes to the tape, however
-/// many steps the graph's loops run. An argument that is not tracked is a constant, and if none is tracked, nothing is
+/// many steps the graph's loops run. An untracked argument is a constant, and if no argument is tracked, nothing is
 /// recorded. As in Burn, a tracked argument without a differentiable path to a result has no gradient, for example an
-/// argument that is only compared.
+/// argument that is used only in comparisons.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -78,7 +78,7 @@ struct OnDevice {
     derivatives: Cache<Vec<bool>, Tracked>,
 }
 
-/// A set of tracked inputs (one flag per input), and its derivative, which is `None` if no input has a gradient.
+/// A set of tracked inputs (one flag per input), and the derivative for this set, or `None` if no input has a gradient.
 type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 
 /// The maximum number of derivatives to cache for a device.
@@ -179,8 +179,8 @@ impl Differentiable {
     /// argument passes through an op without a derivative. Also the errors of compiling and running a graph.
     ///
     /// # Panics
-    /// `backward()` panics if the backward program fails, because it cannot return an error. The panic has the error's
-    /// text.
+    /// `backward()` panics if the backward program fails, because it cannot return an error. The panic message is the
+    /// error's text.
     #[track_caller]
     pub fn call<R: Tensors>(&self, arguments: impl Tensors) -> Result<R> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -189,8 +189,8 @@ impl Differentiable {
     }
 
     /// Reports on the programs of the last call: how their loops run, how much memory they use, and why a loop is not
-    /// compiled. If nothing was tracked, this is one report. Otherwise it is two, on the forward and the backward
-    /// program. Before the first call, there is none.
+    /// compiled. Returns a report on the forward program and, if an argument was tracked, one on the backward program.
+    /// Before the first call, the list is empty.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -237,7 +237,7 @@ impl Differentiable {
             .map(|(index, argument)| self.with_input_rank(at, index, argument))
             .collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        // The call itself reports a wrong number of arguments.
+        // A wrong number of arguments is reported by the forward program.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,
@@ -283,7 +283,7 @@ impl Differentiable {
     }
 
     /// Returns the device of the arguments, and the checkpointing strategy if an argument has autodiff. Returns an
-    /// error if the arguments disagree.
+    /// error if the arguments differ in their device or in their checkpointing strategy.
     fn device_of(
         &self,
         at: &Place,

@@ -15,12 +15,12 @@ pub use options::DifferentiableOptions;
 pub use tensors::{Leaves, Tensors};
 pub(crate) use tensors::{leaves_of, structure};
 
-/// Replaces the source location of an error that occurred inside this crate with that of the user's call.
+/// Replaces the source location of an error that occurred inside this crate with the location of the user's call.
 pub(crate) fn for_caller(at: &Place, error: Error) -> Error {
     error.attribute_to_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
 }
 
-/// Returns the error for a failed operation of the device.
+/// Returns the error for a failed device operation.
 pub(crate) fn device_error(at: &Place, backend: &str, source: BackendError) -> Error {
     Error::Execution { at: at.boxed(), backend: backend.to_string(), source }
 }

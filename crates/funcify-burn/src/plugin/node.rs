@@ -26,7 +26,7 @@ use burn::tensor::{FloatDType, Shape};
 
 use crate::kinds::{Kind, Outcome, Tensor, kind};
 
-/// A function that computes the gradients of the operands from the cotangents of the results. The cotangent is `None`
+/// A function that computes the gradients of the operands from the cotangents of the results. A cotangent is `None`
 /// if the loss does not use the result.
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
 
@@ -51,7 +51,7 @@ struct Part {
     first: usize,
     /// The number of the link's operands, without the previous link.
     operands: usize,
-    /// The result for which the link itself is the node, if any.
+    /// The result that has this link as its node, if any.
     result: Option<usize>,
 }
 
@@ -128,7 +128,7 @@ where
     }
 }
 
-/// Returns the backend's primitive of a tensor without autodiff. Panics for any other tensor, which callers rule out.
+/// Returns the backend's primitive of a tensor without autodiff. Panics for any other tensor; callers never pass one.
 fn primitive<V: Backend>(tensor: Tensor) -> FloatTensor<V>
 where
     Tensor: DispatchKindConversion<V>,
@@ -171,7 +171,7 @@ pub(crate) struct TapeOp {
 }
 
 /// Puts the results of an op on the tape. Results that are not floats have no gradient: they only get the autodiff
-/// context. So do all results if there are no operands.
+/// context. If there are no operands, this applies to all results.
 ///
 /// # Errors
 /// Returns an error if the feature of the device is not enabled in this crate.
@@ -248,8 +248,8 @@ where
     results.collect()
 }
 
-/// Creates a link to these operands and the previous link, which together are at most `N`. `value` is the tensor of the
-/// node; without it, an arbitrary tensor is used.
+/// Creates a link to these operands and the previous link, at most `N` in total. `value` is the tensor of the node;
+/// without it, an arbitrary tensor is used.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],
@@ -265,7 +265,7 @@ where
             Err(message) => panic!("a tensor of another device or without autodiff: {message}"),
         };
     let mut operands: Vec<Taped<V>> = operands.iter().map(taped).collect();
-    // Unused operands are untracked tensors with arbitrary elements.
+    // Pads the operands to `N` with untracked copies of an arbitrary tensor.
     let any = operands[0].primitive().clone();
     operands.extend(before.cloned());
     operands.resize_with(N, || Taped::<V>::new(any.clone()));

@@ -28,7 +28,7 @@ pub struct DifferentiableOptions {
     /// The options for compiling the graph's programs.
     pub compile: CompileOptions,
     /// Selects the residuals that loops save for their backward loops. By default, compiled loops save the values that
-    /// are costly to recompute ([`CheckpointPolicy::SaveCostly`]). All other loops save everything that they need
-    /// ([`CheckpointPolicy::SaveAll`]), which is still less than Burn's tape keeps.
+    /// are costly to recompute ([`CheckpointPolicy::SaveCostly`]). All other loops save every value that their backward
+    /// loop needs ([`CheckpointPolicy::SaveAll`]), which is still less than Burn's tape keeps.
     pub policy: Option<CheckpointPolicy>,
 }

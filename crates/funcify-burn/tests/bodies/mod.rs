@@ -231,7 +231,7 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         }),
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
-    // Trials cannot distinguish two tensors with equal elements, but the other uses of these tensors can.
+    // Trials cannot distinguish two tensors with equal elements, but the rest of the tape can.
     (
         "one of two equal ones, of which the other is used alone",
         body!(|w, c, x| {

@@ -7,7 +7,7 @@ use funcify::prelude::*;
 
 use crate::learner::{EPSILON, Sizes, TOKENS, WINDOW, Weights};
 
-/// Builds the model over a sequence. Its inputs are the features of bytes, `xs [T,B,width]`; the initial states,
+/// Builds the model over a sequence. Its inputs are the embeddings of the bytes, `xs [T,B,width]`; the initial states,
 /// `state_0 [B,inner,states]` and so on; and the weights, in the order of their names. Its output is the logits
 /// `[T,B,256]`.
 pub(crate) fn language_model(sizes: Sizes, weights: &Weights) -> funcify::Result<Graph> {
@@ -60,7 +60,7 @@ pub(crate) fn other_inputs(sizes: Sizes, weights: &Weights, streams: usize) -> V
     std::iter::repeat_n(zeros, sizes.layers).chain(weights.values().cloned()).collect()
 }
 
-/// Returns the features of each byte, `[count,width]`, or `None` if the weights have no embedding.
+/// Returns the embedding of each byte, `[count,width]`, or `None` if the weights have no embedding matrix.
 pub(crate) fn features(weights: &Weights, bytes: &[u8]) -> Option<HostTensor> {
     let table = weights.get("embedding.weight")?;
     let [TOKENS, width] = *table.shape() else { return None };

@@ -25,7 +25,7 @@ pub(crate) const EPSILON: f64 = 1e-5;
 pub(crate) enum Loop {
     /// funcify's layer, which is one op of the framework's autodiff.
     Plugin,
-    /// A loop with the framework's ops, each of which is an op of its autodiff in each step.
+    /// A loop of the framework's ops. Its autodiff records every op of every step.
     Own,
 }
 

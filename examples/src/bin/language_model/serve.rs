@@ -28,7 +28,7 @@ impl<B: Backend> ServedModel<B> {
         Ok(ServedModel { stepper, weights })
     }
 
-    /// Runs a step on one byte per stream. Returns the most likely next byte of each.
+    /// Runs a step on one byte per stream. Returns the most likely next byte of each stream.
     fn read(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
         let row = features(&self.weights, bytes).context("the weights have no embedding for each byte")?;
         let logits = self.stepper.step_host(&[row])?.remove(0);

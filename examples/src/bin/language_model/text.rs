@@ -1,4 +1,4 @@
-//! The training text: this repository's documentation, in windows of bytes. They are prepared while the model trains.
+//! The training text: this repository's documentation, in windows of bytes that are prepared while the model trains.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -56,7 +56,7 @@ impl Options {
 pub(crate) struct Progress {
     /// The training loss of each step.
     losses: Vec<f64>,
-    /// Pairs of a number of steps and the validation loss after them.
+    /// Validation losses, each with the number of steps before it.
     validation: Vec<(usize, f64)>,
 }
 

@@ -56,7 +56,7 @@ impl Network {
     }
 
     /// Computes the layer's last output step by step. Rows are encoded inside the loop, because the backward pass of
-    /// every slice of a tracked sequence would be as expensive as the whole sequence.
+    /// each slice of a tracked sequence would take time proportional to the length of the whole sequence.
     fn own_loop(&self, rows: Tensor<3>) -> Result<Tensor<2>> {
         let own = S5Parameters::of(&self.layer)?;
         let (rate, b) = own.discretise();

@@ -52,7 +52,7 @@ impl Model {
     }
 
     /// Computes the layer's last output step by step. Rows are encoded inside the loop, because the backward pass of
-    /// every `narrow` of a tracked sequence would be as expensive as the whole sequence.
+    /// each `narrow` of a tracked sequence would take time proportional to the length of the whole sequence.
     fn own_loop(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         let rows = rows.transpose(0, 1)?.contiguous()?;
         let (steps, sequences, _) = rows.dims3()?;

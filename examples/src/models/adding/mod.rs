@@ -27,8 +27,9 @@ const MAX_RIGHT_ERROR: f32 = 0.04;
 
 /// The seed of the initial weights.
 const SEED: u64 = 1;
-/// The standard deviation of the weights `W` of the features, `relu(W row - 1)`. With it, some elements of `W row`
-/// exceed 1 only if the row is marked. Otherwise, a thousand unmarked rows would drown out the marked ones in the sum.
+/// The standard deviation of the weights `W` of the features, `relu(W row - 1)`. It is chosen so that few elements of
+/// `W row` exceed 1 unless the row is marked. Otherwise, a thousand unmarked rows would drown out the marked ones in
+/// the sum.
 const WEIGHT_DEVIATION: f64 = 1.0;
 /// The factor by which features are scaled. The slowest states of S5 add only a thousandth of their input in a step.
 const FEATURE_SCALE: f64 = 10.0;
@@ -131,7 +132,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         println!("  {steps} steps: mean squared error {error}, {right:.0} % within {MAX_RIGHT_ERROR}");
     };
     report(sizes.steps, error, right);
-    // Longer sequences are only reported, without a claim, because the states fade over them.
+    // The error on longer sequences is reported but not checked, because the states decay over them.
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);

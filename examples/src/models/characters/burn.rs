@@ -1,5 +1,5 @@
-//! The model in Burn: an LSTM with two linear maps. funcify runs its loop over the letters in training, and a graph
-//! applies its step to answer.
+//! The model in Burn: an LSTM with two linear maps. In training, funcify runs the LSTM's loop over the letters. The
+//! graph that computes answers applies the LSTM's step.
 //!
 //! The body of the loop could also use `burn::nn::Lstm`, which has two linear maps for each gate. A single matrix
 //! product for all four gates is faster, with funcify's loop and with the framework's own.

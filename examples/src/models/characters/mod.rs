@@ -74,7 +74,7 @@ struct Stream {
 struct Batch {
     /// The letters of the windows, `[batch, letters]`.
     tokens: Vec<u32>,
-    /// The positions of the letters that precede each letter of an answer, in all windows concatenated.
+    /// For each letter of an answer, the position of the preceding letter in the concatenated windows.
     before: Vec<u32>,
     /// The tokens to predict: the letters of the answers.
     answers: Vec<u32>,
@@ -110,8 +110,8 @@ impl Stream {
         batch
     }
 
-    /// Returns the lowest loss of predictions from only the previous letter: the conditional entropy of the next
-    /// letter.
+    /// Returns the lowest possible loss of predictions that use only the previous letter: the conditional entropy of
+    /// the next letter.
     fn loss_without_state(&self) -> f64 {
         let mut counts = [[0.0; LETTERS.len()]; LETTERS.len()];
         for sum in &self.sums {
@@ -228,7 +228,7 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     Ok(())
 }
 
-/// Asks for the sums, and returns the number of correct answers.
+/// Asks the model for these sums, and returns the number of correct answers.
 fn count_right_answers<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
     println!("  held-out sums:");
     let answer_prompt = model.answer_function()?;

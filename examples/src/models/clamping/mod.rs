@@ -7,12 +7,12 @@
 //!
 //! One such time or reading ruins all weights, because neither the loss nor its gradients are finite. The usual mask
 //! `where(is_finite(f(x)), f(x), clamped)` makes only the loss finite. Its gradient is zero times the derivative of
-//! `f`, which is infinite, so the weights become NaN anyway, and the finite loss hides it.
+//! `f`, which is infinite, so the weights become NaN anyway, and the finite loss hides this.
 //!
 //! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch, the exponents are
 //! clamped so that `exp` cannot overflow. The residuals are clamped too: NaN becomes zero, and infinities become
 //! ±[`MAX_READING`]. The branches must contain the whole computation. An `exp` before the `cond` could overflow, and a
-//! branch that does not use its result would pass it the gradient zero. Zero times infinity is NaN again.
+//! branch that does not use its result would pass a zero gradient to it. Zero times infinity is NaN again.
 
 mod burn;
 mod candle;
@@ -134,7 +134,7 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     let (all, as_they_are) = (losses.len(), losses.len() - clamped);
     println!("  of {all} batches, {as_they_are} were computed unchanged and {clamped} clamped");
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
-    // The loss of a single batch is not meaningful if it was clamped, so the median of the last ones is used.
+    // The loss of a single batch is not meaningful if it was clamped, so the median of the last losses is used.
     let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
     last.sort_by(f64::total_cmp);
     let noise = f64::from(NOISE * NOISE);

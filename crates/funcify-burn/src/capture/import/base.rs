@@ -104,7 +104,7 @@ fn slice_ranges(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     })
 }
 
-/// Replaces the elements of `x` that the ranges select with `part`. Every range must have step 1.
+/// Replaces the elements of `x` in these ranges with `part`. Every range must have step 1.
 fn assign_ranges(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
     let Some(range) = ranges.get(axis) else {
         return part;

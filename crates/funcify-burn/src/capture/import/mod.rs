@@ -133,8 +133,8 @@ impl Env {
         self.get_by_id(tensor.id.value())
     }
 
-    /// Returns the values of two operands. Converts the second integer to the dtype of the first, because in Burn they
-    /// may differ: a constant can have the default integer dtype.
+    /// Returns the values of two operands. Converts the second integer to the dtype of the first, because in Burn their
+    /// dtypes may differ: a constant can have the default integer dtype.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
@@ -154,7 +154,8 @@ impl Env {
         };
         match value.ty() {
             found if found == expected => Ok(value),
-            // Burn has no scalars, so rank 0 means that an earlier op failed. The graph holds its error.
+            // Burn has no scalars, so rank 0 means that an earlier op failed. The trace has already recorded that op's
+            // error.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
                 let what = format!("Burn's op `{}`", op_name(op));

@@ -144,12 +144,12 @@ fn reduce_all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Opt
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction of one axis, which is kept with size 1.
+/// Imports a reduction of one axis to size 1 (keepdim).
 fn reduce_axis(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction of one axis, which is kept with size 1. Also returns the position of the reduced element.
+/// Imports a reduction of one axis to size 1 (keepdim). Also returns the position of the reduced element.
 fn reduce_axis_with_position(
     env: &Env,
     op: &ReduceDimWithIndicesOpIr,
@@ -175,7 +175,7 @@ fn smallest(x: Value, axis: i64) -> Value {
 }
 
 /// Reduces an axis to one of its elements. As in Burn, the first of several equal elements receives the whole
-/// gradient; funcify's own reductions divide it among them.
+/// gradient. funcify's own reductions divide the gradient among the equal elements.
 fn first_of_equals(
     x: Value,
     axis: i64,
@@ -196,8 +196,8 @@ fn at_most(x: Value, high: Value) -> Value {
     select(x.gt(high), high, x)
 }
 
-/// Computes Burn's float remainder, which has the sign of the divisor. Returns `None` for integers, because Burn's
-/// devices disagree about them.
+/// Computes Burn's float remainder, which has the sign of the divisor. Returns `None` for integers, because their
+/// remainders differ between Burn's devices.
 fn remainder(x: Value, y: Value) -> Option<Value> {
     let rest = x % y;
     let differs = rest.ne(0.0) & (rest.lt(0.0) ^ y.lt(0.0));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// The minimum relative increase of a ratio that is reported, however small its spread.
+/// The lowest threshold for reporting a relative increase of a ratio. The threshold is higher if the times vary more.
 const MIN_INCREASE: f64 = 0.15;
 
 /// A ratio of an earlier run.

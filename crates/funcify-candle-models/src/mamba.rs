@@ -39,7 +39,7 @@ pub struct Config {
     pub n_layer: usize,
     /// The vocabulary size.
     pub vocab_size: usize,
-    /// The multiple to which the number of embedding rows is rounded up.
+    /// The number of embedding rows is rounded up to a multiple of this number.
     pub pad_vocab_size_multiple: usize,
 }
 

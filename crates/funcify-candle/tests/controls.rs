@@ -144,7 +144,7 @@ const OPS: &[(&str, Body)] = &[
     ),
 ];
 
-/// An op that doubles its input, but whose gradient deliberately has another factor.
+/// An op that doubles its input, but deliberately multiplies the gradient by a different factor.
 struct Scaled;
 
 impl CustomOp1 for Scaled {

@@ -1,4 +1,5 @@
-//! Checks that modules respect the layers of their crate, which determine the other modules that they may name.
+//! Checks that modules respect the layers of their crate: a module may name only modules of its own and of lower
+//! layers.
 
 /// A crate with layered modules.
 struct Layered {

@@ -94,7 +94,7 @@ impl State {
         let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
-                // The library overwrites the slot of the next step before it reads it, so any row will do.
+                // The library overwrites the slot of the next step before reading it, so any row will do.
                 let row = WIDTH - 1 - if age == 0 { 1 } else { age };
                 before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
             };

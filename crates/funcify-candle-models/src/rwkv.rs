@@ -289,7 +289,7 @@ impl model::Block for Block {
     }
 }
 
-/// The time-mixing layer: linear attention over inputs that are interpolated with those of the previous step.
+/// The time-mixing layer: linear attention, where each input is interpolated with the input of the previous step.
 #[derive(Clone)]
 struct TimeMix {
     receptance: Linear,
@@ -352,8 +352,8 @@ impl Mixing {
         })
     }
 
-    /// Interpolates each row of `xs` with the row of the previous step, which is the row of `before` at the same
-    /// index.
+    /// Interpolates each row of `xs` with the row of `before` at the same index, which is the row of the previous
+    /// step.
     fn mix(&self, xs: &Tensor, before: &Tensor) -> Result<MixedInputs> {
         match self {
             Mixing::Parameters { mix, decay } => {
@@ -457,7 +457,8 @@ impl ChannelMix {
 
     fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
         let before = shift_rows(xs, last)?;
-        // In version 5, the parameter is the weight of the current row; in version 6, of the previous row.
+        // In version 5, the parameter is the weight of the current row; in version 6, it is the weight of the
+        // previous row.
         let (from, change) = match self.version {
             Version::Five => (&before, (xs - &before)?),
             Version::Six => (xs, (&before - xs)?),

@@ -25,7 +25,7 @@ pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
-    // The backward pass of a seed returns the cotangent of its output.
+    // The backward pass of a seed returns the given cotangent.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
         record(output, "funcify-seed", ForwardResult::Tokens(1), move |_, _| Ok(cotangent.clone()))
     };

@@ -69,8 +69,8 @@ impl ScanOptions {
     }
 
     /// Saves the graphs of all steps instead of rerunning them. This is faster, but needs as much memory as a
-    /// handwritten loop. Required for closures that draw random numbers or have side effects, such as the running
-    /// statistics of `BatchNorm`.
+    /// handwritten loop. Required for closures that draw random numbers or have side effects, such as updating the
+    /// running statistics of `BatchNorm`.
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
         self

@@ -53,7 +53,8 @@ fn read(path: &Path) -> Result<Vec<Ratio>> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Replaces earlier ratios of the same workload, phase and subject with the new ones, and appends the rest.
+/// Replaces earlier ratios of the same workload, phase and subject with the new ones, and appends the other new
+/// ratios.
 fn merge_ratios(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     for new in new {
         let is_same = |ratio: &&mut Ratio| {

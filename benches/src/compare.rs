@@ -1,7 +1,7 @@
 //! Checks that all subjects compute the same values. Programs with wrong results are not timed.
 //!
-//! The expected values are those of the reference evaluator if it is fast enough, otherwise those of JAX, and
-//! otherwise those of the first handwritten loop that ran.
+//! The expected values come from the reference evaluator if it is fast enough, otherwise from JAX, and otherwise from
+//! the first handwritten loop that ran.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ const SMALLEST_OPS: usize = 500;
 /// A function that builds a program with about the given number of ops from an input of type `f32[16]`.
 type Make = fn(Value, usize) -> Value;
 
-/// The kinds of programs, named by the part that grows.
+/// The kinds of programs, named after the part that grows.
 const KINDS: [(&str, Make); 10] = [
     ("ops in a line", |x, ops| op_chain(x, x, ops)),
     ("ops in the body of a loop", |x, ops| in_loop(x, |h| op_chain(h, x, ops))),

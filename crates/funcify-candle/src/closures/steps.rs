@@ -51,8 +51,8 @@ impl Operand {
     }
 
     /// Creates operands that are passed to every step unchanged. They are made contiguous, because the leaves of a
-    /// rerun are contiguous: for another layout, a kernel might sum in a different order, but a rerun must return the
-    /// same bits.
+    /// rerun are contiguous: with another layout, a kernel might sum in a different order, but a rerun must return
+    /// the same bits.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()

@@ -48,7 +48,7 @@ fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Computes the maximum or minimum. `pick` returns the larger or the smaller one of two elements.
+/// Computes the maximum or minimum. `pick` returns the larger or the smaller of two elements.
 fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + KernelFn) -> Outcome {
     match whole_rows(x, &call.op.axes) {
         Some(range) => fold_columns(call, x, range, pick),

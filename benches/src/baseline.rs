@@ -1,7 +1,7 @@
 //! Compares the ratios of a run with those of an earlier run, the baseline.
 //!
-//! Times of different runs are not comparable, because the machine may differ or be busy. Ratios of times within one
-//! run are comparable up to noise.
+//! Times of different runs are not comparable, because the machine may differ or be busy. Ratios of times from the
+//! same run are comparable between runs, up to noise.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ fn path(root: &Path) -> PathBuf {
     root.join("benches/baseline.json")
 }
 
-/// Saves the ratios of a run as the baseline. Ratios of rows that are not in this run are kept.
+/// Saves the ratios of a run as the baseline. Keeps the earlier ratios of rows that are not in this run.
 pub(crate) fn save(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Measurement| {
         Some(Ratio {

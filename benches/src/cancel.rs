@@ -105,7 +105,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
 struct Table<'a> {
     /// The delays before cancellation, in milliseconds.
     after: &'a [u64],
-    /// The text that the names of programs and backends must contain to be run.
+    /// If given, only programs and backends whose names contain this text run.
     only: Option<&'a str>,
     /// `true` if every call returned in time.
     is_met: bool,

@@ -30,7 +30,7 @@ impl Values {
         Some((best.0, &best.1))
     }
 
-    /// Returns the subject with which the results of a subject were compared.
+    /// Returns the name of the subject that the results of `subject` were compared with.
     pub(crate) fn checked_against(&self, subject: &str) -> Option<&'static str> {
         self.expected_values().map(|(name, _)| name).filter(|name| *name != subject)
     }

@@ -36,7 +36,7 @@ pub(crate) fn lint() -> Outcome {
         && features()?)
 }
 
-/// The option with the manifest of the tidy program, which is a separate workspace.
+/// The option that selects the manifest of the tidy program, which is a separate workspace.
 const TIDY: [&str; 2] = ["--manifest-path", "xtask/tidy/Cargo.toml"];
 
 /// Runs the tidy program, which checks the repository or samples sentences from comments.

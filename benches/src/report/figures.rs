@@ -89,7 +89,7 @@ pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     Ok(drawn)
 }
 
-/// Splits a workload's title into the words other than the size with this letter, and that size.
+/// Separates the size with this letter from a workload's title. Returns the other words of the title, and the size.
 fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     let (along, rest): (Vec<&str>, Vec<&str>) =
         workload.split(' ').partition(|word| word.strip_prefix(letter).is_some_and(|rest| rest.starts_with('=')));

@@ -21,8 +21,8 @@
 //!    midway, and several may run concurrently.
 //! 3. The depth of the graph does not depend on the number of inputs. This matters because Candle's backward pass
 //!    recurses.
-//! 4. Each gradient is returned through an op whose backward pass is an error, because a second derivative computed
-//!   by Candle would be wrong.
+//! 4. Each gradient is returned through an op whose backward pass returns an error, because a second derivative
+//!    computed by Candle would be wrong.
 
 use std::cell::Cell;
 use std::collections::HashMap;

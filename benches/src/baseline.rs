@@ -1,7 +1,7 @@
 //! Compares the ratios of a run with those of an earlier run, the baseline.
 //!
-//! Times of different runs are not comparable, because the machine may differ or be busy. Ratios of times within one
-//! run are comparable up to noise.
+//! Times of different runs are not comparable, because the machine may differ or be busy. Ratios of times from the
+//! same run are comparable between runs, up to noise.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// The minimum relative increase of a ratio that is reported, however small its spread.
+/// The lowest threshold for reporting a relative increase of a ratio. The threshold is higher if the times vary more.
 const MIN_INCREASE: f64 = 0.15;
 
 /// A ratio of an earlier run.
@@ -29,7 +29,7 @@ fn path(root: &Path) -> PathBuf {
     root.join("benches/baseline.json")
 }
 
-/// Saves the ratios of a run as the baseline. Ratios of rows that are not in this run are kept.
+/// Saves the ratios of a run as the baseline. Keeps the earlier ratios of rows that are not in this run.
 pub(crate) fn save(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Measurement| {
         Some(Ratio {
@@ -53,7 +53,8 @@ fn read(path: &Path) -> Result<Vec<Ratio>> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Replaces earlier ratios of the same workload, phase and subject with the new ones, and appends the rest.
+/// Replaces earlier ratios of the same workload, phase and subject with the new ones, and appends the other new
+/// ratios.
 fn merge_ratios(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     for new in new {
         let is_same = |ratio: &&mut Ratio| {

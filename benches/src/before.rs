@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::rows::Measurement;
 use crate::subjects::{EarlierBuild, Kind, Subject};
 
-/// The maximum allowed ratio of a row's time to that of the earlier build.
+/// The maximum allowed ratio of a row's time to the earlier build's time.
 const ALLOWED: f64 = 1.05;
 
 /// Returns each subject, followed by the same subject in an earlier build. Leaks the memory of the new subjects,
@@ -23,7 +23,7 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
     subjects.iter().flat_map(|subject| [*subject, earlier(subject)]).collect()
 }
 
-/// The suffix of the names of subjects of an earlier build.
+/// The suffix that marks a subject of an earlier build in its name.
 const EARLIER_SUFFIX: &str = ", before";
 
 /// Prints each row whose time differs by more than [`ALLOWED`], and a summary. Returns `false` if a row is slower by

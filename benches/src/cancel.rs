@@ -41,7 +41,7 @@ enum Size {
 }
 
 impl Size {
-    /// Returns the number of steps of a loop, given the number with which it runs for several seconds.
+    /// Returns the number of steps of a loop of this size. A loop of `steps` steps runs for several seconds.
     fn of(self, steps: usize) -> usize {
         if self == Size::Step { 1 } else { steps }
     }
@@ -105,7 +105,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
 struct Table<'a> {
     /// The delays before cancellation, in milliseconds.
     after: &'a [u64],
-    /// The text that the names of programs and backends must contain to be run.
+    /// If given, only programs and backends whose names contain this text run.
     only: Option<&'a str>,
     /// `true` if every call returned in time.
     is_met: bool,
@@ -142,7 +142,7 @@ impl Table<'_> {
     }
 }
 
-/// Returns the time of a program of one step: the lowest of three measurements.
+/// Returns the running time of a one-step program: the lowest of three measurements.
 fn duration(make: Make<'_>) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..3 {
@@ -271,7 +271,7 @@ fn scalar_loop(steps: usize) -> Result<Graph> {
     })?)
 }
 
-/// Builds a program without loops that has `ops` ops, all different from each other.
+/// Builds a program of `ops` distinct ops, without loops.
 fn program_without_loops(ops: usize) -> Result<Graph> {
     Ok(Graph::build("straight", |g| {
         let x = g.input("x", "f32[16]");

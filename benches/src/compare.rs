@@ -1,7 +1,7 @@
 //! Checks that all subjects compute the same values. Programs with wrong results are not timed.
 //!
-//! The expected values are those of the reference evaluator if it is fast enough, otherwise those of JAX, and
-//! otherwise those of the first handwritten loop that ran.
+//! The expected values come from the reference evaluator if it is fast enough, otherwise from JAX, and otherwise from
+//! the first handwritten loop that ran.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Values {
         Some((best.0, &best.1))
     }
 
-    /// Returns the subject with which the results of a subject were compared.
+    /// Returns the name of the subject that the results of `subject` were compared with.
     pub(crate) fn checked_against(&self, subject: &str) -> Option<&'static str> {
         self.expected_values().map(|(name, _)| name).filter(|name| *name != subject)
     }

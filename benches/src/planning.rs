@@ -3,8 +3,8 @@
 //! Each kind of program is doubled in size repeatedly. The planning time is the time of a function's first call,
 //! which includes planning, minus that of the second call. The time per op is not constant: a program that exceeds
 //! the engine's instruction limit is planned loop by loop, and a routine that exceeds another limit is not compiled
-//! to machine code. Therefore, the time per op in the largest program may be [`ALLOWED`] times that in the smallest
-//! one. If planning took quadratic time, it would be 64 times.
+//! to machine code. Therefore, the time per op in the largest program may be up to [`ALLOWED`] times that in the
+//! smallest one. If planning took quadratic time, this ratio would be 64.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ const SMALLEST_OPS: usize = 500;
 /// A function that builds a program with about the given number of ops from an input of type `f32[16]`.
 type Make = fn(Value, usize) -> Value;
 
-/// The kinds of programs, named by the part that grows.
+/// The kinds of programs, named after the part that grows.
 const KINDS: [(&str, Make); 10] = [
     ("ops in a line", |x, ops| op_chain(x, x, ops)),
     ("ops in the body of a loop", |x, ops| in_loop(x, |h| op_chain(h, x, ops))),

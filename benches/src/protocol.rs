@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     Declined { declined: String },
     /// The subject supports the workload but failed to run it.
     Failed { failed: String },
-    /// The peak memory of a run, minus the memory in use before it. Must be the last variant, because all of its
-    /// fields are optional, so that it would match any other answer.
+    /// The peak memory of a run, minus the memory in use before it. Must be the last variant: all of its fields are
+    /// optional, so it would match any other answer.
     Memory { allocator_bytes: Option<u64>, system_bytes: Option<u64> },
 }

@@ -132,7 +132,7 @@ impl Measurement {
     }
 }
 
-/// Sets the ratios of each row to the handwritten loop and to JAX in the same run.
+/// Computes the ratios of each row: its time relative to the handwritten loop and to JAX in the same run.
 pub(crate) fn set_ratios(rows: &mut [Measurement]) {
     let all = rows.to_vec();
     for row in rows {

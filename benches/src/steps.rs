@@ -1,9 +1,9 @@
 //! Compares the time of a single step in `Stepper` and in `OnSlices` with the time of a step inside the scan:
 //! `--steps`.
 //!
-//! First, the outputs are compared. Then, the time of each is the lowest of many turns. All run on a single thread: a
-//! step of a few microseconds is too short to be parallelised, but a scan that batches work over all steps would use
-//! several threads.
+//! The outputs are compared first. Each reported time is the lowest of many turns. Everything runs on a single
+//! thread: a step of a few microseconds is too short to be parallelised, but a scan that batches work over all steps
+//! would use several threads.
 
 use std::hint::black_box;
 use std::time::Instant;

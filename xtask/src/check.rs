@@ -36,7 +36,7 @@ pub(crate) fn lint() -> Outcome {
         && features()?)
 }
 
-/// The option with the manifest of the tidy program, which is a separate workspace.
+/// The option that selects the manifest of the tidy program, which is a separate workspace.
 const TIDY: [&str; 2] = ["--manifest-path", "xtask/tidy/Cargo.toml"];
 
 /// Runs the tidy program, which checks the repository or samples sentences from comments.
@@ -45,7 +45,7 @@ pub(crate) fn tidy(arguments: &[String]) -> Outcome {
     cargo(&[&["run", "--quiet"][..], &TIDY, &["--"], &arguments].concat())
 }
 
-/// The features of the crate `funcify`. A user may enable each of them without the others.
+/// The features of the crate `funcify`. A user may enable each of them alone.
 const FEATURES: [&str; 8] = ["cpu", "candle", "burn-flex", "burn-ndarray", "burn-wgpu", "nn", "jit", "tracing"];
 
 /// Checks the crate `funcify` without features, and with each feature separately.
@@ -89,8 +89,7 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     build::program(program, &["--release"], &arguments)
 }
 
-/// Regenerates the tables of differences: those for pretrained weights, and those from the models of the tensor
-/// libraries.
+/// Regenerates the tables of differences, for pretrained weights and for the models of the tensor libraries.
 pub(crate) fn weights() -> Outcome {
     let bless = [("FUNCIFY_BLESS", "1")];
     Ok(cargo_with(&bless, &["test", "--workspace", "--test", "weights", "--", "--nocapture"])? && differences::write()?)

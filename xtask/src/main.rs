@@ -1,5 +1,5 @@
 //! The commands for contributors: `cargo xtask conformance`, `test`, `lint` and the others in [`HELP`]. This program
-//! has no dependencies, so that it builds quickly, and prints the cargo commands that it runs.
+//! builds quickly, because it has no dependencies. It prints the cargo commands that it runs.
 
 mod build;
 mod check;

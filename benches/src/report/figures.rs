@@ -89,7 +89,7 @@ pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     Ok(drawn)
 }
 
-/// Splits a workload's title into the words other than the size with this letter, and that size.
+/// Separates the size with this letter from a workload's title. Returns the other words of the title, and the size.
 fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     let (along, rest): (Vec<&str>, Vec<&str>) =
         workload.split(' ').partition(|word| word.strip_prefix(letter).is_some_and(|rest| rest.starts_with('=')));
@@ -97,8 +97,8 @@ fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     Some((rest, size))
 }
 
-/// Groups the workload's sizes into families whose members differ only in the size on the axis. Returns the series of
-/// the largest family.
+/// Groups the workload's sizes into families whose members differ only in the size on the horizontal axis. Returns
+/// the series of the largest family.
 fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     let rows = run.rows.iter().filter(|row| row.phase == figure.phase);
     let placed = rows.filter_map(|row| {
@@ -148,7 +148,7 @@ fn summarise(figure: &Figure, series: &[Series]) -> String {
     let text = |number: f64| figure.measure.text(number);
     let [best, worst] = [best, worst].map(|(subject, amount)| format!("{} of {subject}", text(*amount)));
     let first = format!("At {} = {largest}, the lowest is {best} and the highest {worst}.", figure.along);
-    // The slope between the first and the last point: 0 is constant, 1 is linear.
+    // The slope between the first and the last point on a log-log plot: 0 is constant, 1 is linear.
     let slopes = series.iter().filter_map(|each| {
         let (first, last) = (each.points.first()?, each.points.last()?);
         Some((each.subject.as_str(), (last.1 / first.1).ln() / (last.0 / first.0).ln()))

@@ -36,7 +36,7 @@ struct Reasons {
     reason: Vec<Reason>,
 }
 
-/// The measurement of funcify's fastest variant in a library, and that of the fastest subject.
+/// The measurements of funcify's fastest variant in a library and of the fastest subject.
 struct Gap<'a> {
     library: &'static str,
     own: &'a Measurement,

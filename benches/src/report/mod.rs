@@ -79,8 +79,8 @@ impl Run {
         names
     }
 
-    /// Returns the workloads for the overview and the list of gaps: those of full size, or the small ones if there
-    /// are no others.
+    /// Returns the workloads for the overview and the list of gaps: those of full size, or the small ones if the run
+    /// has none of full size.
     fn compared(&self) -> Vec<&str> {
         let (full, small): (Vec<&str>, Vec<&str>) =
             self.workloads().into_iter().partition(|workload| workloads::has_sizes(workload, |workload| workload.full));

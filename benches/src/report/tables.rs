@@ -37,7 +37,7 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A column of the overview, which shows the fastest one of some subjects.
+/// A column of the overview. It shows the fastest of several subjects.
 struct Column {
     title: &'static str,
     includes: fn(&Subject) -> bool,

@@ -109,7 +109,7 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// Returns the position in the report of a title, such as `rnn T=1000 B=1 H=32`: the index of the workload, and the
+/// Returns the position of a title, such as `rnn T=1000 B=1 H=32`, in the report: the index of the workload, and the
 /// index of its sizes.
 pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     let (name, numbers) = title.split_once(' ')?;

@@ -8,8 +8,8 @@ use funcify_candle::nn::{Lstm, RecurrentConfig};
 
 use super::*;
 
-/// A stack of LSTMs with a residual connection, which adds the input to the output. Processes the frames of a codec,
-/// `[batch, features, steps]`.
+/// A stack of LSTMs with a residual connection, which adds the input to the output. The input is a sequence of codec
+/// frames, `[batch, features, steps]`.
 ///
 /// ```
 /// use candle_core::{DType, Device, Module, Tensor};

@@ -3,9 +3,9 @@
 //!
 //! The library's models process a prompt token by token, or record every step for the backward pass. The models of
 //! this crate process a whole prompt in one call and return the logits of all positions. Generation then continues
-//! from the resulting state, token by token. Options and parameters have the library's names, so the same weight
-//! files work for both. States have the library's layout, so the library's model can continue from them wherever its
-//! state has public fields. The outputs are equal up to rounding.
+//! from the resulting state, token by token. Options and parameters have the library's names, so both implementations
+//! can load the same weight files. States have the library's layout, so the library's model can continue from them if
+//! its state has public fields. The outputs equal the library's up to rounding.
 //!
 //! The models can be trained: `backward()` reaches every parameter. (The library's norms and its `softmax_last_dim`
 //! do not support gradients, and silently stop backpropagation to earlier layers.)

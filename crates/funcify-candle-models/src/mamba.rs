@@ -39,7 +39,7 @@ pub struct Config {
     pub n_layer: usize,
     /// The vocabulary size.
     pub vocab_size: usize,
-    /// The multiple to which the number of embedding rows is rounded up.
+    /// The number of embedding rows is rounded up to a multiple of this number.
     pub pad_vocab_size_multiple: usize,
 }
 
@@ -94,7 +94,7 @@ impl State {
         let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
-                // The library overwrites the slot of the next step before it reads it, so any row will do.
+                // The library overwrites the slot of the next step before reading it, so any row will do.
                 let row = WIDTH - 1 - if age == 0 { 1 } else { age };
                 before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
             };

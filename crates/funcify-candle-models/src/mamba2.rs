@@ -50,10 +50,10 @@ pub struct Config {
     pub expand: usize,
     /// The number of features per head.
     pub headdim: usize,
-    /// The number of groups of heads that share B and C. Must be 1. (With more groups, the library's norm differs
-    /// from that of the authors: it covers all groups together instead of each group separately.)
+    /// The number of groups of heads that share B and C. Must be 1. (With more groups, the library's norm normalises
+    /// all groups together, whereas the authors' norm treats each group separately.)
     pub ngroups: usize,
-    /// The multiple to which the number of embedding rows is rounded up.
+    /// The number of embedding rows is rounded up to a multiple of this number.
     pub pad_vocab_size_multiple: usize,
 }
 

@@ -27,7 +27,7 @@ pub struct State<B> {
     pub pos: usize,
 }
 
-/// The parts of a model besides the embedding and the blocks, which depend on the architecture.
+/// The parts of a model that depend on the architecture. Every model also has an embedding and a sequence of blocks.
 #[doc(hidden)]
 pub trait Architecture {
     /// The name of the model in error messages.
@@ -94,7 +94,7 @@ pub struct Model<A: Architecture> {
 
 impl<A: Architecture> Model<A> {
     /// Creates a model with an embedding of shape `[tokens, features]` and the given number of blocks. The function
-    /// `block` creates a block from its index and its part of `layers`.
+    /// `block` creates a block from its index and a `VarBuilder` with its parameters, a prefix of `layers`.
     #[track_caller]
     pub(crate) fn from_parts(
         own: A,

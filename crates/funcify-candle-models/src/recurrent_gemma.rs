@@ -71,7 +71,7 @@ pub struct Config {
     pub hidden_size: usize,
     /// Twice the number of features inside the feed-forward layer.
     pub intermediate_size: usize,
-    /// The number of query heads, and of heads in the gates of the recurrence.
+    /// The number of query heads, which is also the number of heads in the gates of the recurrence.
     pub num_attention_heads: usize,
     /// The number of key and value heads.
     pub num_key_value_heads: usize,
@@ -443,7 +443,7 @@ impl Recurrent {
         let (outer, width) = (config.hidden_size, config.width());
         let unit = vb.pp("rg_lru");
         let (conv_weight, conv_bias) = convolution_parameters(width, config.conv1d_width, &vb.pp("conv_1d"))?;
-        // With these bounds, a step multiplies the state by 0.9 to 0.999 if the gate is fully open.
+        // With these bounds, the decay factor is initially between 0.9 and 0.999 where the recurrent gate is 1.
         let slow = Init::Uniform { lo: -9.0, up: -4.3 };
         Ok(Recurrent {
             linear_y: linear(outer, width, vb.pp("linear_y"))?,
@@ -526,7 +526,7 @@ impl Rotation {
         Ok(Rotation { cos: angles.cos()?, sin: angles.sin()? })
     }
 
-    /// Rotates `xs`, `[batch, heads, steps, head_dim]`, whose first step has the position `pos`.
+    /// Rotates `xs`, `[batch, heads, steps, head_dim]`, whose first step is at position `pos`.
     fn forward(&self, xs: &Tensor, pos: usize) -> Result<Tensor> {
         let (steps, half) = (xs.dim(2)?, xs.dim(3)? / 2);
         let (turned, kept) = (xs.narrow(3, 0, half)?, xs.narrow(3, half, half)?);
@@ -576,7 +576,7 @@ impl Attention {
         let new = self.rotation.forward(&by_head(&self.k_proj, self.key_heads)?, pos)?;
         let keys = Tensor::cat(&[keys, &new], 2)?;
         let values = Tensor::cat(&[values, &by_head(&self.v_proj, self.key_heads)?], 2)?;
-        // The queries of a group are stacked along the steps, because they share keys and values.
+        // The heads of a group share keys and values, so their queries are stacked along the step axis.
         let group = self.heads / self.key_heads;
         let queries = queries.reshape((batch, self.key_heads, group * steps, self.size))?;
         let scores = (queries.matmul(&keys.t()?)? / (self.size as f64).sqrt())?;

@@ -71,8 +71,8 @@ pub struct Config {
     pub num_hidden_layers: usize,
     /// The number of features inside the time-mixing layer. Must be equal to `hidden_size`.
     pub attention_hidden_size: usize,
-    /// The number of features per head. (The library's state uses `num_attention_heads` as the head size, so that
-    /// option must have the same value.)
+    /// The number of features per head. (The library's state uses its option `num_attention_heads` as the head size,
+    /// so both options must be equal.)
     pub head_size: usize,
     /// The number of features inside the channel-mixing layer. Defaults to 3.5 times `hidden_size`, rounded down to a
     /// multiple of 32.
@@ -289,7 +289,7 @@ impl model::Block for Block {
     }
 }
 
-/// The time-mixing layer: linear attention over inputs that are interpolated with those of the previous step.
+/// The time-mixing layer: linear attention, where each input is interpolated with the input of the previous step.
 #[derive(Clone)]
 struct TimeMix {
     receptance: Linear,
@@ -305,14 +305,14 @@ struct TimeMix {
     size: usize,
 }
 
-/// The weights that interpolate between the inputs of a step and of the previous one, and the decays.
+/// The decays, and the weights that interpolate between the input of a step and that of the previous step.
 #[derive(Clone)]
 enum Mixing {
-    /// Weights and decays are parameters. `mix` holds the weights of the current input in receptance, key, value and
-    /// gate, `[1, 1, features]`. `decay` is `[heads, size]`.
+    /// Weights and decays are parameters. `mix` holds the weights of the current input for receptance, key, value and
+    /// gate, each `[1, 1, features]`. `decay` is `[heads, size]`.
     Parameters { mix: [Tensor; 4], decay: Tensor },
-    /// Weights and decays depend on the input. `mix` holds the weights of the previous input in decay, key, value,
-    /// receptance and gate. Low-rank projections of the input are added to them.
+    /// Weights and decays depend on the input. `mix` holds the weights of the previous input for decay, key, value,
+    /// receptance and gate. Low-rank projections of the input are added to the weights and to the decays.
     Input { mix_x: Tensor, mix: [Tensor; 5], narrow: Tensor, wide: Tensor, decay: Tensor, decay_maps: [Tensor; 2] },
 }
 
@@ -352,8 +352,8 @@ impl Mixing {
         })
     }
 
-    /// Interpolates each row of `xs` with the row of the previous step, which is the row of `before` at the same
-    /// index.
+    /// Interpolates each row of `xs` with the row of `before` at the same index, which is the row of the previous
+    /// step.
     fn mix(&self, xs: &Tensor, before: &Tensor) -> Result<MixedInputs> {
         match self {
             Mixing::Parameters { mix, decay } => {
@@ -457,7 +457,8 @@ impl ChannelMix {
 
     fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
         let before = shift_rows(xs, last)?;
-        // In version 5, the parameter is the weight of the current row; in version 6, of the previous row.
+        // In version 5, the parameter is the weight of the current row; in version 6, it is the weight of the
+        // previous row.
         let (from, change) = match self.version {
             Version::Five => (&before, (xs - &before)?),
             Version::Six => (xs, (&before - xs)?),

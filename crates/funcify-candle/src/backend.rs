@@ -96,8 +96,8 @@ impl Backend for Candle {
     }
 
     /// Detaches the tensor from any Candle graph. In booleans, replaces each nonzero byte with 1, because Candle's
-    /// `where_cond` treats any nonzero byte as true. This costs one kernel per boolean input; rejecting such bytes
-    /// would require reading the elements back.
+    /// `where_cond` treats any nonzero byte as true. This costs one kernel per boolean input; rejecting bytes other
+    /// than 0 and 1 would require reading the elements back.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {

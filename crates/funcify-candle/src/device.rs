@@ -38,8 +38,9 @@ pub struct Candle {
 impl Candle {
     /// Returns the Candle backend on the CPU.
     ///
-    /// Set `RAYON_NUM_THREADS` before the process starts (to 1 for small tensors). Otherwise, each matrix product
-    /// takes 30 microseconds longer (see the crate documentation).
+    /// Set `RAYON_NUM_THREADS` before the process starts (to 1 for small tensors). Otherwise, each of Candle's own
+    /// matrix products queries the number of cores, which takes longer than a small product (see the crate
+    /// documentation).
     pub fn cpu() -> Self {
         Candle { device: Device::Cpu }
     }

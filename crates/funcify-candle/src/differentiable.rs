@@ -20,11 +20,11 @@ use crate::errors;
 /// A graph compiled for Candle that acts as a single node of Candle's graph: `backward` runs funcify's own backward
 /// program.
 ///
-/// A call has any number of arguments and results, of mixed types. Tracked arguments have gradients. The programs are
-/// specialised to the set of tracked inputs, so that untracked inputs cost nothing. The residuals of the backward
-/// program are saved between the forward and the backward pass ([`DifferentiableOptions::policy`]). `backward` may be
-/// repeated, and may run in several threads. Second derivatives by `backward` through a gradient are an error:
-/// differentiate the graph instead.
+/// A call takes any number of arguments and returns any number of results, of mixed types. Gradients are computed for
+/// tracked arguments. The programs are specialised to the set of tracked inputs, so that untracked inputs cost
+/// nothing. A policy selects the residuals that the forward pass saves for the backward pass
+/// ([`DifferentiableOptions::policy`]). `backward` may be repeated, and may run in several threads. Calling
+/// `backward` on a gradient, to compute a second derivative, is an error: differentiate the graph instead.
 ///
 /// ```
 /// use candle_core::{Device, Tensor, Var};
@@ -51,8 +51,8 @@ pub struct Differentiable {
     tracked: TrackedPrograms,
 }
 
-/// One flag per input (`true` if it is tracked), and the programs. They are `None` if no gradient can reach a tracked
-/// input.
+/// One flag per input (`true` if it is tracked), and the programs, which are `None` if no gradient can reach a
+/// tracked input.
 type ProgramsForInputs = (Vec<bool>, Option<Arc<Programs>>);
 
 /// The cached programs of a graph for calls with tracked arguments.
@@ -219,9 +219,9 @@ impl Differentiable {
         }
     }
 
-    /// Runs the graph on arguments in the order of its inputs. The float results are tracked if there is a
-    /// differentiable path from a tracked argument to a result. As in Candle, a tracked argument without such a path,
-    /// for example one that is only compared, has no gradient. If the path contains an op without a derivative, the
+    /// Runs the graph on arguments in the order of its inputs. If there is a differentiable path from a tracked
+    /// argument to any result, all float results are tracked. As in Candle, a tracked argument without such a path,
+    /// for example one that is only compared, has no gradient. If a path contains an op without a derivative, the
     /// call returns an error.
     ///
     /// ```
@@ -287,8 +287,8 @@ impl TrackedPrograms {
         programs.map(|programs| forward(at, programs, arguments, values, source.graph.outputs().len()))
     }
 
-    /// Returns the programs for a set of tracked inputs. Compiles them on first use. The layout of the residuals is
-    /// then optimised for the sizes of that call.
+    /// Returns the programs for a set of tracked inputs. Compiles them on first use, and optimises the layout of the
+    /// residuals for the sizes of that call.
     fn find_or_make_programs(
         &self,
         at: &Place,
@@ -319,7 +319,7 @@ fn forward(
 impl ProgramSource<'_> {
     /// Compiles the programs for a set of tracked inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
-        // If the type of an argument is not that of the graph's input, the call itself reports the error.
+        // If an argument has a different type than the graph's input, the call itself reports the error.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
         let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
@@ -340,8 +340,8 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     tensor.track_op() && tensor.dtype().is_float()
 }
 
-/// Attaches the results of a forward program to Candle's graph as one node. The first `count` results are those of
-/// the graph, and the others are residuals.
+/// Attaches the results of a forward program to Candle's graph as one node. The first `count` results are the graph's
+/// results, and the rest are residuals.
 fn attach_results(
     at: &Place,
     programs: Arc<Programs>,

@@ -31,10 +31,10 @@
 //!
 //! # Threads
 //!
-//! Matrix products use the same number of threads as Candle: that of `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`, set
-//! before the process starts, or else the number of cores. This crate determines the number once. Candle's own
-//! products, outside compiled programs, determine it in each call, which takes 50 microseconds unless one of the
-//! variables is set.
+//! Matrix products use the same number of threads as Candle: the number given by `RAYON_NUM_THREADS` or
+//! `CANDLE_CPU_MASK` if one of them is set before the process starts, and the number of cores otherwise. This crate
+//! queries that number once. Candle's own products, outside compiled programs, query it in each call, which takes 50
+//! microseconds unless one of the variables is set.
 //!
 //! # Gradients
 //!
@@ -72,8 +72,8 @@
 //! use such loops.
 //!
 //! All of these support repeated and concurrent backward passes. Candle's `backward` does not support second
-//! derivatives, and requesting one through such a node is an error. Differentiate the graph instead, which works to
-//! any order.
+//! derivatives: requesting one through any of these nodes is an error. Differentiate the graph instead, which works
+//! to any order.
 //!
 //! A plain [`Function`](funcify_runtime::Function) that is called with tracked tensors acts like a
 //! [`Differentiable`]. Call `detach()` on arguments that need no gradient. In a `U8` tensor passed as a boolean, any

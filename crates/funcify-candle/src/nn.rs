@@ -2,7 +2,7 @@
 //! and linear attention.
 //!
 //! These are the layers of [`funcify_nn`]. Their parameters have the names and shapes of PyTorch, candle_nn or the
-//! authors' code, so that existing weight files can be loaded. For a whole sequence, each layer is a single node of
+//! authors' code, so that existing weight files can be loaded. A layer processes a whole sequence as a single node of
 //! Candle's graph.
 //!
 //! ```
@@ -149,8 +149,8 @@ impl Module for Layer {
     }
 }
 
-/// Looks up a parameter of a layer by name in a `VarBuilder`. If the `VarBuilder` creates missing parameters, the new
-/// one gets the initial values of the layer.
+/// Looks up a parameter of a layer by name in a `VarBuilder`. If the `VarBuilder` creates missing parameters, it
+/// initialises them as the layer specifies.
 ///
 /// ```
 /// use candle_core::{DType, Device};

@@ -142,8 +142,8 @@ fn large_tensors_run_in_parallel() {
     }
 }
 
-/// Compares products of transposed, narrowed and broadcast operands, with one and two batch axes, with Candle's
-/// products of contiguous copies. For contiguous operands, the results must be bitwise equal.
+/// Compares products of transposed, narrowed and broadcast operands to Candle's products of contiguous copies. The
+/// operands have up to two batch axes. For contiguous operands, the results must be bitwise equal.
 #[test]
 fn products_read_operands_where_they_lie() {
     let random = |shape: &[usize], dtype: candle_core::DType| {

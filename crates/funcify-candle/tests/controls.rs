@@ -144,7 +144,7 @@ const OPS: &[(&str, Body)] = &[
     ),
 ];
 
-/// An op that doubles its input, but whose gradient deliberately has another factor.
+/// An op that doubles its input, but deliberately multiplies the gradient by a different factor.
 struct Scaled;
 
 impl CustomOp1 for Scaled {
@@ -167,8 +167,8 @@ fn vars() -> [Var; 3] {
     [var(1, &[WIDTH], DType::F64), var(2, &[WIDTH], DType::F64), var(3, &[STEPS, WIDTH], DType::F64)]
 }
 
-/// Asserts that gradients are equal. A missing gradient equals zeros, because Candle's backward pass creates zeros
-/// for some tensors that it visits.
+/// Asserts that gradients are equal. A missing gradient is treated as zeros, because Candle's backward pass creates
+/// zeros for some tensors that it visits.
 #[track_caller]
 fn assert_same(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
     for (index, var) in vars.iter().enumerate() {

@@ -262,7 +262,7 @@ fn mistakes_are_errors() {
     assert!(function.call(&[x.detach()]).is_ok());
 }
 
-/// Second derivatives are computed by a graph, which can be a node like any other graph.
+/// Second derivatives are computed by differentiating the graph. The result can be a node, like any other graph.
 #[test]
 fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {

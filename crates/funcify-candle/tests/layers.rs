@@ -225,7 +225,7 @@ fn every_layer_goes_on_and_learns() {
     }
 }
 
-/// New parameters have the initial values of the layer; existing parameters of a map are unchanged.
+/// New parameters have the initial values of the layer; parameters that already exist in the map are unchanged.
 #[test]
 fn initial_values() {
     let map = VarMap::new();

@@ -6,7 +6,7 @@ use super::*;
 /// `gated`, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
 /// Queries, keys and values are linear projections of x followed by short causal convolutions and `silu`. Queries and
-/// keys are normalised to norm 1 in each head. Each head has a scalar `β = sigmoid(x W_bᵀ)`, which is doubled if
+/// keys are normalised to unit length in each head. Each head has a scalar `β = sigmoid(x W_bᵀ)`, which is doubled if
 /// `negative` is set. The recurrence is `S' = α S + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`. If `gated`
 /// is set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`, otherwise it is 1. The output of each head is
 /// RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; an output projection follows.

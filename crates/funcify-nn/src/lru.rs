@@ -7,11 +7,11 @@ use super::*;
 
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///
-/// With a complex state x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i
-/// exp(theta_log))` has a magnitude below 1 for all parameter values. The state is stored as two tensors of shape
-/// `[B, states]`: the real and the imaginary part. The parameters are those of the paper's appendix: `nu_log [N]`,
-/// `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`, `C_im [H,N]`, `D [H]`. The initial
-/// values of λ are distributed evenly over a ring.
+/// The complex state x and the output y are computed by `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`,
+/// where `λ = exp(-exp(nu_log) + i exp(theta_log))` has a magnitude below 1 for all parameter values. The state is
+/// stored as two tensors of shape `[B, states]`: the real and the imaginary part. The parameters are those of the
+/// paper's appendix: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`, `C_im
+/// [H,N]`, `D [H]`. The initial values of λ are distributed evenly over a ring.
 ///
 /// ```
 /// use funcify::nn::Lru;

@@ -142,8 +142,9 @@ fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     (next, (next * to_states(c)).sum(4))
 }
 
-/// Computes the state after a chunk of Q steps, and the outputs `[Q,B,..]` of the chunk. The contributions of the
-/// steps to each other are weighted by a matrix of decays; the state enters separately.
+/// Computes the state after a chunk of Q steps, and the outputs `[Q,B,..]` of the chunk. Within the chunk, a matrix
+/// of decays weights the contribution of each step to later steps. The contribution of `h`, the state before the
+/// chunk, is added separately.
 fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     // The log of the total decay from the start of the chunk to the end of each step.
     let logs = (delta * a).cumsum(0, false);

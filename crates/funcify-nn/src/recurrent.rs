@@ -29,7 +29,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Returns the number of gates: blocks of `hidden` rows in the weights.
+    /// Returns the number of gates. The weights have a block of `hidden` rows for each gate.
     fn gates(self) -> usize {
         match self {
             Cell::Rnn | Cell::ReluRnn => 1,

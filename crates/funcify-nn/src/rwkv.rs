@@ -136,7 +136,7 @@ impl Rwkv {
         (ys, vec![last_shift, last])
     }
 
-    /// Declares `time_decay`. Its initial values let features decay over between about 3 and 400 steps.
+    /// Declares `time_decay`. With its initial values, the features decay over about 3 to 400 steps.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
         let last = |index: &[usize]| *index.last().expect("the shape of decays ends with the features");

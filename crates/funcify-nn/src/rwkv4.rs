@@ -54,7 +54,7 @@ impl Rwkv4 {
         let xs = inputs.sequence(features);
         let shift = inputs.state("shift", [Dim::from("B"), features.into()]);
         let init = ["num", "den", "max"].map(|name| inputs.state(name, [Dim::from("B"), inner.into()]));
-        // The initial decays of the features range from decaying within one step to decaying over about 150 steps.
+        // Initially, the decay times of the features range from below one step to about 150 steps.
         let place = move |index: &[usize]| index[0] as f64 / inner.max(2) as f64;
         let decays = Init::from_fn(&[inner], move |index| -5.0 + 8.0 * place(index).powf(0.7));
         let decay = -inputs.parameter("time_decay", &[inner], decays).exp();
@@ -69,7 +69,7 @@ impl Rwkv4 {
         };
         let [k, v, r] = ["key", "value", "receptance"].map(projected);
         let (last, means) = scan(init, (k, v), |[num, den, max], (k, v)| {
-            // Rescales both sums so that the larger one of the exponentials of `max` and of the key becomes 1.
+            // Adds a term to both sums, which stay scaled by `exp(-next)`, so that no exponential exceeds 1.
             let added = |max: Value, key: Value| {
                 let next = max.maximum(key);
                 let (kept, new) = ((max - next).exp(), (key - next).exp());

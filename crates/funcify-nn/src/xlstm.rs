@@ -16,7 +16,7 @@ use super::*;
 pub enum XlstmCell {
     /// sLSTM: the memory is a vector, and the gates read the previous state.
     Slstm,
-    /// mLSTM: the memory is a matrix per head, and the gates depend only on the input.
+    /// mLSTM: the memory is one matrix per head, and the gates depend only on the input.
     Mlstm,
 }
 

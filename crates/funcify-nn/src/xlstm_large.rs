@@ -5,9 +5,9 @@ use super::*;
 
 /// The mLSTM layer of xLSTM 7B, also called xLSTM large (Beck et al. 2025).
 ///
-/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q is divided by `√(key /
-/// heads)`, not k; the preactivations x of the input and forget gates are soft-capped as `cap tanh(x / cap)`; 1e-6 is
-/// added to the denominator; the output of each head is normalised to mean 0 and variance 1 and scaled before the
+/// The recurrence is the mLSTM recurrence of [`Xlstm`](super::Xlstm), with these differences: q is divided by `√(key
+/// / heads)`, not k; the preactivations x of the input and forget gates are soft-capped as `cap tanh(x / cap)`; 1e-6
+/// is added to the denominator; the output of each head is normalised to mean 0 and variance 1 and scaled before the
 /// output gate; and an output projection follows. The states are `memory [B, heads, key / heads, value / heads]`, `n
 /// [B, heads, key / heads]`, `m [B, heads]`.
 ///

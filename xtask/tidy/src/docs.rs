@@ -6,8 +6,7 @@ use std::path::{Component, Path, PathBuf};
 /// The maximum number of words of the main pages, not counting tables and listings.
 const MAX_WORDS: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
 
-/// Returns the problems of the pages, given their texts, keyed by path, and a function that returns whether a path
-/// exists.
+/// Returns the problems of the pages. `pages` maps each path to its text, and `exists` returns whether a path exists.
 pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
     for (path, text) in pages {

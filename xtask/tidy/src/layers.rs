@@ -1,4 +1,5 @@
-//! Checks that modules respect the layers of their crate, which determine the other modules that they may name.
+//! Checks that modules respect the layers of their crate: a module may name only modules of its own and of lower
+//! layers.
 
 /// A crate with layered modules.
 struct Layered {
@@ -158,8 +159,7 @@ const CRATES: [Layered; 9] = [
 
 /// Modules that must be independent of the rest of their crate, with the modules that they may name.
 ///
-/// The code that verifies plans must not use the planner or the code that runs programs in other ways, because a
-/// mistake in shared code would go unnoticed.
+/// The proof of a plan must not use the code that made the plan, because a mistake in shared code would go unnoticed.
 const INDEPENDENT: [Independent; 1] = [Independent {
     sources: "crates/funcify-cpu/src/proof/",
     may_name: &["body", "kernels", "machine", "plan", "run"],

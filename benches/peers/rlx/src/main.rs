@@ -94,8 +94,8 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             Ok(Answer::Ran { wall_s, cpu_s })
         }
         // rlx allocates a program's memory at compile time, and keeps it. The peak is therefore measured relative to
-        // the memory in use before the program was built. It does not count the inputs: the program holds a copy of
-        // them, but the inputs read from the file, which were in use before, have been freed.
+        // the memory in use before the program was built. Inputs do not count: the program holds a copy of them, but
+        // the originals, which this baseline includes, have been freed.
         Request::Peak => {
             let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
             let system_watches = MemoryBaseline::start_tracking();

@@ -5,14 +5,13 @@ use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
 use super::record::{ForwardResult, record};
 
-/// Returns a new leaf with the same elements, whose gradient can be computed. Tensors of other types than floats are
-/// only detached.
+/// Returns the elements as a new leaf, so that its gradient can be computed. Non-float tensors are only detached.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
     if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
 }
 
 /// Computes the gradients of all `Var`s on which the outputs depend, given the cotangent of each output. Skips
-/// outputs without a graph or a cotangent.
+/// outputs that are not tracked or have no cotangent.
 pub(crate) fn compute_gradients<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<GradStore> {
@@ -20,13 +19,13 @@ pub(crate) fn compute_gradients<'a>(
     join_outputs(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
-/// Returns a tensor that depends on all outputs that have a graph, or `None` if there are none. Its backward pass
-/// starts from the given cotangents.
+/// Returns a tensor that depends on all tracked float outputs, or `None` if there are none. Its backward pass starts
+/// from the given cotangents.
 pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
-    // The backward pass of a seed returns the cotangent of its output.
+    // The backward pass of a seed returns the given cotangent.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
         record(output, "funcify-seed", ForwardResult::Tokens(1), move |_, _| Ok(cotangent.clone()))
     };
@@ -34,7 +33,7 @@ pub(crate) fn join_outputs<'a>(
     if seeds.is_empty() { Ok(None) } else { Tensor::cat(&seeds, 0).map(Some) }
 }
 
-/// Accumulates gradients. Initially empty.
+/// A sum of gradients. Initially empty.
 #[derive(Default)]
 pub(crate) struct Sum(Option<Tensor>);
 

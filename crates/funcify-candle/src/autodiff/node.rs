@@ -14,15 +14,15 @@
 //! that have already been computed. A node with one input and one output is a single op, and needs no tokens.
 //!
 //! 1. In a backward pass, Candle visits each `Output` on which the loss depends, then the hub, then each `Input`. An
-//!   `Output` stores its cotangent under a new ticket, and returns the ticket number as the gradient of its token.
-//!   The hub looks up the cotangents of these tickets; an output without a ticket was not used. The hub hands the
-//!   gradients to the inputs in the same way.
-//! 2. Each backward pass thus has its own stored values. So a backward pass may be repeated, it may fail midway, and
-//!   several may run concurrently.
+//!    `Output` stores its cotangent under a new ticket, and returns the ticket number as the gradient of its token.
+//!    The hub looks up the cotangents stored under these tickets; an output without a ticket was not used. The hub
+//!    hands the gradients to the inputs in the same way.
+//! 2. The stored values of different backward passes are thus separate. So a backward pass may be repeated or fail
+//!    midway, and several may run concurrently.
 //! 3. The depth of the graph does not depend on the number of inputs. This matters because Candle's backward pass
 //!    recurses.
-//! 4. Each gradient is returned through an op whose backward pass is an error, because a second derivative computed
-//!   by Candle would be wrong.
+//! 4. Each gradient is returned through an op whose backward pass returns an error, because a second derivative
+//!    computed by Candle would be wrong.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -36,8 +36,8 @@ use super::record::{ForwardResult, record};
 use super::storage::{Elements, Handover, MAX_TICKET, parse_ticket};
 use crate::errors::{self, bail};
 
-/// A function that computes the gradients of the inputs from the cotangents of the outputs. `None` means an unused
-/// output, or a gradient of zero.
+/// A function that computes the gradients of the inputs from the cotangents of the outputs. A cotangent is `None` if
+/// the output is unused, and a gradient is `None` if it is zero.
 pub(crate) type Pull = dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Elements>>> + Send + Sync;
 
 /// Attaches a computation to Candle's graph as one node, and returns its tracked outputs. There must be at least one

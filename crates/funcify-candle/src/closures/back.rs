@@ -111,7 +111,7 @@ impl BackwardData {
         Ok(back.finish())
     }
 
-    /// Reruns the steps of a segment, each from new leaves. Checks that the results are those of the forward pass.
+    /// Reruns the steps of a segment, each from new leaves. Checks that the results equal those of the forward pass.
     fn rerun_segment(
         &self,
         range: Range<usize>,

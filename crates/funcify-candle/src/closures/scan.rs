@@ -69,8 +69,8 @@ impl ScanOptions {
     }
 
     /// Saves the graphs of all steps instead of rerunning them. This is faster, but needs as much memory as a
-    /// handwritten loop. Required for closures that draw random numbers or have side effects, such as the running
-    /// statistics of `BatchNorm`.
+    /// handwritten loop. Required for closures that draw random numbers or have side effects, such as updating the
+    /// running statistics of `BatchNorm`.
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
         self
@@ -95,17 +95,18 @@ impl ScanOptions {
 ///
 /// The whole loop is one node of Candle's graph. Its backward pass reruns segments of steps instead of saving their
 /// graphs, takes time linear in the number of steps, and has constant stack depth. Gradients are computed for `init`,
-/// for `xs`, and for variables that the closure captures. Pass captured tensors that have a graph to
-/// [`scan_captured`].
+/// for `xs`, and for variables that the closure captures. If a captured tensor was itself computed by tracked ops,
+/// pass it to [`scan_captured`].
 ///
-/// `init`, `xs` and the ys can be any [`TensorTree`]. Each new carry must have exactly the types of `init`; leaves of
-/// other types than floats have no gradient. If there are no steps, the closure is called once, on zeros, to
-/// determine the types of the ys. The closure must depend only on its arguments. On the CPU, the rerun is checked to
-/// return the same results as the forward pass.
+/// `init`, `xs` and the ys can be any [`TensorTree`]. Each new carry must have exactly the types of `init`; non-float
+/// leaves have no gradient. If there are no steps, the closure is called once, on zeros, to determine the types of
+/// the ys. The closure must depend only on its arguments. On the CPU, the rerun is checked to return the same results
+/// as the forward pass.
 ///
 /// The closure must not have side effects either, because it runs twice per step if a gradient is computed. For
 /// example, `candle_nn`'s `BatchNorm` in training mode would update its running statistics twice as often as in a
-/// handwritten loop, which no check detects. [`ScanOptions::keep_graphs`] calls the closure once per step.
+/// handwritten loop, which no check detects. With [`ScanOptions::keep_graphs`], the closure is called only once per
+/// step.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

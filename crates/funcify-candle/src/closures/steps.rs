@@ -51,8 +51,8 @@ impl Operand {
     }
 
     /// Creates operands that are passed to every step unchanged. They are made contiguous, because the leaves of a
-    /// rerun are contiguous: for another layout, a kernel might sum in a different order, but a rerun must return the
-    /// same bits.
+    /// rerun are contiguous: with another layout, a kernel might sum in a different order, but a rerun must return
+    /// the same bits.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -229,7 +229,7 @@ impl Steps {
     }
 }
 
-/// Collects the variables that a closure captures from the graphs of its steps.
+/// The variables captured by a closure, found in the graphs of its steps.
 #[derive(Default)]
 struct CapturedVars {
     vars: Vec<Tensor>,
@@ -255,7 +255,7 @@ impl CapturedVars {
             } else if step == 0 {
                 self.first.insert(id);
             } else if step == 1 && self.first.contains(&id) {
-                // An op in the graphs of both of the first two steps was recorded outside the loop.
+                // An op that occurs in the graphs of steps 0 and 1 was recorded outside the loop.
                 captured_ops += 1;
             }
         }

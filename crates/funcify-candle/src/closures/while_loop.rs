@@ -6,9 +6,9 @@ use super::*;
 
 /// Runs `carry = body(carry)` while `condition(&carry)` is true, and returns the last carry.
 ///
-/// The condition is evaluated on the host, and has no gradient. The gradient is that of the steps that have run. The
-/// number of carries saved for the backward pass grows with the square root of the number of steps; the backward pass
-/// reruns the steps between them. Closures and captured variables must meet the requirements of
+/// The condition is evaluated on the host, and has no gradient. The gradient treats the number of steps that ran as a
+/// constant. The number of carries saved for the backward pass grows with the square root of the number of steps; the
+/// backward pass reruns the steps between them. Closures and captured variables must meet the requirements of
 /// [`scan`](crate::scan).
 ///
 /// ```

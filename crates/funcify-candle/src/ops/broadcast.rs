@@ -1,4 +1,4 @@
-//! `broadcast`: returns a view that repeats elements by strides of 0.
+//! `broadcast`: returns a view with strides of 0.
 
 use super::prelude::*;
 

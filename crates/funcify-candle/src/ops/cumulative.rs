@@ -1,5 +1,6 @@
 //! `cumulative`: uses kernels of this crate, because Candle's `cumsum` multiplies by a triangular matrix, and Candle
-//! has no other running reductions. Sums and products of f64 are computed in f64, those of other floats in f32.
+//! has no other running reductions. Sums and products are accumulated in f64 for f64 elements, and in f32 for other
+//! floats.
 
 use candle_core::{DType, WithDType};
 use half::{bf16, f16};

@@ -25,7 +25,7 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
         return Ok(multiply(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
-        // Candle would convert the whole storage of a view, for example a whole trace for one of its rows.
+        // For a view, Candle's own product would convert the whole storage: for one row of a trace, the whole trace.
         let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
         return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
     }
@@ -89,7 +89,7 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 
-/// Returns the tensor, copied if its matrices repeat a row or a column by a stride of 0.
+/// Returns the tensor, or a copy if a stride of its matrices is 0, which repeats a row or a column.
 fn with_nonzero_strides(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);

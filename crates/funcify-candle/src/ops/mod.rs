@@ -1,5 +1,5 @@
-//! The lowering rules. Each file is named like the file of the core that defines the op or the table of elementwise
-//! ops.
+//! The lowering rules. Each file has the same name as the file of `funcify-core` that defines the op, or the table of
+//! the elementwise ops.
 
 mod argmax;
 mod binary;

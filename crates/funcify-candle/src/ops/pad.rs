@@ -34,7 +34,8 @@ pub(super) fn interleave(x: &Tensor, value: &Tensor, axis: usize, interior: usiz
     if interior == 0 || size < 2 || x.elem_count() == 0 {
         return Ok(x.clone());
     }
-    // The axes are: the ones before, the padded axis, one element and its padding, and the ones after.
+    // The axes are: all axes before `axis`, merged; `axis`; an element and its padding; all axes after `axis`,
+    // merged.
     let before: usize = x.dims()[..axis].iter().product();
     let after: usize = x.dims()[axis + 1..].iter().product();
     let elements = x.reshape((before, size, 1, after))?;

@@ -48,7 +48,7 @@ fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Computes the maximum or minimum. `pick` returns the larger or the smaller one of two elements.
+/// Computes the maximum or minimum. `pick` returns the larger or the smaller of two elements.
 fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + KernelFn) -> Outcome {
     match whole_rows(x, &call.op.axes) {
         Some(range) => fold_columns(call, x, range, pick),
@@ -56,8 +56,8 @@ fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn
     }
 }
 
-/// Returns the range of the reduced axes if the tensor can be reduced by combining whole rows: the axes are
-/// consecutive, and the elements after them are contiguous and many enough.
+/// Returns the range of the reduced axes if the tensor can be reduced by combining whole rows: the tensor is
+/// contiguous and on the CPU, the axes are consecutive, and the axes after them have at least [`MIN_ROW`] elements.
 fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
     let (first, end) = (*axes.first()?, axes.last()? + 1);
     let row: usize = x.dims()[end..].iter().product();

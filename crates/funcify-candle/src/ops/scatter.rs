@@ -1,4 +1,4 @@
-//! `scatter`: uses a kernel of this crate, because Candle's fails if an index is out of range.
+//! `scatter`: uses a kernel of this crate, because Candle's kernel fails if an index is out of range.
 
 use candle_core::{CpuStorage, DType, Layout, WithDType};
 

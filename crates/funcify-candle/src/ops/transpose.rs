@@ -1,4 +1,4 @@
-//! `transpose`: a view.
+//! `transpose`: returns a view.
 
 use super::prelude::*;
 

@@ -45,7 +45,7 @@ fn sigmoid(call: &Call<'_, ops::Sigmoid>, x: &Tensor) -> Outcome {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
     map_floats!(map1(call, x), |v| {
-        // `1 / (1 + exp(-v))` would return 0 where `exp(-v)` overflows, although the result is still a subnormal
+        // `1 / (1 + exp(-v))` would return 0 where `exp(-v)` overflows, although the exact result is a subnormal
         // number.
         let small = (-v.abs()).exp();
         (if v < 0.0 { small } else { 1.0 }) / (1.0 + small)

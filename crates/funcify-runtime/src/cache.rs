@@ -31,7 +31,7 @@ pub struct Cache<K, E> {
 }
 
 struct State<K, E> {
-    /// The entries, from the least to the most recently used one.
+    /// The entries, from least to most recently used.
     entries: Vec<E>,
     /// The keys of the entries that calls are currently creating.
     pending: Vec<K>,
@@ -92,7 +92,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         drop(state);
         let pending = PendingKey { cache: self, key };
         let entry = make()?;
-        // In the meantime, another key may have added an entry that serves this call too.
+        // In the meantime, a call with another key may have added an entry that serves this call too.
         let mut state = self.lock();
         if !state.entries.iter().any(serves) {
             state.add(entry.clone(), self.capacity);

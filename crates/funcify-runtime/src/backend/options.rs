@@ -44,7 +44,8 @@ impl LoopStrategy {
         (self != LoopStrategy::Auto).then_some(self)
     }
 
-    /// Restricts the parts that a backend [compiles](Backend::compiles) to those that this strategy allows.
+    /// Returns the parts of a program to compile as a whole: those that the backend [compiles](Backend::compiles), as
+    /// far as this strategy allows it.
     pub(crate) fn restrict(self, own: Compiles) -> Compiles {
         match self {
             LoopStrategy::Auto | LoopStrategy::Compiled => own,

@@ -2,8 +2,8 @@
 //!
 //! A growing buffer (nit-sot, sit-sot, mit-sot) keeps only the rows that its taps still read. It writes its trace in
 //! place if the device supports that, and otherwise collects the rows. A full buffer (mit-mot) keeps the written rows
-//! separate from the initial tensor, so that no write goes through a view that a step still reads. Unused traces are
-//! not built.
+//! separate from the initial tensor, so that no write changes a view that a step still reads. Unused traces are not
+//! built.
 //!
 //! The captures of a step are put into the frame of the body once, before the loop. A step moves rows and carries in
 //! and out of the frame, and allocates no slots. If no later step reads a row or a carry, the frame holds the only

@@ -47,7 +47,8 @@ impl<B: Backend> Variant<B> {
 
 impl<B: Backend> Function<B> {
     /// Returns the program for a call with these sizes. If none is cached, builds it. `read_statics` downloads the
-    /// static inputs; it is called only if no cached program serves the call without them.
+    /// static inputs; it is called only if the cache has no program for these sizes that is independent of static
+    /// inputs.
     pub(super) fn pick_program(
         &self,
         at: &Place,

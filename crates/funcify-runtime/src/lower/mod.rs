@@ -71,7 +71,7 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// Returns the parts of the program to request from the backend as compiled code.
+    /// Returns the parts of the program that the backend is asked to compile.
     pub(crate) fn compiles(&self) -> Compiles {
         match (self.strategy, self.backend.compiles()) {
             // A backend that compiles nothing is asked anyway, so that the report contains its reason.
@@ -153,8 +153,8 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Inserts the report on a loop at index `place`, which precedes the loops nested in it. Does nothing if the list
-    /// already has an equal report.
+    /// Inserts the report on a loop at index `place`, before the reports on the loops nested in it. Does nothing if the
+    /// list already has an equal report.
     pub(crate) fn add_loop(&mut self, place: usize, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.insert(place, each);
@@ -249,8 +249,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns a register for each result of a node: the next one of `results` for each `present` result, and a new
-    /// one, which is never set or read, for each other result.
+    /// Returns a register for each result of a node. If the result is `present`, this is the next register of
+    /// `results`. Otherwise, it is a new register that is never set or read.
     pub(crate) fn registers_of_all_results(
         &mut self,
         results: Vec<Slot>,

@@ -41,7 +41,7 @@ fn a_value_means_nothing_in_another_thread() {
         });
         assert_rejected(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
     }
-    // In the thread of a test, such a value is rejected too.
+    // On the test's own thread, the leaked value is rejected too.
     let leaked = leak(1);
     assert_rejected(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
 }
@@ -128,7 +128,8 @@ fn tensors_have_as_many_elements_as_memory_can_hold() {
     assert!(HostTensor::from([0f32; 4]).reshaped([usize::MAX / 2 + 1, 8]).is_none());
 }
 
-/// 2^50 empty rows take up no bytes, but the reference evaluator has a list entry and a stride for each, which count.
+/// 2^50 empty rows have no elements, but the reference evaluator stores a list entry and a stride for each row. These
+/// count towards the budget.
 #[test]
 fn rows_without_elements_are_held_against_the_budget() {
     let text = "fn @f(%x: f32[0]) {
@@ -163,7 +164,7 @@ fn a_function_has_a_budget_of_its_own() {
         assert_eq!(call(Some(1 << 20)).unwrap(), expected);
         let says = ["would exceed the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
         assert_rejected(call(Some(10 << 10)), "OverBudget", &says);
-        // Increasing the budget turns the error into success exactly once.
+        // A single threshold separates the budgets that fail from those that succeed.
         let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;
         assert!((32 * 64 * 8..64 * 2048).contains(&first), "{first}");
         assert!((first / 2048..64).all(|step| call(Some(step * 2048)).is_ok()));

@@ -8,7 +8,7 @@ use funcify_core::graph::{failing, work};
 
 const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];
 
-/// Builds `depth` nested bodies of the same kind. The innermost body computes from `x * w`.
+/// Builds `depth` nested bodies of the same kind. The innermost body computes `sin(x * w)`.
 fn nested_body(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
     if depth == 0 {
         return (x * w).sin();

@@ -8,8 +8,8 @@ use funcify::prelude::*;
 use funcify::{CheckpointPolicy, VmapOptions, grad_with};
 use shared::{built, traced};
 
-/// Returns the number of bytes of the traces that a gradient saves: in the forward pass, plus the maximum that a single
-/// step of a backward loop recomputes. Forward loops ascend, and backward loops descend.
+/// Returns the number of bytes that a gradient saves in traces: those of the forward loops, plus the maximum that a
+/// single step of a backward loop saves while it recomputes values. Forward loops ascend, and backward loops descend.
 fn saved_bytes(graph: &Graph) -> usize {
     let (mut forward, mut again) = (0, 0);
     for node in graph.nodes() {

@@ -133,7 +133,7 @@ impl<B: Backend> KernelNode<B> {
 
 impl<B: Backend> Action<B> {
     /// Runs the action on its operands. `results` holds the slots of its results.
-    #[inline(never)] // This keeps the interpreter's loop, which mostly runs kernels, small.
+    #[inline(never)] // This keeps the interpreter's loop small: most instructions are kernels.
     fn run(
         &self,
         run: &mut Run<'_, B>,

@@ -239,7 +239,7 @@ fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     }
 }
 
-/// For a loop with early exit, the rows collected so far count towards the budget, not its maximum number of steps.
+/// For a loop with early exit, only the rows collected so far count towards the budget.
 #[test]
 fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     let text = |limit: &str| {

@@ -44,8 +44,8 @@ impl LoopStrategy {
         (self != LoopStrategy::Auto).then_some(self)
     }
 
-    /// Returns the parts of a program to compile as a whole: those that the backend [compiles](Backend::compiles), as
-    /// far as this strategy allows it.
+    /// Returns the parts of a program to compile as a whole: those that the backend [compiles](Backend::compiles) and
+    /// this strategy allows.
     pub(crate) fn restrict(self, own: Compiles) -> Compiles {
         match self {
             LoopStrategy::Auto | LoopStrategy::Compiled => own,

@@ -1,4 +1,4 @@
-//! Calls of a function: checks and converts the arguments, selects and runs the program, and returns the results.
+//! Calls functions: checks and converts the arguments, selects and runs the program, and returns the results.
 //!
 //! A call whose arguments have the same types and sizes as those of the last call takes a fast path, if the backend
 //! compiled the program as a whole.

@@ -28,7 +28,7 @@ use crate::lower::{Notes, Settings};
 /// A graph compiled for a backend.
 ///
 /// If all loops run natively, one program serves every call, and [`compile`](Function::compile) builds it. Otherwise,
-/// programs are specialised for sizes, and for static inputs that determine the layout of a program. The first call
+/// programs are specialised for sizes, and for the values of those static inputs that they depend on. The first call
 /// with new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization)
 /// tells which case applies.
 ///

@@ -3,8 +3,8 @@
 //! The algorithm combines adjacent elements in pairs, recursively scans the combined pairs (half as many elements), and
 //! combines the results of that scan with the elements in between (Blelloch, "Prefix sums and their applications";
 //! JAX's `lax.associative_scan`). The same two programs serve every length. The up-sweep combines pairs and computes
-//! all leaves. The down-sweep computes the results, but only for the leaves that are used; for an affine recurrence `a
-//! x + b`, this skips the products of the `a`.
+//! all leaves. The down-sweep computes the results, but only for the leaves that are used; for an affine recurrence,
+//! this skips the products of the coefficients.
 
 use funcify_core::types::Symbol;
 

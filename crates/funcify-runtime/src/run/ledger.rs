@@ -64,8 +64,8 @@ impl<'f> Ledger<'f> {
         self.slots[slot] = bytes;
     }
 
-    /// Returns an error if the results of an instruction would exceed the budget. Programs nested in the instruction
-    /// start with the bytes that this program holds.
+    /// Returns an error if the results of an instruction would exceed the budget. Also records the bytes that this
+    /// program holds, for programs nested in the instruction.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,

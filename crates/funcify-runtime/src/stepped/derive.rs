@@ -27,7 +27,7 @@ enum Initial {
     Value(ValueId),
     /// A separate input of the start graph: the rows of a sequence that precede the first step.
     Input,
-    /// A splat of a scalar of the original program, or of zero.
+    /// A splat of zero, or of a scalar of the original program.
     Filled(Option<ValueId>),
 }
 

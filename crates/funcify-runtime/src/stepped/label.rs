@@ -296,9 +296,9 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the symbol that counts the steps, in the number of steps of a node: the first scan over an axis of an input;
-/// otherwise, the first associative scan or cumulative op over such an axis; otherwise, the first scan with any other
-/// symbolic number of steps.
+/// Finds the symbol that counts the steps: the one in the number of steps of the first scan over a size of an input.
+/// Without such a scan, the first associative scan or cumulative op over a size of an input determines it; without
+/// either, the first scan with any other symbolic number of steps.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;

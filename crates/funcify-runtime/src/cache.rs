@@ -37,7 +37,8 @@ struct State<K, E> {
     pending: Vec<K>,
 }
 
-/// The key of an entry that is being created. Dropping it, even after an error or a panic, lets another call try.
+/// The key of an entry that is being created. Dropping the key, even after an error or a panic, lets another call try
+/// to create the entry.
 struct PendingKey<'c, K: Eq, E> {
     cache: &'c Cache<K, E>,
     key: &'c K,
@@ -67,7 +68,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
 
     /// Returns an entry for which `serves` returns `true`. If there is none, creates it with `make`, or waits if
     /// another call is already creating an entry for `key`. A waiting call runs `check_cancelled` at regular intervals,
-    /// and returns its error.
+    /// and returns its error if there is one.
     pub fn find_or_make<F>(
         &self,
         key: &K,

@@ -21,8 +21,8 @@ use self::registry::Kernel;
 pub(crate) use self::whole::CompileResult;
 pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
-/// The operands or results of a kernel. Stores at most two tensors inline: every kernel call moves the list, and a
-/// tensor may be large (about 500 bytes in Burn).
+/// The operands or results of a kernel. Stores at most two tensors inline, because every kernel call moves the list,
+/// and a tensor may be large (about 500 bytes in Burn).
 ///
 /// ```
 /// use funcify::dispatch::Tensors;
@@ -195,7 +195,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Parallel::Avoid
     }
 
-    /// Returns a kernel that runs every op without a lowering rule. By default there is none.
+    /// Returns the fallback kernel, which runs all ops that have no lowering rule. By default, there is none.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }

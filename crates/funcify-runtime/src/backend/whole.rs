@@ -163,13 +163,13 @@ pub struct Declined {
 }
 
 impl Declined {
-    /// Creates a value from the op that prevents compilation, and the reason.
+    /// Creates a `Declined` for the op that prevents compilation, with the reason.
     pub fn new(op: impl Into<String>, reason: impl Into<String>) -> Self {
         Declined { op: op.into(), reason: reason.into(), is_fault: false }
     }
 
-    /// Creates a value for compiled code that does not compute the program's results. It becomes [`Error::Internal`],
-    /// even if the program could run without that code.
+    /// Creates a `Declined` for compiled code that does not compute the program's results. It becomes
+    /// [`Error::Internal`], even if the program could run without that code.
     pub fn fault(reason: impl Into<String>) -> Self {
         Declined { op: "plan".into(), reason: reason.into(), is_fault: true }
     }

@@ -155,8 +155,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// Returns `true` if a backend that compiles loops should compile the entire program: it has loops or switches, and no
-/// matrix products outside of loops, which are left to the library.
+/// Returns `true` if a backend that compiles loops should compile the entire program: it has loops or switches, but no
+/// matrix products outside of loops, because such products are left to the library.
 fn is_made_of_loops(graph: &Graph) -> bool {
     let is_control = |node: &Node| steps(graph, node).is_some() || matches!(node.op, Op::Switch(_));
     graph.live().any(is_control) && !has_products(graph)

@@ -248,7 +248,8 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         Ok(NativeBuffer { native, index, used, ty, contents })
     }
 
-    /// Returns the row that read number `read` accesses in step `t`. The reads of a step must be done in order.
+    /// Returns the row that the read with index `read` accesses in step `t`. The reads of a step must be performed in
+    /// order.
     fn read(&mut self, run: &Run<'_, B>, read: usize, t: usize) -> Result<B::Tensor> {
         let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
         let (offset, row) = (reads[read], t + reads[read]);

@@ -14,7 +14,7 @@ use super::*;
 pub(super) enum Action {
     /// Not at all: the node runs once, before the first step.
     Once,
-    /// By the same op, at the sizes of one step.
+    /// By the same op, with the sizes of a single step.
     Op,
     /// By a delay: `rows` additional rows precede those of the first step.
     Delay { axis: usize, rows: usize },
@@ -165,7 +165,7 @@ impl<'g> Labelling<'g> {
                 if start.constant().is_some() && self.time.counts_steps(limit) {
                     return Some((Action::Op, rows(*axis)));
                 }
-                // A slice of the last rows is the latest value, provided that a step sees that many rows.
+                // A slice of the last rows is labelled as the latest value, provided that a step sees that many rows.
                 let is_last = self.time.counts_steps(start) && self.time.counts_steps(limit);
                 let is_seen = self.time.at_one_step(start).constant().is_some_and(|start| start >= 0);
                 (is_last && is_seen).then_some((Action::Op, Label::Latest))

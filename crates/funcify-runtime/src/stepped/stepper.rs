@@ -14,7 +14,7 @@ use crate::backend::{Backend, CompileOptions, execution_error};
 use crate::function::Function;
 use crate::host::files::{read_safetensors, write_safetensors};
 
-/// Runs a sequence program one step at a time, as in a filter, a controller or a generative model.
+/// Runs a sequence program, such as a filter, a controller or a generative model, one step at a time.
 ///
 /// [`Steppable::stepped`] describes the supported programs. The initial states, and the values that are the same in
 /// each step, are computed once and stay on the device. Each step is a single call of a program that is compiled once
@@ -83,7 +83,8 @@ pub struct Stepper<B: Backend> {
     current: Vec<B::Tensor>,
     /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol whose streams were changed, the index in `original` at which each current stream started.
+    /// For each symbol whose streams were changed: for each current stream, the index in `original` of its initial
+    /// states.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 

@@ -215,7 +215,8 @@ fn a_refusal_leaves_the_function_as_it_was() {
     assert_rejected(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
 }
 
-/// The values computed for an unrolled loop without steps are unused, but count while they are computed.
+/// The values computed for an unrolled loop without steps are unused, but count towards the budget while they are
+/// computed.
 #[test]
 fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     let text = "fn @f(%xs: i64[T]) {

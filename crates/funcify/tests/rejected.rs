@@ -1,7 +1,7 @@
 //! Tests one invalid program for each clause of the type rules and checks. The programs are in `rejected/`.
 //!
-//! A file contains programs, each followed by a comment with the error message that the user sees. A line
-//! `// run: T=0 n=-1` before a program means that it fails only at run time, with these sizes and integers.
+//! A file contains programs, each followed by a comment with the error message that the user sees. A line `// run: T=0
+//! n=-1` before a program means that the program fails only at run time, with these sizes and integers.
 //! `FUNCIFY_BLESS=1 cargo test -p funcify --test rejected` rewrites the error messages.
 //!
 //! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses that no program covers, here or in `errors/`.
@@ -30,7 +30,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     all
 }
 
-/// A program of a file: the preceding `// run:` line, if any, the text, and the error message.
+/// A program in a file: the preceding `// run:` line, if any, the text, and the error message.
 #[derive(Default)]
 struct RejectedProgram {
     run: Option<String>,

@@ -1,6 +1,6 @@
-//! Tests rewrites separately. Each file in `rewrites` names the rules to apply, and contains a program before and after
-//! them. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1` updates the
-//! rewritten programs.
+//! Tests rewrites in isolation. Each file in `rewrites` names the rules to apply, and contains a program before and
+//! after them. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1`
+//! updates the rewritten programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -99,7 +99,8 @@ fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     types.into_iter().map(tensor).collect()
 }
 
-/// A rewritten program returns bit-identical results, unless a rule reassociates sums, or the same kind of error.
+/// A rewritten program fails with the same kind of error, or returns the same results: bit for bit, unless a rule
+/// reassociates sums.
 #[test]
 fn programs_give_what_they_gave() {
     for case in cases() {

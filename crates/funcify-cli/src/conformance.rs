@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
 ///
 /// Each subject has its own thread. Once a thread is done, it helps with the cases of the other subjects. If there are
 /// more processors than subjects, the additional threads help from the start. A subject on a GPU gets no help, because
-/// its thread only waits for the device. It takes about as long as all other subjects together.
+/// its thread only waits for the device. That subject takes about as long as all others together.
 fn run_in_parallel<R: Send>(
     subjects: &[Subject],
     cases: usize,

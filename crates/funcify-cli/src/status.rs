@@ -57,7 +57,7 @@ fn remove_backends(text: &str, absent: &[&str]) -> String {
             false => remaining.push_str(&format!("{line}\n")),
         }
     }
-    // Without reasons, the heading goes too.
+    // If no reasons remain, remove their heading too.
     remaining.strip_suffix(REASONS_HEADING).map(str::to_string).unwrap_or(remaining)
 }
 

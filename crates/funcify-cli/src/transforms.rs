@@ -1,8 +1,9 @@
 //! Transforms a program for `run` and `print`: applies `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`,
 //! `--hessian` and `--vmap` in the order of the command line.
 //!
-//! The additional inputs of a derivative are named as by [`Graph::vjp`] and [`Graph::jvp`]: `ct_y` is the cotangent of
-//! output `y`, `tan_x` is the tangent of input `x`. They are read from the same file as the program's own inputs.
+//! The additional inputs of a derivative have the same names as in [`Graph::vjp`] and [`Graph::jvp`]: `ct_y` is the
+//! cotangent of output `y`, `tan_x` is the tangent of input `x`. They are read from the same file as the program's own
+//! inputs.
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};

@@ -31,13 +31,14 @@ pub struct Cache<K, E> {
 }
 
 struct State<K, E> {
-    /// The entries, from the least to the most recently used one.
+    /// The entries, from least to most recently used.
     entries: Vec<E>,
     /// The keys of the entries that calls are currently creating.
     pending: Vec<K>,
 }
 
-/// The key of an entry that is being created. Dropping it, even after an error or a panic, lets another call try.
+/// The key of an entry that is being created. Dropping the key, even after an error or a panic, lets another call try
+/// to create the entry.
 struct PendingKey<'c, K: Eq, E> {
     cache: &'c Cache<K, E>,
     key: &'c K,
@@ -67,7 +68,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
 
     /// Returns an entry for which `serves` returns `true`. If there is none, creates it with `make`, or waits if
     /// another call is already creating an entry for `key`. A waiting call runs `check_cancelled` at regular intervals,
-    /// and returns its error.
+    /// and returns its error if there is one.
     pub fn find_or_make<F>(
         &self,
         key: &K,
@@ -92,7 +93,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         drop(state);
         let pending = PendingKey { cache: self, key };
         let entry = make()?;
-        // In the meantime, another key may have added an entry that serves this call too.
+        // In the meantime, a call with another key may have added an entry that serves this call too.
         let mut state = self.lock();
         if !state.entries.iter().any(serves) {
             state.add(entry.clone(), self.capacity);

@@ -31,7 +31,8 @@
 //! | `tracing` | spans of the `tracing` crate |
 //!
 //! - [`Value`]: the values of a traced program. [`Tree`]: structures of values. [`HostTensor`]: concrete tensors.
-//! - [`vmap()`]: turns a program for one lane into a program for many. [`associative_scan`]: running combinations.
+//! - [`vmap()`]: turns a program for one lane into a program for many. [`associative_scan`]: prefix scans with an
+//!   associative function.
 //! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order. [`derivative`]: describes how they
 //!   are computed.
 //! - [`custom_vjp`], [`custom_jvp`]: functions with custom derivative rules. [`linearize`]: evaluates a function once

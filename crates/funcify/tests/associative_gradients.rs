@@ -42,7 +42,7 @@ const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     }),
 ];
 
-/// The way in which the running combinations are computed.
+/// The way in which the scan is computed: by the op, or written out for this number of rows.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Scan,
@@ -192,7 +192,8 @@ fn a_combination_by_element_has_no_loop_in_its_derivatives() {
         let graph = derivatives(combine, leaves, false, Form::Scan);
         assert_eq!(count(&graph, "scan"), 0, "{name}: {graph}");
     }
-    // The gradient of a sum needs only additions, and that of a product only multiplications and additions: no masks.
+    // The gradient of a sum needs only additions, and the gradient of a product only multiplications and additions: no
+    // masks.
     let scans = |graph: &Graph| -> Vec<Graph> {
         let is_scan = |op: &Op| if let Op::AssociativeScan(op) = op { Some((*op.combine).clone()) } else { None };
         graph.nodes().iter().filter_map(|node| is_scan(&node.op)).collect()
@@ -222,7 +223,7 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 1);
 }
 
-/// Computes the cotangents of `xs` from cotangents of the running combinations.
+/// Computes the cotangents of `xs` from cotangents of the scan's results.
 fn pull_back<X: Tree + Clone, const N: usize>(
     xs: impl Fn(&funcify::Builder) -> X,
     combine: impl Fn(X, X) -> X,
@@ -256,7 +257,8 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     assert_eq!(found[1], [11., 10., INF, INF]);
 }
 
-/// Inputs that a result does not depend on are unaffected by an infinite cotangent or coefficient of that result.
+/// If a result does not depend on an input, an infinite cotangent or coefficient of that result does not affect the
+/// input's cotangent.
 #[test]
 fn absent_entries_are_not_multiplied() {
     let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (c * a, c * b + d);
@@ -272,7 +274,7 @@ fn absent_entries_are_not_multiplied() {
     assert_eq!(found[1][1..], [INF, 1.]);
 }
 
-/// The first element is its own result, so the combination need not be defined for it.
+/// The first result is the first element itself, so the combining function need not be defined for it.
 #[test]
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;
@@ -295,7 +297,7 @@ fn the_first_element_is_not_combined() {
     }
 }
 
-/// Integers and flags can be combined together with floats, of which only the floats are differentiated.
+/// Integers and flags can be scanned together with floats. Only the floats are differentiated.
 #[test]
 fn integers_beside_floats() {
     let graph = built("beside", |g| {

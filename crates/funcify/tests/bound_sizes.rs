@@ -235,7 +235,8 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_rejected(&all, &[xs.clone(), HostTensor::from([1i64, -3])], "Type", "-3");
     let gradient = graph.grad("xs", GradOptions::new()).unwrap().vmap(2, VmapOptions::new()).unwrap();
     assert_eq!(run(&gradient, &[xs.clone(), counts])[0].to_f64_vec(), [0.0, 0.0, 0.0, 4.5, 0.0, 0.0]);
-    // Without lanes of `n`, all lanes have the same size. With them, the results would be ragged, which is rejected.
+    // If `n` has no lanes, all lanes have the same size. If it has lanes, the results would be ragged, which is
+    // rejected.
     let heads = build(|g| head(g.input("xs", "f64[3]"), g.input("n", "i64[]")));
     let error = heads.vmap(2, VmapOptions::new()).unwrap_err();
     assert!(error.kind() == "StepCount" && error.to_string().contains("ragged"), "{error}");
@@ -244,7 +245,8 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_eq!(run(&shared, &[xs, number(2)]), [expected]);
 }
 
-/// Lanes that skip a branch, or whose loop has ended, do not bind its sizes, so these cannot be invalid.
+/// A lane that skips a branch, or whose loop has ended, does not bind the sizes in that body, so these cannot be
+/// invalid.
 #[test]
 fn a_lane_that_does_not_run_gives_no_size() {
     let sum = |n: Value| iota(bind_size(n), DType::F64).sum(0);

@@ -128,8 +128,8 @@ fn invariants_that_may_be_refused_run_in_the_steps() {
     }
 }
 
-/// If nothing depends on the call, `compile` builds the program and returns its errors, even on a backend that compiles
-/// entire programs.
+/// If the program depends on no sizes or static inputs of a call, `compile` builds it and returns its errors, even on a
+/// backend that compiles entire programs.
 #[test]
 fn a_graph_of_static_sizes_is_compiled_by_compile() {
     let sums = |ty: &str| {

@@ -41,7 +41,7 @@ fn a_value_means_nothing_in_another_thread() {
         });
         assert_rejected(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
     }
-    // In the thread of a test, such a value is rejected too.
+    // On the test's own thread, the leaked value is rejected too.
     let leaked = leak(1);
     assert_rejected(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
 }
@@ -128,7 +128,8 @@ fn tensors_have_as_many_elements_as_memory_can_hold() {
     assert!(HostTensor::from([0f32; 4]).reshaped([usize::MAX / 2 + 1, 8]).is_none());
 }
 
-/// 2^50 empty rows take up no bytes, but the reference evaluator has a list entry and a stride for each, which count.
+/// 2^50 empty rows have no elements, but the reference evaluator stores a list entry and a stride for each row. These
+/// count towards the budget.
 #[test]
 fn rows_without_elements_are_held_against_the_budget() {
     let text = "fn @f(%x: f32[0]) {
@@ -163,7 +164,7 @@ fn a_function_has_a_budget_of_its_own() {
         assert_eq!(call(Some(1 << 20)).unwrap(), expected);
         let says = ["would exceed the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
         assert_rejected(call(Some(10 << 10)), "OverBudget", &says);
-        // Increasing the budget turns the error into success exactly once.
+        // A single threshold separates the budgets that fail from those that succeed.
         let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;
         assert!((32 * 64 * 8..64 * 2048).contains(&first), "{first}");
         assert!((first / 2048..64).all(|step| call(Some(step * 2048)).is_ok()));
@@ -214,7 +215,8 @@ fn a_refusal_leaves_the_function_as_it_was() {
     assert_rejected(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
 }
 
-/// The values computed for an unrolled loop without steps are unused, but count while they are computed.
+/// The values computed for an unrolled loop without steps are unused, but count towards the budget while they are
+/// computed.
 #[test]
 fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     let text = "fn @f(%xs: i64[T]) {
@@ -238,7 +240,7 @@ fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     }
 }
 
-/// For a loop with early exit, the rows collected so far count towards the budget, not its maximum number of steps.
+/// For a loop with early exit, only the rows collected so far count towards the budget.
 #[test]
 fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     let text = |limit: &str| {

@@ -112,8 +112,8 @@ fn the_function_is_computed_once() {
     let text = graph.unwrap().to_string();
     let count = |word: &str| text.lines().filter(|line| line.contains(&format!("= {word} "))).count();
     let counts = ["exp", "tanh", "sin", "cos", "scan"].map(count);
-    // One loop evaluates the function, one computes values that do not depend on the tangents, and each tangent has
-    // one.
+    // One loop evaluates the function, one loop computes the values that do not depend on the tangents, and each
+    // tangent has a loop of its own.
     assert_eq!(counts, [1, 1, 1, 1, 5], "{text}");
 }
 

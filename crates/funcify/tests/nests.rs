@@ -8,7 +8,7 @@ use funcify_core::graph::{failing, work};
 
 const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];
 
-/// Builds `depth` nested bodies of the same kind. The innermost body computes from `x * w`.
+/// Builds `depth` nested bodies of the same kind. The innermost body computes `sin(x * w)`.
 fn nested_body(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
     if depth == 0 {
         return (x * w).sin();
@@ -71,8 +71,8 @@ fn work_does_not_multiply_with_the_levels_of_a_nest() {
         assert_growth(kind, "pruned", 8, 1, |graph| _ = graph.pruned());
         assert_growth(kind, "text", 8, 1, |graph| _ = Graph::parse(&graph.to_string()).unwrap());
         if kind != "associative" {
-            // An associative scan compiles to two programs that both contain the combination, so the work doubles per
-            // level.
+            // An associative scan compiles to two programs that both contain the combining function, so the work
+            // doubles per level.
             assert_growth(kind, "program", 8, 2, |graph| {
                 let inputs = [0.3, 0.7].map(HostTensor::scalar);
                 _ = Function::compile(graph, &Reference).unwrap().call_host(&inputs).unwrap();

@@ -1,5 +1,4 @@
-//! Tests checkpoint policies: the amount of memory that they save for the backward pass, and that they change no
-//! result.
+//! Tests that checkpoint policies save the expected number of values for the backward pass, and change no result.
 
 mod shared;
 
@@ -8,8 +7,8 @@ use funcify::prelude::*;
 use funcify::{CheckpointPolicy, VmapOptions, grad_with};
 use shared::{built, traced};
 
-/// Returns the number of bytes of the traces that a gradient saves: in the forward pass, plus the maximum that a single
-/// step of a backward loop recomputes. Forward loops ascend, and backward loops descend.
+/// Returns the number of bytes that a gradient saves in traces: those of the forward loops, plus the maximum that a
+/// single step of a backward loop saves while it recomputes values. Forward loops ascend, and backward loops descend.
 fn saved_bytes(graph: &Graph) -> usize {
     let (mut forward, mut again) = (0, 0);
     for node in graph.nodes() {
@@ -255,7 +254,7 @@ fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
     assert!(!is_recomputed(CheckpointPolicy::SaveCostly));
 }
 
-/// Under every policy, the gradient and its derivatives in both modes are the same. The numbers of steps include 0 and
+/// The gradient and its derivatives in both modes are the same under every policy. The numbers of steps include 0 and
 /// some that are not multiples of a segment.
 #[test]
 fn no_policy_changes_a_value() {
@@ -346,7 +345,7 @@ fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     assert_eq!(results, [HostTensor::from([60f32, 0., 0., 1., 1.])]);
 }
 
-/// Under every policy, a truncated gradient is the same.
+/// A truncated gradient is the same under every policy.
 #[test]
 fn no_policy_changes_a_truncated_gradient() {
     for reverse in [false, true] {

@@ -1,5 +1,6 @@
-//! Tests rules whose violation no text can express: results of closures, graphs built by hand, and ops applied
-//! directly. `errors/` contains the messages; `FUNCIFY_BLESS=1 cargo test -p funcify --test refusals` rewrites them.
+//! Tests violations of rules that cannot be written in text form: results of closures, graphs built by hand, and ops
+//! applied directly. `errors/` contains the messages; `FUNCIFY_BLESS=1 cargo test -p funcify --test refusals` rewrites
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Tests one invalid program for each clause of the type rules and checks. The programs are in `rejected/`.
 //!
-//! A file contains programs, each followed by a comment with the error message that the user sees. A line
-//! `// run: T=0 n=-1` before a program means that it fails only at run time, with these sizes and integers.
+//! A file contains programs, each followed by a comment with the error message that the user sees. A line `// run: T=0
+//! n=-1` before a program means that the program fails only at run time, with these sizes and integers.
 //! `FUNCIFY_BLESS=1 cargo test -p funcify --test rejected` rewrites the error messages.
 //!
 //! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses that no program covers, here or in `errors/`.
@@ -30,7 +30,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     all
 }
 
-/// A program of a file: the preceding `// run:` line, if any, the text, and the error message.
+/// A program in a file: the preceding `// run:` line, if any, the text, and the error message.
 #[derive(Default)]
 struct RejectedProgram {
     run: Option<String>,
@@ -135,8 +135,8 @@ fn every_program_is_refused_as_it_says() {
     assert!(count > 150, "{count} programs");
 }
 
-/// The sources whose error messages must be covered. The text form has tests of its own for its grammar. So do the
-/// checker and the comparison of graphs, because their tests need graphs that cannot be built otherwise.
+/// The sources whose error messages must be covered. The grammar of the text form has its own tests. So do the checker
+/// and the comparison of graphs, because these need graphs that only their own tests can build.
 const RULES: [&str; 7] = [
     "funcify-core/src/ops",
     "funcify-core/src/graph",
@@ -241,7 +241,8 @@ fn contains_in_order(text: &str, parts: &[String]) -> bool {
     })
 }
 
-/// Returns `true` if a source file contains only tests, checks for tests, or the text form.
+/// Returns `true` if a source file is not covered: tests and their helpers, the text form, and the checker and
+/// comparison of graphs.
 fn defines_no_errors(source: &Path) -> bool {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with("tests.rs")

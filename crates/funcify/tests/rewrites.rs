@@ -1,6 +1,6 @@
-//! Tests rewrites separately. Each file in `rewrites` names the rules to apply, and contains a program before and after
-//! them. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1` updates the
-//! rewritten programs.
+//! Tests rewrites in isolation. Each file in `rewrites` names the rules to apply, and contains a program before and
+//! after them. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1`
+//! updates the rewritten programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -99,7 +99,8 @@ fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     types.into_iter().map(tensor).collect()
 }
 
-/// A rewritten program returns bit-identical results, unless a rule reassociates sums, or the same kind of error.
+/// A rewritten program fails with the same kind of error, or returns the same results: bit for bit, unless a rule
+/// reassociates sums.
 #[test]
 fn programs_give_what_they_gave() {
     for case in cases() {
@@ -157,7 +158,8 @@ fn rules_on_request_are_asked_for_by_name() {
     assert_eq!(count(RewriteOptions::new().with("affine_recurrence").without("affine_recurrence")), 0);
 }
 
-/// A rule that changes rounding also runs unnamed, if the options tolerate that and the device prefers low depth.
+/// A rule that changes rounding also runs without being named, if the options tolerate that and the device prefers low
+/// depth.
 #[test]
 fn tolerance_and_a_device_ask_for_depth_together() {
     let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();

@@ -174,8 +174,8 @@ fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     }
 }
 
-/// Values that only a derivative rule captures are not computed, so they cannot fail, neither in a program nor in the
-/// body of a loop.
+/// Values that only a derivative rule captures are not computed, and therefore cannot fail, in a program or in the body
+/// of a loop.
 #[test]
 fn what_only_a_derivative_rule_uses_does_not_run() {
     let rate_of = |xs: Value| {

@@ -13,7 +13,7 @@ use shared::{built, traced};
 
 use stepping::{check, noise};
 
-/// Builds a program with the input `xs: [T,B,3]`, and compares its steps with it.
+/// Builds a program with the input `xs: [T,B,3]`, and compares its single-step form with it.
 fn build_and_check(program: impl FnOnce(Value) -> Vec<Value>) -> Stepped {
     check(&built("program", |g| program(g.input("xs", "f64[T,B,3]"))))
 }
@@ -60,7 +60,7 @@ fn layers_step_by_step() {
 fn taps_are_states() {
     let graph = built("taps", |g| {
         let (xs, start, one) = (g.input("xs", "f64[T,2]"), g.input("start", "f64[3,2]"), g.input("one", "f64[2]"));
-        // A loop with another number of steps, and a running sum over another axis, are not stepped.
+        // A loop with a different number of steps, and a running sum over another axis, are part of the start graph.
         let start = fori_loop(0, g.input("turns", "i64[]"), start.cumsum(0, false), |_, start| start + 0.5);
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(xs, [0]);
@@ -274,7 +274,8 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     assert!(text.contains("input `a` cannot") && text.contains("one row per step along one axis"), "{text}");
 }
 
-/// Ops that update or scatter elements keep the rows independent if they write along other axes than that of the steps.
+/// Ops that update or scatter elements keep the rows independent if they write along axes other than the axis of the
+/// steps.
 #[test]
 fn updates_and_scatters_of_rows() {
     build_and_check(|xs| {

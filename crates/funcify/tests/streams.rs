@@ -75,8 +75,7 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     assert_eq!(step(&mut own, [8.0, 6.0]), [5.0, 6.0]);
 }
 
-/// If a sequence is shared by all streams, so are the states made of its earlier rows and of their running
-/// combinations.
+/// If a sequence is shared by all streams, so are the states that hold its earlier rows or their running sums.
 #[test]
 fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     let build = |of_shared: &dyn Fn(Value) -> Value| {
@@ -116,7 +115,7 @@ fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     }
 }
 
-/// Each stream tracks independently whether its running combination has started.
+/// Each stream tracks independently whether its running scan has started.
 #[test]
 fn running_combinations_begin_with_their_stream() {
     let graph = built("running", |g| {
@@ -228,8 +227,8 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     }
 }
 
-/// Steps a program with a sequence `xs: f64[T,2]` and other inputs, and compares each step with the program on the
-/// rows so far. Of the first output, compares only the newest row.
+/// Steps a program with a sequence `xs: f64[T,2]` and other inputs, and compares each step with the program on the rows
+/// so far. Compares only the newest row of the first output.
 fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     const ROWS: usize = 9;
     let rows = |count: usize| {
@@ -253,7 +252,7 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     }
 }
 
-/// Each step reads several rows of a concatenation or of a running combination.
+/// Each step reads several rows of a padded sequence, or of the result of a cumulative op or an associative scan.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
     // If the number of rows inserted before the sequence exceeds the look-ahead of the loop, the loop has more steps
@@ -335,8 +334,8 @@ fn streams_along_one_axis_and_then_along_another() {
     assert_eq!(stepper.state().unwrap()["start"], of(&[6.0, 2.0, 4.0], [3, 1]));
 }
 
-/// Streams join and leave along two axes, before and after steps. Each must keep its initial state and its own rows.
-/// The values that all steps share have streams too.
+/// Streams join and leave along two axes, before and after steps. Each stream must keep its initial state and its own
+/// rows. The values that all steps share have streams too.
 #[test]
 fn streams_of_two_axes_come_and_go() {
     let sums = built("sums", |g| {

@@ -181,7 +181,7 @@ fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     nests.map(|(name, nest)| (name, Graph::build(name, |g| nest(depth, g.input("x", "f32[]"))))).into()
 }
 
-/// Every pass supports the maximum depth with a stack of 2 MB, like that of a test: building, printing, parsing,
+/// Every pass supports the maximum depth with a 2 MB stack, like that of a test thread: building, printing, parsing,
 /// checking, comparing, drawing, running, batching and dropping.
 #[test]
 fn a_nest_that_prints_also_parses() {

@@ -122,7 +122,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     thread::scope(|scope| {
         let slow = scope.spawn(|| last(&function, GATED_SIZE));
         drop(gate.wait(|state| state.arrived == 1));
-        // Calls with known and with new sizes succeed meanwhile, and so do the reports.
+        // Meanwhile, calls with known and with new sizes succeed, and so do reports.
         for rows in [2, 3, 2, 4, 3] {
             assert_eq!(last(&function, rows).unwrap(), rows as f64);
         }

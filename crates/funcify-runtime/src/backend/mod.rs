@@ -21,8 +21,8 @@ use self::registry::Kernel;
 pub(crate) use self::whole::CompileResult;
 pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
-/// The operands or results of a kernel. Stores at most two tensors inline: every kernel call moves the list, and a
-/// tensor may be large (about 500 bytes in Burn).
+/// The operands or results of a kernel. Stores at most two tensors inline, because every kernel call moves the list,
+/// and a tensor may be large (about 500 bytes in Burn).
 ///
 /// ```
 /// use funcify::dispatch::Tensors;
@@ -34,7 +34,7 @@ pub type Tensors<T> = SmallVec<[T; 2]>;
 
 /// A tensor library on one device.
 ///
-/// A value of the type represents the device. Kernels are registered for the type with
+/// A value of the implementing type represents the device. Kernels are registered for that type with
 /// [`funcify!`](crate::funcify).
 ///
 /// ```
@@ -76,7 +76,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Returns the backend's name, as used in tables and errors, such as `candle` or `burn-flex`.
     fn name(&self) -> &'static str;
 
-    /// Returns the reason if the device cannot store tensors of this dtype or rank, or `None` if it can.
+    /// Returns `None` if the device can store tensors of this dtype and rank, and the reason if it cannot.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 
     /// Copies a tensor from the host to the device.
@@ -89,8 +89,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Returns the sizes of a tensor.
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize>;
 
-    /// Returns `true` if a tensor has these sizes. Override it if the library can compare them without allocating;
-    /// repeated calls use it.
+    /// Returns `true` if a tensor has these sizes. Override this method if the library can compare sizes without
+    /// allocating: the fast path for repeated calls uses it.
     fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
         self.shape(tensor) == sizes
     }
@@ -114,8 +114,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Replaces row `row` of `trace`, and returns it. `trace` was created by [`allocate`](Backend::allocate) and is not
-    /// shared. A backend that implements `allocate` must also implement this method.
+    /// Replaces row `row` of `trace`, and returns the trace. `trace` was created by [`allocate`](Backend::allocate) and
+    /// is not shared. A backend that implements `allocate` must also implement this method.
     fn write_row(&self, _trace: Self::Tensor, row: usize, _value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
         let name = self.name();
         Err(format!("row {row} of a trace cannot be written: `{name}` allocates traces and has no `write_row`").into())
@@ -126,15 +126,15 @@ pub trait Backend: Clone + Send + Sync + 'static {
         dtype.size()
     }
 
-    /// Converts a kernel's result, in place, to the form in which this backend stores `dtype`. Called after each kernel. If the
-    /// library computes in a different type, this method must round or wrap the elements to `dtype`.
+    /// Converts a kernel's result, in place, to the form in which this backend stores `dtype`. Called after each
+    /// kernel. If the library computes in a different type, this method must round or wrap the elements to `dtype`.
     fn normalize(&self, _tensor: &mut Self::Tensor, _dtype: DType) -> Result<(), BackendError> {
         Ok(())
     }
 
     /// Converts an argument to the form in which kernels expect `dtype`. If the library stores `dtype` in a wider type,
     /// an argument may have elements that are invalid for `dtype`, such as the byte 2 for a boolean. This method must
-    /// make them valid; a nonzero boolean is true.
+    /// make them valid: any nonzero byte means true.
     fn admit(&self, mut tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         self.normalize(&mut tensor, dtype)?;
         Ok(tensor)
@@ -152,7 +152,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Calls a function on arguments that the library's autodiff tracks, as a single op of that autodiff. Returns
+    /// Calls a function on arguments that the library's autodiff tracks, and records the call as a single op. Returns
     /// tracked results, or `None` if no gradient flows to any argument. In that case, the function is called without
     /// tracking.
     fn call_tracked(
@@ -195,7 +195,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Parallel::Avoid
     }
 
-    /// Returns a kernel that runs every op without a lowering rule. By default there is none.
+    /// Returns the fallback kernel, which runs all ops that have no lowering rule. By default, there is none.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }

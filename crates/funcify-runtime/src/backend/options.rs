@@ -44,7 +44,8 @@ impl LoopStrategy {
         (self != LoopStrategy::Auto).then_some(self)
     }
 
-    /// Restricts the parts that a backend [compiles](Backend::compiles) to those that this strategy allows.
+    /// Returns the parts of a program to compile as a whole: those that the backend [compiles](Backend::compiles) and
+    /// this strategy allows.
     pub(crate) fn restrict(self, own: Compiles) -> Compiles {
         match self {
             LoopStrategy::Auto | LoopStrategy::Compiled => own,
@@ -80,12 +81,12 @@ impl LoopStrategy {
 pub struct CompileOptions {
     /// The strategy for all loops; by default, the backend chooses.
     ///
-    /// With `Unroll`, a loop whose number of steps does not follow from sizes, constants and static inputs is an error,
-    /// `StepCountNotStatic`. A loop with early exit (an `until` or a condition) needs a static maximum number of steps.
-    /// With `Compiled`, a loop that the backend cannot compile runs natively;
+    /// With `Unroll`, a loop whose number of steps does not follow from sizes, constants and static inputs is rejected
+    /// with the error `StepCountNotStatic`. A loop with early exit (an `until` or a condition) needs a static maximum
+    /// number of steps. With `Compiled`, a loop that the backend cannot compile runs natively;
     /// [`Function::report`](crate::Function::report) states the reason.
     pub strategy: LoopStrategy,
-    /// The maximum number of instructions of an unrolled program. A larger program is an error.
+    /// The maximum number of instructions of an unrolled program. A larger program is rejected.
     pub max_kernels: usize,
     /// The maximum number of specialised programs to cache. The least recently used one is evicted first.
     pub max_programs: usize,

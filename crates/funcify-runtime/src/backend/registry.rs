@@ -118,8 +118,8 @@ pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
     })
 }
 
-/// Returns the kernel of an op. Without one, returns the backend's fallback kernel if it has one, `None` if the rule is
-/// a loop strategy, and an error if there is no rule.
+/// Returns the kernel of an op, or else the backend's fallback kernel. If there is neither, returns `None` if the rule
+/// is a loop strategy, and an error if there is no rule.
 pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
     match (rule_of(backend, op, at), backend.fallback()) {
         (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
@@ -172,7 +172,7 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
 /// ```
 ///
-/// `call` is a [`KernelCall`] for the op's own type. The formula returns a `Result` with a tensor, an array of tensors
+/// `call` is a [`KernelCall`] for the op's own type. The closure returns a `Result` with a tensor, an array of tensors
 /// or a list of tensors. Its error may be of any type that converts into a boxed error. Operands are passed by value,
 /// and the last use of a tensor moves it, so a kernel may reuse its memory.
 ///

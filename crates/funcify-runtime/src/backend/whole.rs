@@ -19,10 +19,10 @@ use funcify_core::types::Sizes;
 pub enum Compiles {
     /// Nothing.
     Nothing,
-    /// Loops, and entire programs that contain loops but no matrix products outside of them. The remaining ops of
-    /// other programs run one by one.
+    /// Loops, and entire programs that contain loops but no matrix products outside of them. In all other programs,
+    /// only the loops are compiled, and the remaining ops run one by one.
     Loops,
-    /// Entire programs. If the backend declines a program, its loops.
+    /// Entire programs. If the backend declines to compile a program, then only its loops.
     Programs,
 }
 
@@ -157,18 +157,19 @@ pub struct Declined {
     pub op: String,
     /// The reason why the op prevents compilation.
     pub reason: String,
-    /// `true` if the compiled code itself is faulty. The fault becomes an error: nothing else runs instead.
+    /// `true` if the compiled code itself is faulty. The fault becomes an error, even if the program could run without
+    /// that code.
     is_fault: bool,
 }
 
 impl Declined {
-    /// Creates a value from the op that prevents compilation, and the reason.
+    /// Creates a `Declined` for the op that prevents compilation, with the reason.
     pub fn new(op: impl Into<String>, reason: impl Into<String>) -> Self {
         Declined { op: op.into(), reason: reason.into(), is_fault: false }
     }
 
-    /// Creates a value for compiled code that does not compute the program's results. It becomes [`Error::Internal`]:
-    /// nothing else runs instead.
+    /// Creates a `Declined` for compiled code that does not compute the program's results. It becomes
+    /// [`Error::Internal`], even if the program could run without that code.
     pub fn fault(reason: impl Into<String>) -> Self {
         Declined { op: "plan".into(), reason: reason.into(), is_fault: true }
     }

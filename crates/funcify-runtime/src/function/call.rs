@@ -1,4 +1,4 @@
-//! Calls of a function: checks and converts the arguments, selects and runs the program, and returns the results.
+//! Calls functions: checks and converts the arguments, selects and runs the program, and returns the results.
 //!
 //! A call whose arguments have the same types and sizes as those of the last call takes a fast path, if the backend
 //! compiled the program as a whole.
@@ -18,7 +18,7 @@ use crate::run::profile::{Profile, Profiler};
 use crate::run::whole::run_compiled;
 use crate::run::{Memory, span};
 
-/// A record of the last call: its program, and the sizes bound by it.
+/// The program of the last call, and the sizes that the call's arguments determined.
 pub(super) struct LastCall<B: Backend> {
     pub(super) variant: Arc<Variant<B>>,
     pub(super) sizes: Sizes,
@@ -46,7 +46,7 @@ impl<T> RepeatCall<T> {
 impl<B: Backend> Function<B> {
     /// Calls the function on tensors of the backend. The arguments are in the order of the graph's inputs, and their
     /// shapes determine the sizes. If the library's autodiff tracks an argument and the backend supports it, the call
-    /// becomes a single op of that autodiff.
+    /// is recorded as a single op.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -28,7 +28,7 @@ use crate::lower::{Notes, Settings};
 /// A graph compiled for a backend.
 ///
 /// If all loops run natively, one program serves every call, and [`compile`](Function::compile) builds it. Otherwise,
-/// programs are specialised for sizes, and for static inputs that determine the layout of a program. The first call
+/// programs are specialised for sizes, and for the values of those static inputs that they depend on. The first call
 /// with new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization)
 /// tells which case applies.
 ///
@@ -81,8 +81,8 @@ pub struct Function<B: Backend> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Specialization {
-    /// `true` if programs are specialised for sizes: some input has an open size, and a loop is unrolled or compiled,
-    /// or the whole program is compiled.
+    /// `true` if programs are specialised for sizes: some input has a symbolic size, and a loop is unrolled or
+    /// compiled, or the whole program is compiled.
     pub by_sizes: bool,
     /// `true` if programs may be specialised for the values of static inputs.
     pub by_static_inputs: bool,
@@ -186,8 +186,8 @@ impl<B: Backend> Function<B> {
         CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
 
-    /// Returns the compiled code for calls of these sizes. Used by backends that also run it on data other than their
-    /// own tensors. If the program is not compiled as a whole, the error names the op that prevents it.
+    /// Returns the compiled code for calls with these sizes. Used by backends that also run the code on data other than
+    /// their own tensors. If the program is not compiled as a whole, the error names the op that prevents it.
     #[doc(hidden)]
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
         // A program built without the values of static inputs cannot serve later calls, so it is not cached.

@@ -47,7 +47,8 @@ pub(super) fn prepare<B: Backend>(
         .clone()
         .map(|all| own.iter().fold(all.or_parallel(backend.parallel()), |rewrites, rule| rewrites.without(rule)));
     let rewritten = rewrites.map(|rewrites| rewritten_at(at, &plain, &rewrites)).transpose()?;
-    // If the rewritten graph is unsupported, the graph as the user wrote it is checked instead, for its error messages.
+    // If the rewritten graph is unsupported, check the original graph instead, so that errors refer to the ops that the
+    // user wrote.
     if let Some(rewritten) = rewritten.filter(|rewritten| !rewritten.patches.is_empty())
         && let Ok(is_laid_out) = check_ops(&settings, &rewritten.graph)
     {
@@ -76,8 +77,8 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
         match node.op.class() {
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::Scan(scan)) => {
-                // A loop with early exit always runs from the host. If unrolling is forced, its maximum number of steps
-                // must nevertheless be static.
+                // A loop with early exit is never unrolled: the host drives it. If unrolling is forced, its maximum
+                // number of steps must nevertheless be static.
                 let may_unroll = scan.until.is_none() || settings.forced_strategy().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 is_laid_out |= may_unroll && strategy == LoopStrategy::Unroll;

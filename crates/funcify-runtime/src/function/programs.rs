@@ -1,4 +1,4 @@
-//! The programs of a function: one for all calls, or one for each combination of sizes and static inputs so far.
+//! The programs of a function: one for all calls, or one for each combination of sizes and static inputs seen so far.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,8 @@ pub(super) struct Variant<B: Backend> {
     pub(super) notes: Notes,
     /// The time taken to build the program.
     pub(super) time: Duration,
-    /// The sizes of the last call with the plan's peak memory for them in bytes. The peak is `None` if it depends on
-    /// data.
+    /// The sizes of the last call, and the peak memory of the plan for these sizes, in bytes. The peak is `None` if it
+    /// depends on data.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
 }
 
@@ -47,7 +47,8 @@ impl<B: Backend> Variant<B> {
 
 impl<B: Backend> Function<B> {
     /// Returns the program for a call with these sizes. If none is cached, builds it. `read_statics` downloads the
-    /// static inputs; it is called only if no cached program serves the call without them.
+    /// static inputs; it is called only if the cache has no program for these sizes that is independent of static
+    /// inputs.
     pub(super) fn pick_program(
         &self,
         at: &Place,

@@ -33,7 +33,7 @@ pub struct Report {
     pub graph_ops: usize,
     /// The number of patches that each rule applied to the graph before compilation, keyed by rule name.
     pub rewrites: BTreeMap<&'static str, usize>,
-    /// The number of instructions in the program. The body of a native loop counts once. That of an unrolled loop
+    /// The number of instructions in the program. The body of a native loop counts once. The body of an unrolled loop
     /// counts once per step, even if steps share instructions.
     pub instructions: usize,
     /// The loops of the program. Loops with identical reports, including the source line, are listed once.
@@ -85,7 +85,7 @@ impl Report {
         Report { graph_ops: count_ops(graph), rewrites: counts(patches), counts: made, ..Report::default() }
     }
 
-    /// Adds the facts about the graph's program.
+    /// Adds the properties of the graph's program.
     pub(super) fn add_program<B: Backend>(&mut self, program: &Program<B>, notes: &Notes, patches: &[Patched]) {
         self.instructions = program.len();
         self.loops.clone_from(&notes.loops);

@@ -43,10 +43,10 @@ pub trait Executor: Send + Sync {
     /// Returns the parts of a program that the backend compiles as a whole.
     fn compiles(&self) -> Compiles;
 
-    /// Returns `true` if the backend runs ops without a lowering rule with a fallback kernel.
+    /// Returns `true` if the backend has a fallback kernel for ops without a lowering rule.
     fn has_fallback(&self) -> bool;
 
-    /// Returns the reason if the device cannot store tensors of this dtype or rank, or `None` if it can.
+    /// Returns `None` if the device can store tensors of this dtype and rank, and the reason if it cannot.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 }
 

@@ -29,8 +29,8 @@ pub fn read_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, HostT
     read("read_safetensors", Site::caller(), path.as_ref(), |_| true)
 }
 
-/// Reads the tensors of a safetensors file, and skips those whose element type is not supported. Such a tensor is an
-/// error if its name is in `needed`.
+/// Reads the tensors of a safetensors file, and skips those whose element type is not supported. Returns an error if a
+/// skipped tensor is in `needed`.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -194,7 +194,7 @@ fn file_dtype(dtype: DType) -> Dtype {
     }
 }
 
-/// Returns advice on converting a tensor of this dtype to a supported one.
+/// Returns advice on converting a tensor of this dtype to a supported dtype.
 fn storage_advice(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::I8 | Dtype::I16 => "store it as I32, which represents all of its values exactly",

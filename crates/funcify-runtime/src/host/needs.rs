@@ -40,7 +40,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// Returns the features that a graph, before any rewrite, needs and a backend lacks. If there are any, compiling the
+/// Returns the features that a graph needs (before any rewrite) and a backend lacks. If there are any, compiling the
 /// graph returns an error about one of them. A custom op with a composition needs the ops of the composition instead.
 ///
 /// ```

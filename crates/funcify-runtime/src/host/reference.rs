@@ -1,5 +1,5 @@
-//! The reference backend: runs each op with the reference evaluator. Builds programs and runs loops like all other
-//! backends.
+//! The reference backend: runs each op with the reference evaluator. Programs and loops are the same as on any other
+//! backend.
 
 use std::sync::Arc;
 

@@ -71,8 +71,9 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(program)
     }
 
-    /// Returns the program of a body. `operands` are its arguments after the first `carries`, and static operands are
-    /// static parameters of the program. `repeats` means that these arguments are the same in every run.
+    /// Returns the program of a body. The first `carries` arguments are carries, and `operands` are the other
+    /// arguments. Static operands become static parameters of the program. `repeats` means that the operands are the
+    /// same in every run.
     pub(crate) fn sub_program(
         &mut self,
         body: &Arc<Graph>,

@@ -71,7 +71,7 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// Returns the parts of the program to request from the backend as compiled code.
+    /// Returns the parts of the program that the backend is asked to compile.
     pub(crate) fn compiles(&self) -> Compiles {
         match (self.strategy, self.backend.compiles()) {
             // A backend that compiles nothing is asked anyway, so that the report contains its reason.
@@ -106,23 +106,23 @@ pub(crate) struct Lowering<'a, B: Backend> {
     /// The integers and booleans that are known when the program is built, by register: constants, static inputs,
     /// sizes, and values computed from them.
     pub(crate) statics: HashMap<Slot, StaticNumber>,
-    /// The sizes and registers that are not static but bounded.
+    /// The sizes and registers that are bounded but not static.
     pub(crate) bounded: Bounded,
-    /// The cancellation handles. Unrolling may take long, so lowering checks them.
+    /// The cancellation handles. Lowering checks them, because unrolling may take a long time.
     watch: ActiveHandles,
     /// The facts about the program that its report needs.
     pub(crate) notes: Notes,
     pub(crate) instructions: Vec<Instruction<B>>,
     pub(crate) registers: usize,
-    /// The kernel nodes so far, which unrolled steps share.
+    /// The kernel nodes created so far. Unrolled steps share them.
     nodes: HashMap<NodeKey, Arc<KernelNode<B>>>,
-    /// The programs of bodies so far.
+    /// The programs built for bodies so far.
     pub(crate) programs: HashMap<ProgramKey, Arc<Program<B>>>,
-    /// The sweeps of associative scans so far.
+    /// The sweeps built for associative scans so far.
     sweeps: HashMap<NodeKey, Arc<Sweeps>>,
-    /// For each graph so far, a flag per value that is `true` if the graph uses the value.
+    /// For each graph seen so far, one flag per value: `true` if the graph uses the value.
     uses: HashMap<GraphId, Arc<[bool]>>,
-    /// The results so far of compiling single nodes for given sizes: the compiled code, or the reason why the backend
+    /// The results of compiling single nodes for given sizes so far: the compiled code, or the reason why the backend
     /// declined.
     compiled: HashMap<(NodeKey, Sizes), CompileResult<B::Tensor>>,
 }
@@ -153,8 +153,8 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Inserts the report on a loop at index `place`, which precedes the loops nested in it. Does nothing if the list
-    /// already has an equal report.
+    /// Inserts the report on a loop at index `place`, before the reports on the loops nested in it. Does nothing if the
+    /// list already has an equal report.
     pub(crate) fn add_loop(&mut self, place: usize, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.insert(place, each);
@@ -206,7 +206,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         (self.registers - 1) as Slot
     }
 
-    /// Lowers the marked nodes in order. Returns the registers of all values so far.
+    /// Lowers the marked nodes in order. Returns the registers of all values lowered so far.
     pub(crate) fn lower_nodes<'g>(
         &mut self,
         graph: &Graph,
@@ -249,8 +249,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns a register for each result of a node: the next one of `results` for each `present` result, and a new
-    /// one, which is never set or read, for each other result.
+    /// Returns a register for each result of a node. If the result is `present`, this is the next register of
+    /// `results`. Otherwise, it is a new register that is never set or read.
     pub(crate) fn registers_of_all_results(
         &mut self,
         results: Vec<Slot>,

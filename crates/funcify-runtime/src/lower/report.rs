@@ -85,7 +85,7 @@ impl fmt::Display for Steps {
     }
 }
 
-/// Counts the kernels of instructions, including those in nested programs, each of which counts once.
+/// Counts the kernels of instructions, including those of nested programs. Each nested program counts once.
 pub(crate) fn count_kernels<B: Backend>(instructions: &[Instruction<B>]) -> usize {
     let of_one = |action: &Action<B>| match action {
         Action::Kernel(_) | Action::Whole(_) => 1,

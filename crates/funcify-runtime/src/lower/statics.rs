@@ -93,7 +93,7 @@ impl<B: Backend> Lowering<'_, B> {
                 .all(|operand| types[operand].shape.dims().first().is_none_or(|rows| self.is_bounded_size(rows)))
     }
 
-    /// Records that the sizes bound by a bounded loop are bounded.
+    /// Records sizes as bounded: those that a loop with a bounded number of steps binds.
     pub(crate) fn note_bounded_sizes<'s>(&mut self, symbols: impl Iterator<Item = &'s Symbol>) {
         if self.tracks_bounds() {
             self.bounded.symbols.extend(symbols.cloned());

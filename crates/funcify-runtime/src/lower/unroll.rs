@@ -157,7 +157,7 @@ fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String
 struct Line<'l, 'a, B: Backend> {
     lowering: &'l mut Lowering<'a, B>,
     at: Arc<Place>,
-    /// The operands of which rows are read.
+    /// The operands from which rows are read.
     sources: HashMap<Slot, Arc<RowsNode>>,
     /// The rows that were read so far: the operand and the index of a row, with its register.
     rows: HashMap<(Slot, usize), Slot>,

@@ -139,9 +139,9 @@ impl<B: Backend> Lowering<'_, B> {
         })
     }
 
-    /// Returns the reason why a program is not compiled as a whole. If it has integers, the reason may be that some
-    /// exceed the range in which floats are exact. Therefore asks again for code that may reject its operands,
-    /// and returns the reason for the second rejection, if any.
+    /// Returns the reason why a program is not compiled as a whole. If the program has integers, the reason may be that
+    /// some of them can exceed the range in which floats are exact. To find out, asks again for code that may reject
+    /// its operands, and returns the reason if the backend declines again.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;
@@ -155,8 +155,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// Returns `true` if a backend that compiles loops should compile the entire program: it has loops or switches, and no
-/// matrix products outside of loops, which are left to the library.
+/// Returns `true` if a backend that compiles loops should compile the entire program: it has loops or switches, but no
+/// matrix products outside of loops, because such products are left to the library.
 fn is_made_of_loops(graph: &Graph) -> bool {
     let is_control = |node: &Node| steps(graph, node).is_some() || matches!(node.op, Op::Switch(_));
     graph.live().any(is_control) && !has_products(graph)
@@ -220,7 +220,8 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies the computation of those `values` that are integers and follow from constants and sizes through cheap ops.
+/// Copies the computation of those `values` that are integers and can be computed from constants and sizes by cheap
+/// ops.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

@@ -67,7 +67,7 @@ mod tests {
     use funcify_core::types::{Sizes, Symbol};
     use funcify_core::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
 
-    /// Cumulative reductions along any axis and in both directions become loops; one over zero elements is kept.
+    /// Cumulative reductions along any axis and in both directions become loops, except those over zero elements.
     #[test]
     fn a_running_reduction_is_a_loop() {
         for kind in

@@ -1,11 +1,10 @@
-//! Runs associative scans with the recursive odd-even algorithm, in which each batch of combinations is one run of a
-//! program of the backend.
+//! Runs associative scans with the recursive odd-even algorithm. Each batch of combinations is one run of a program.
 //!
-//! The algorithm combines adjacent elements in pairs, recursively scans the resulting half as many elements, and
-//! combines these results with the elements in between (Blelloch, "Prefix sums and their applications"; JAX's
-//! `lax.associative_scan`). The same two programs serve every length. The up-sweep combines pairs and computes all
-//! leaves. The down-sweep computes the results, but only for the leaves that are used; for an affine recurrence, this
-//! saves the products of the factors.
+//! The algorithm combines adjacent elements in pairs, recursively scans the combined pairs (half as many elements), and
+//! combines the results of that scan with the elements in between (Blelloch, "Prefix sums and their applications";
+//! JAX's `lax.associative_scan`). The same two programs serve every length. The up-sweep combines pairs and computes
+//! all leaves. The down-sweep computes the results, but only for the leaves that are used; for an affine recurrence,
+//! this skips the products of the coefficients.
 
 use funcify_core::types::Symbol;
 
@@ -65,8 +64,9 @@ impl<B: Backend> AssociativeNode<B> {
         if count < 2 {
             return Ok(of_needed);
         }
-        // The pairs start at row 0, or, in a reverse scan, end at the last row. The first row in scan order is its own
-        // result. If the number of rows is even, the result of the last row in scan order is that of the last pair.
+        // The pairs start at row 0, or, in a reverse scan, end at the last row. The result of the first row in scan
+        // order is the row itself. If the number of rows is even, the result of the last row in scan order is that of
+        // the last pair.
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;

@@ -67,7 +67,8 @@ impl<B: Backend> Program<B> {
         Frame { slots: vec![None; self.slots], bytes: Vec::new() }
     }
 
-    /// Puts an argument into a frame. Before each run, this must be done for all arguments except those that stay.
+    /// Puts an argument into a frame. Must be called before each run for all arguments except those that stay in the
+    /// frame.
     pub(crate) fn place(&self, frame: &mut Frame<B::Tensor>, argument: usize, tensor: B::Tensor) {
         if let Some(slot) = self.inputs[argument] {
             frame.slots[slot as usize] = Some(tensor);
@@ -104,7 +105,7 @@ impl<B: Backend> Program<B> {
                 profiler.open();
             }
             let mut results = match &instruction.action {
-                // A nested `match`, because `map_err` would copy the results, which are large on some backends.
+                // Use a nested `match`, because `map_err` would copy the results, which are large on some backends.
                 Action::Kernel(node) => match node.run_kernel(run, operands) {
                     Ok(results) => results,
                     Err(error) => return Err(execution_error(&node.at, backend.name(), error)),
@@ -133,7 +134,7 @@ impl<B: Backend> KernelNode<B> {
 
 impl<B: Backend> Action<B> {
     /// Runs the action on its operands. `results` holds the slots of its results.
-    #[inline(never)] // This keeps the interpreter's loop, which mostly runs kernels, small.
+    #[inline(never)] // This keeps the interpreter's loop small: most instructions are kernels.
     fn run(
         &self,
         run: &mut Run<'_, B>,

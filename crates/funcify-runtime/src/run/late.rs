@@ -7,7 +7,7 @@
 //! loop runs natively instead.
 //!
 //! The decision to compile depends only on the sizes, never on earlier calls, so that repeated calls return identical
-//! bits. Planning takes some tenths of a millisecond, so the plans for the most recent sizes are cached. A loop that
+//! bits. Planning takes a few tenths of a millisecond, so the plans for the most recent sizes are cached. A loop that
 //! cannot be compiled runs natively.
 
 use funcify_core::error::Progress;

@@ -1,7 +1,8 @@
 //! Tracks the memory of a running program against the budget.
 //!
-//! A program whose plan is known to stay within the budget, whichever branches run, is not tracked. Otherwise, and if
-//! sizes depend on data, each instruction is checked before it runs, so that branches which do not run do not count.
+//! A program whose plan is known to stay within the budget, whichever branches run, is not tracked. In all other
+//! programs, including those with data-dependent sizes, each instruction is checked before it runs, so that branches
+//! that do not run do not count.
 
 use funcify_core::memory::{bytes_of, over_budget};
 
@@ -50,8 +51,8 @@ impl<'f> Ledger<'f> {
         slots.resize(program.slots, 0);
         let mut ledger = Ledger { slots, live: 0, outer };
         for (slot, ty) in with_slots(&program.inputs, &program.input_types) {
-            // The arguments of a body are already counted by the enclosing program. Those of the whole program belong
-            // to the caller, but they count too.
+            // The arguments of a body are already counted by the enclosing program. The arguments of the outermost
+            // program belong to the caller, but they count too.
             let bytes = if outer == 0 { run.bytes_of(ty) } else { 0 };
             ledger.set(slot, bytes);
         }
@@ -63,8 +64,8 @@ impl<'f> Ledger<'f> {
         self.slots[slot] = bytes;
     }
 
-    /// Returns an error if the results of an instruction would exceed the budget. Programs nested in the instruction
-    /// start with the bytes that this program holds.
+    /// Returns an error if the results of an instruction would exceed the budget. Also records the bytes that this
+    /// program holds, for programs nested in the instruction.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,
@@ -85,7 +86,8 @@ impl<'f> Ledger<'f> {
         Ok(())
     }
 
-    /// Records the results of an instruction, whose sizes are bound now, and releases the operands that it used last.
+    /// Records the results of an instruction, whose sizes are bound now, and releases the operands that have no later
+    /// use.
     pub(crate) fn record_results<B: Backend>(&mut self, instruction: &Instruction<B>, run: &mut Run<'_, B>) {
         for operand in instruction.operands.iter().filter(|operand| operand.last) {
             self.set(operand.slot as usize, 0);

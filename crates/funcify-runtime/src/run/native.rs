@@ -2,8 +2,8 @@
 //!
 //! A growing buffer (nit-sot, sit-sot, mit-sot) keeps only the rows that its taps still read. It writes its trace in
 //! place if the device supports that, and otherwise collects the rows. A full buffer (mit-mot) keeps the written rows
-//! separate from the initial tensor, so that no write goes through a view that a step still reads. Unused traces are
-//! not built.
+//! separate from the initial tensor, so that no write changes a view that a step still reads. Unused traces are not
+//! built.
 //!
 //! The captures of a step are put into the frame of the body once, before the loop. A step moves rows and carries in
 //! and out of the frame, and allocates no slots. If no later step reads a row or a carry, the frame holds the only
@@ -248,7 +248,8 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         Ok(NativeBuffer { native, index, used, ty, contents })
     }
 
-    /// Returns the row that read number `read` accesses in step `t`. The reads of a step must be done in order.
+    /// Returns the row that the read with index `read` accesses in step `t`. The reads of a step must be performed in
+    /// order.
     fn read(&mut self, run: &Run<'_, B>, read: usize, t: usize) -> Result<B::Tensor> {
         let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
         let (offset, row) = (reads[read], t + reads[read]);

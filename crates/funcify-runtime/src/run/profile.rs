@@ -53,7 +53,7 @@ pub struct Profile {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// The op, such as `matmul` or `scan`. The reading and stacking of rows by an unrolled loop belong to the loop.
+    /// The op, such as `matmul` or `scan`. When an unrolled loop reads or stacks rows, this is the op of the loop.
     pub op: String,
     /// The user's source line.
     pub site: Site,

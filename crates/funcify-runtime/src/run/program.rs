@@ -166,7 +166,7 @@ impl<B: Backend> Program<B> {
     }
 }
 
-/// Pairs each used slot, as an index, with its item, and skips the items without a slot.
+/// Pairs the index of each slot with its item. Skips items without a slot.
 pub(crate) fn with_slots<T>(
     slots: &[Option<Slot>],
     all: impl IntoIterator<Item = T>,

@@ -25,8 +25,8 @@ impl<T: Clone + 'static> RefusableLoop<T> {
     }
 }
 
-/// Returns one tensor for each result of a node: the used results, and arbitrary placeholders for the others, which are
-/// never read.
+/// Returns one tensor for each result of a node: the used results, and placeholders for the unused results. The
+/// placeholders are arbitrary tensors that are never read.
 pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
     debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it returns each used result");
     let placeholder = operands.first().or(results.first()).cloned();

@@ -27,7 +27,7 @@ enum Initial {
     Value(ValueId),
     /// A separate input of the start graph: the rows of a sequence that precede the first step.
     Input,
-    /// The same number for all elements: a scalar of the original program, or zero.
+    /// A splat of zero, or of a scalar of the original program.
     Filled(Option<ValueId>),
 }
 
@@ -47,8 +47,8 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// The flags for running combinations, by shape: `true` if an earlier step ran. A flag has the symbolic axes of the
-    /// rows, so that each stream has its own boolean.
+    /// The flags for associative scans and cumulative ops, by shape: `true` if an earlier step ran. A flag has the
+    /// symbolic axes of the rows, so that each stream has its own boolean.
     started: Vec<(Shape, Value)>,
 }
 
@@ -481,7 +481,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(outputs)
     }
 
-    /// Emits a running combination. The combination so far is a state, which the first step ignores.
+    /// Emits a step of an associative scan or a cumulative op. Its latest results are states, which the first step
+    /// ignores.
     fn emit_running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
         let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
         let window = self.plan.window(node.inputs[0]);
@@ -496,7 +497,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         };
         let element =
             |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };
-        // The states: the combinations at the rows that earlier steps saw, or only the previous one.
+        // The states are the results at those rows of the window that earlier steps saw, or the previous result if the
+        // window is a single row.
         let known = (window - 1).max(1);
         let mut states = Vec::new();
         for row in 0..known {

@@ -14,7 +14,7 @@ use super::*;
 pub(super) enum Action {
     /// Not at all: the node runs once, before the first step.
     Once,
-    /// By the same op, at the sizes of one step.
+    /// By the same op, with the sizes of a single step.
     Op,
     /// By a delay: `rows` additional rows precede those of the first step.
     Delay { axis: usize, rows: usize },
@@ -22,7 +22,7 @@ pub(super) enum Action {
     DelayedConv { axis: usize, rows: usize },
     /// By one step of the loop.
     Step,
-    /// By combining the new element with the result so far, along an axis.
+    /// By combining the new element with the previous result of the associative scan or cumulative op, along an axis.
     Running { axis: usize },
 }
 
@@ -92,7 +92,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Labels an input. It is a sequence if the length of one axis is the number of steps, up to a constant.
+    /// Labels an input. It is a sequence if the length of one axis is the number of steps plus a constant.
     fn label_input(&self, at: &Place, index: usize) -> Result<Label> {
         let shape = &self.graph.input_type(index).shape;
         if !self.time.is_in_shape(shape) {
@@ -165,7 +165,7 @@ impl<'g> Labelling<'g> {
                 if start.constant().is_some() && self.time.counts_steps(limit) {
                     return Some((Action::Op, rows(*axis)));
                 }
-                // A slice of the last rows is the latest value, provided that a step sees that many rows.
+                // A slice of the last rows is labelled as the latest value, provided that a step sees that many rows.
                 let is_last = self.time.counts_steps(start) && self.time.counts_steps(limit);
                 let is_seen = self.time.at_one_step(start).constant().is_some_and(|start| start >= 0);
                 (is_last && is_seen).then_some((Action::Op, Label::Latest))
@@ -201,8 +201,8 @@ impl<'g> Labelling<'g> {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
-        // `counts_steps` rejects loops such as one of `2 T - 1` steps: a single step if T is 1, but two more for each
-        // further row.
+        // `counts_steps` rejects a loop of, for example, `2 T - 1` steps, which runs a single step if T is 1, but two
+        // more steps for each additional row.
         if !self.time.counts_steps(&scan.steps) || self.time.at_one_step(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
                 ("its number of steps is not that of the other loops", "split them into separate programs");
@@ -296,8 +296,9 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Returns the size that counts the steps: that of the first loop over a size of an input. If there is none, that of
-/// the first running combination. Otherwise, that of the first loop with any other symbolic number of steps.
+/// Finds the symbol that counts the steps: the one in the number of steps of the first scan over a size of an input.
+/// Without such a scan, the first associative scan or cumulative op over a size of an input determines it; without
+/// either, the first scan with any other symbolic number of steps.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;
@@ -319,8 +320,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
         };
         match (is_loop, is_input_size(graph, &time)) {
             (true, true) => _ = found[0].get_or_insert(time),
-            // A running combination starts with the first row, so one step is one row, even if a sequence has more
-            // rows.
+            // Associative scans and cumulative ops start with the first row, so each row is one step.
             (false, true) => _ = found[1].get_or_insert(Time { size: 1, ..time }),
             (true, false) => _ = found[2].get_or_insert(time),
             (false, false) => _ = fixed.get_or_insert((node.place(), steps)),

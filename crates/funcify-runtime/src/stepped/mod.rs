@@ -5,21 +5,21 @@
 //! returns the next states and the outputs for that row. Both are ordinary graphs that can be printed, batched and
 //! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
-//! The symbol in the number of steps of the first loop counts the steps, and every input with that symbol in its shape
-//! is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the ops (`rows.rs`,
-//! `label.rs`):
+//! The number of steps of the first loop contains one symbol, which counts the steps. Every input with that symbol in
+//! its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the ops
+//! (`rows.rs`, `label.rs`):
 //!
 //! - **stepped-c1** fixed: it depends on no sequence. `start` computes it.
 //! - **stepped-c2** rows: it has one row per step, and no row depends on later rows of a sequence. The rows may lie
-//!   along any axis, or an axis may be merged with others, as in `x W` for a batch. A step usually computes one row.
-//!   If a loop reads rows before its first step, it computes several: as many as the value has at the sizes of one
-//!   step, starting with the step's own row. For an output, the step returns the newest row.
-//! - **stepped-c3** latest: the value that the program would have if it ended with this step, such as the last carry
+//!   along any axis, which may be merged with other axes, as in `x W` for a batch. A step usually computes one row. If
+//!   a loop reads rows before its first step, a step computes several rows: as many as the value has when the loop runs
+//!   a single step, starting with the step's own row. For an output, the step returns the newest row.
+//! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
 //!   of a loop or the last row of a trace. It can be an output, or an operand of ops without rows.
 //!
 //! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
-//! first step, the rows that `pad` and `concat` insert before the first step, and the results so far of running
-//! combinations. Everything else that spans several steps is rejected with [`Error::NotSteppable`].
+//! first step, the rows that `pad` and `concat` insert before the first step, and the latest results of associative
+//! scans and cumulative ops. Everything else that spans several steps is rejected with [`Error::NotSteppable`].
 
 mod derive;
 mod label;

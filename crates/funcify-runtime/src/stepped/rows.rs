@@ -26,7 +26,8 @@ pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Lab
             (repeated.rows == rows(0)?.rows && has_one_step_axis(time, result)).then_some(repeated)?
         }
         OpClass::Product(Product::Conv(op)) if is_fixed(1) && rows(0)?.axis(shape(0))? >= 2 => {
-            // Without strides and padding, each row of the result depends on a fixed window of rows.
+            // With stride 1, no input dilation and no padding, each row of the result depends on a fixed window of
+            // rows.
             let axis = rows(0)?.axis(shape(0))?;
             let is = |dims: &[funcify_core::types::Dim]| dims[axis - 2].constant() == Some(0);
             let slides = op.strides[axis - 2] == 1 && op.input_dilation[axis - 2] == 1;
@@ -40,8 +41,9 @@ pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Lab
     Some(vec![one; node.outputs.len()])
 }
 
-/// Returns the layout of the rows in the result of an op that acts on each lane of some axis independently, if the rows
-/// of all operands are in the lanes of the same result axis. Operands without lanes must be the same in each step.
+/// For an op that acts on each lane of an axis independently, returns the layout of the rows in the result. Returns
+/// `None` unless the rows of all operands become rows along the same axis of the result. Operands without lanes must be
+/// the same in each step.
 fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
     let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
     let (operands, results): (Vec<_>, Vec<_>) = (operands.iter().collect(), results.iter().collect());

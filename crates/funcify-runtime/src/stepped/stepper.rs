@@ -14,13 +14,13 @@ use crate::backend::{Backend, CompileOptions, execution_error};
 use crate::function::Function;
 use crate::host::files::{read_safetensors, write_safetensors};
 
-/// Runs a sequence program one step at a time, as in a filter, a controller or a generative model.
+/// Runs a sequence program, such as a filter, a controller or a generative model, one step at a time.
 ///
 /// [`Steppable::stepped`] describes the supported programs. The initial states, and the values that are the same in
-/// each step, are computed once and stay on the device. Each step is a single call of a program that is compiled
-/// once, and [as a whole](CompileOptions::whole) if the backend compiles loops. On backends that run loops natively
-/// or compile entire programs, steps return bit-identical results to the sequence program, provided that the ops
-/// around the loop compute the same bits for one row as for many.
+/// each step, are computed once and stay on the device. Each step is a single call of a program that is compiled once
+/// ([as a whole](CompileOptions::whole) if the backend compiles loops). On backends that run loops natively or compile
+/// entire programs, the results are bit-identical to those of the sequence program, provided that the ops outside the
+/// loop compute the same bits for one row as for many.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -43,7 +43,7 @@ use crate::host::files::{read_safetensors, write_safetensors};
 ///
 /// # Many streams
 ///
-/// If the states have an axis of symbolic size, such as `B`, the stepper runs that many streams at once.
+/// If the states have an axis of symbolic size, such as `B`, the stepper runs `B` streams at once.
 /// [`streams`](Stepper::streams) changes the set of streams, by gathering rows of the states along that axis.
 ///
 /// ```
@@ -63,7 +63,7 @@ use crate::host::files::{read_safetensors, write_safetensors};
 /// ```
 ///
 /// A state without that axis, such as a counter of steps, is shared by all streams. If the steps change a shared state,
-/// a new stream cannot join running ones, because the state cannot be reset for it alone. To allow this, give the state
+/// a new stream cannot join running ones, because resetting the state would disturb them. To allow this, give the state
 /// the axis: a counter of type `f32[B]` instead of `f32[]`.
 pub struct Stepper<B: Backend> {
     stepped: Stepped,
@@ -73,17 +73,18 @@ pub struct Stepper<B: Backend> {
     results: Vec<usize>,
     /// For each state, `true` if steps change it.
     changes: Vec<bool>,
-    /// `true` if the states are the initial ones, because no step has run since.
+    /// `true` if the states still have their initial values: neither a step nor `set_state` has replaced them.
     is_at_start: bool,
-    /// The initial states, then the values that are the same in each step: in `original` for the streams with which the
-    /// stepper was created, in `initial` for the current streams.
+    /// The initial states, then the values that are the same in each step. `original` holds them for the streams that
+    /// existed at creation, `initial` for the current streams.
     original: Vec<B::Tensor>,
     initial: Vec<B::Tensor>,
     /// The current states, then the values that are the same in each step.
     current: Vec<B::Tensor>,
     /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol whose streams were changed, the index in `original` at which each current stream started.
+    /// For each symbol whose streams were changed: for each current stream, the index in `original` of its initial
+    /// states.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
@@ -289,7 +290,7 @@ impl<B: Backend> Stepper<B> {
     /// Returns an error, and leaves the states unchanged, if:
     ///
     /// - `from` contains the index of a stream that does not exist;
-    /// - no state has the symbol, or one has it elsewhere than as the size of a single axis;
+    /// - no state has an axis of this size, or a state or shared value uses the symbol in two axes or in a formula;
     /// - a new stream would join running ones, and the steps change a state without the axis.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
@@ -331,8 +332,8 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// Returns two lists with one entry per new batch index: the row to gather from the current streams followed by the
-    /// original ones, and the index of the original stream from which the stream started.
+    /// Returns two lists with one entry per new batch index: the row to gather from the concatenation of the current
+    /// and the original streams, and the index of the original stream whose initial states the stream started from.
     fn rows_and_origins(
         &self,
         at: &Place,
@@ -369,8 +370,8 @@ impl<B: Backend> Stepper<B> {
         Ok((rows, origins))
     }
 
-    /// Returns an error if steps change a state that all streams share. A new stream would not start from its initial
-    /// value.
+    /// Returns an error if steps change a state that all streams share. A new stream would not start from the initial
+    /// value of that state.
     fn check_shared(&self, at: &Place, symbol: &Symbol, axes: &[Option<usize>]) -> Result<()> {
         let is_shared = |index: &usize| self.changes[*index] && axes[*index].is_none();
         let Some(index) = (0..self.stepped.states).find(is_shared) else { return Ok(()) };
@@ -407,7 +408,7 @@ impl<B: Backend> Stepper<B> {
         }
         let mut tensors = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            // The sizes must not change, because other states and shared values have the same ones.
+            // The sizes must not change, because other states and shared values share them.
             let shape = self.step.backend().shape(&self.current[index]);
             let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
             let found = states.get(*name);
@@ -423,7 +424,7 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// Returns the axis of the streams of each state and each shared value, or `None` for those without it.
+    /// For each state and each shared value, returns the axis of the streams, or `None` if it has no such axis.
     fn stream_axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
         let streams = Dim::symbol(symbol);
         let mut axes = Vec::with_capacity(self.current.len());
@@ -448,9 +449,9 @@ impl<B: Backend> Stepper<B> {
         Ok(axes)
     }
 
-    /// Builds the program that gathers, for each tensor with an axis of streams, rows of the current tensor followed
-    /// by the original one. If the streams of `others` were changed, it first gathers the original tensor along their
-    /// axes.
+    /// Builds the program that selects streams. For each tensor with an axis of streams, it concatenates the current
+    /// and the original tensor, and gathers rows from the result. If the streams of `others` were changed, it first
+    /// gathers the original tensor along their axes.
     fn gather_graph(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.stream_axes(at, symbol)?;
         let other_axes = others.iter().map(|other| self.stream_axes(at, other)).collect::<Result<Vec<_>>>()?;
@@ -488,7 +489,7 @@ impl<B: Backend> Stepper<B> {
     }
 }
 
-/// The outputs of a step, after common subexpression elimination identified duplicates.
+/// The outputs of a step, deduplicated by common subexpression elimination.
 struct Outputs {
     /// The step without duplicate outputs.
     distinct: Graph,

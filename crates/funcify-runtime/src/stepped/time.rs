@@ -5,12 +5,14 @@ use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 /// The symbol that counts the steps, and its value for a single step.
 pub(super) struct Time {
     pub(super) symbol: Symbol,
-    /// The size at which the loops run a single step. More than 1 if a loop reads rows before its first step.
+    /// The value of the symbol for which the loops run a single step. More than 1 if a loop reads rows before its first
+    /// step.
     pub(super) size: i64,
 }
 
 impl Time {
-    /// Returns the time of a loop with `steps` steps, or `None` unless that number depends on exactly one symbol.
+    /// Returns the symbol and its value for a loop of `steps` steps, or `None` if `steps` is not a symbol plus a
+    /// constant.
     pub(super) fn of(steps: &Dim) -> Option<Time> {
         let (symbol, size) = steps.solve(1)?;
         let others = steps.clone() - Dim::symbol(&symbol);
@@ -37,8 +39,7 @@ impl Time {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// Returns the number of rows that each step sees of a value with `rows` rows. Returns `None` if it is not
-    /// constant.
+    /// For a value with `rows` rows, returns the number of rows that each step sees, or `None` if it is not constant.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())
     }
@@ -55,8 +56,8 @@ impl Time {
 pub(super) enum Label {
     /// A value that is the same in each step.
     Fixed,
-    /// A value with one row per step. Each step sees as many rows as the value has at the sizes of one step, starting
-    /// with the step's own row.
+    /// A value with one row per step. Each step sees as many rows as the value has when the loops run a single step,
+    /// starting with the step's own row.
     Rows(RowLayout),
     /// A value that each step computes as if the program ended with that step.
     Latest,

@@ -9,12 +9,13 @@ fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (square(x), x), |x, ct| ct * x * 10.0)
 }
 
-/// Computes exp(x), with three times itself as the custom derivative.
+/// Computes exp(x). Its custom derivative is three times the function itself.
 fn tripled(x: Value) -> Value {
     custom_jvp(x, |x| x.exp(), |x, _, tangent| tangent * tripled(x) * 3.0)
 }
 
-/// Computes `scale` x^3, with twice itself as the custom derivative of every order: `backward` calls the function.
+/// Computes `scale` x^3. Its custom derivative is twice the function itself. Since `backward` calls the function, the
+/// rule also applies to derivatives of higher order.
 fn power(x: Value, scale: f64) -> Value {
     custom_vjp(x, move |x| x * x * x * scale, |x| (power(x, scale), x), |x, ct| ct * power(x, scale) * 2.0)
 }

@@ -91,7 +91,8 @@ fn bodies_keep_the_rule() {
     }
 }
 
-/// Returns n w sum(x) for each row of x, and n + 1. The custom rule doubles the derivative in x and triples that in w.
+/// Returns n w sum(x) for each row of x, and n + 1. The custom rule doubles the derivative with respect to x, and
+/// triples the one with respect to w.
 fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
     let f = |(x, n, w): (Value, Value, Value)| ((x * w).sum(-1) * n.cast(DType::F64), n + 1);
     custom_vjp(
@@ -200,8 +201,8 @@ fn a_rule_that_is_not_linear_has_one_mode() {
     assert_rejected(|g| grad(g.input("x", "f64[]"), squared), "NoDerivative", "not linear in the tangents");
 }
 
-/// The tangents of a running product are an associative scan over pairs. Only the tangent of each pair is transposed;
-/// the running product itself needs no cotangent.
+/// The tangents of a running product are computed by an associative scan over pairs. Only the tangent of each pair is
+/// transposed; the running product itself needs no cotangent.
 #[test]
 fn a_tangent_with_an_associative_scan_has_a_transpose() {
     let product = |x: Value| x.cumprod(0, false).sum(..);

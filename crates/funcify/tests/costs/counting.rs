@@ -23,7 +23,7 @@ pub(crate) struct CountedTensor(
     #[expect(dead_code, reason = "returns the bytes to the counter on drop")] Arc<Bytes>,
 );
 
-/// A number of held bytes. Dropping it subtracts them from the counter.
+/// A number of held bytes, which is subtracted from the counter on drop.
 struct Bytes(usize, Arc<Counts>);
 
 impl Drop for Bytes {

@@ -1,5 +1,5 @@
-//! Tests the costs of programs: the number of kernels that run, and the work that is shared or skipped. Tests of
-//! results would not notice a regression here, because a slow program returns the same results.
+//! Tests the costs of programs: the number of kernels that run, and the work that is shared or skipped. Tests that only
+//! compare results would not catch a regression here, because a slow program returns the same results.
 
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
@@ -85,7 +85,7 @@ fn only_the_branch_that_is_taken_runs() {
     assert_eq!(ran, [1, 0, 0, 1, 0]);
 }
 
-/// The gradient of a cond recomputes the selected branch and runs its adjoint, but nothing of the other branch.
+/// The gradient of a cond recomputes the selected branch and runs its adjoint. It does not run the other branch.
 #[test]
 fn the_gradient_of_a_choice_runs_one_branch() {
     let graph =
@@ -204,7 +204,7 @@ fn what_is_saved_is_not_computed_again() {
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
 
-/// The backward pass reuses the residuals of the selected branch, and computes nothing of the other branch.
+/// The backward pass reuses the residuals of the selected branch, and does not run the other branch.
 #[test]
 fn what_is_saved_of_a_choice_is_not_computed_again() {
     let graph = built("model", |g| {
@@ -223,7 +223,7 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
     }
 }
 
-/// `SaveCostly` saves values computed from a product of many terms. It recomputes the operands of such a product, and
+/// `SaveCostly` saves values computed from a product of many terms. It recomputes the operands of that product, and
 /// products of few terms.
 #[test]
 fn what_is_costly_is_not_computed_again() {
@@ -297,7 +297,7 @@ fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([64, 128, 1024].map(|count| kernels(count, tolerant())), [143, 168, 243]);
 }
 
-/// Running products of the factors are not used by the gradient, so only the up-sweep computes such products.
+/// The gradient does not use the running products of `a`, so only the up-sweep computes products of `a`.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {

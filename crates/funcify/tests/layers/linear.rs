@@ -183,7 +183,7 @@ fn lru() {
             ys.extend((0..2).map(|i| c_re[i] - c_im[i] + d[i] * u[i]));
         }
         assert_agrees(&layer, 5, &[ys, re, im]);
-        // The initial eigenvalues are all within the ring.
+        // The magnitudes of all initial eigenvalues are between 0.9 and 0.999.
         let of = |name: &str| match &layer.parameters.iter().find(|parameter| parameter.name == name).unwrap().init {
             Init::Values(values) => values.to_f64_vec(),
             other => panic!("{other:?}"),
@@ -383,7 +383,8 @@ fn rwkv() {
     }
 }
 
-/// Compares with the definition without a stabiliser. The layer's memories are the unstabilised ones times `exp(-m)`.
+/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised ones times
+/// `exp(-m)`.
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();

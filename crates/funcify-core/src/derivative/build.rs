@@ -89,7 +89,7 @@ impl GradOptions {
 /// Computes the gradient of `loss`, a float scalar, with respect to each leaf of `xs`. Each gradient has the type of
 /// its leaf.
 ///
-/// `xs` is any [`Tree`] of floats. Values that the closure captures from the enclosing graph are treated as constants.
+/// `xs` can be any [`Tree`] of floats. Values that the closure captures from the enclosing graph are treated as constants.
 /// The gradient is part of the program, and can itself be differentiated, batched, and used in loops. A leaf that the
 /// loss does not depend on is an error; [`grad_with`] can return zeros instead.
 ///
@@ -163,7 +163,7 @@ pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
 /// Computes the results of `f`, and the vector-Jacobian product: the cotangents of `xs` for given cotangents of the
 /// results. `cotangents` receives the results and returns their cotangents.
 ///
-/// `xs` and the results are any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents
+/// `xs` and the results can be any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents
 /// of integers are ignored. It is an error if a leaf of `xs` is not a float, or if the results do not depend on it.
 ///
 /// ```
@@ -306,7 +306,7 @@ fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value)
 
 /// Computes the results of `f`, and the Jacobian-vector product: the derivatives of the results along `tangents`.
 ///
-/// `xs` and the results are any [`Tree`]; the tangents have the structure and the types of `xs`. Tangents of integers
+/// `xs` and the results can be any [`Tree`]; the tangents have the structure and the types of `xs`. Tangents of integers
 /// are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of zeros.
 ///
 /// ```

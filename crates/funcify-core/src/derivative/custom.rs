@@ -81,7 +81,7 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// traced immediately. Because it receives the results, it need not call its own function. It may do so, as described
 /// at [`custom_vjp`].
 ///
-/// - `xs` and the results are any [`Tree`]s, of any dtypes. No result may have a size that only a loop inside the
+/// - `xs` and the results can be any [`Tree`]s, of any dtypes. No result may have a size that only a loop inside the
 ///   closure determines.
 /// - `tangent` returns a tangent for each float result, with the path and the type of the result. For other results it
 ///   may return anything, such as `()`. It receives zeros as the tangents of leaves that are not floats.

@@ -188,7 +188,7 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
 /// Applies `body`, which is written for one lane, to all lanes of `xs` at once. The batch axis is axis 0 of each leaf
 /// and of each result.
 ///
-/// `xs` and the results are any [`Tree`]. Values that the body captures from the enclosing graph are shared by all
+/// `xs` and the results can be any [`Tree`]. Values that the body captures from the enclosing graph are shared by all
 /// lanes. The body is traced once. Each op in it, including loops, becomes an op on all lanes. Values shared by all
 /// lanes are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and
 /// selects the results of each lane. A [`while_loop`](crate::while_loop) whose condition differs between lanes runs

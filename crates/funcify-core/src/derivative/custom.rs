@@ -32,7 +32,7 @@ const COMPARED_RULES: usize = 2;
 /// function. The rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
 /// not capture values of the enclosing graph.
 ///
-/// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` must have the same
+/// - `xs`, the results and the residuals can be any [`Tree`]s, of any dtypes. The results of `forward` must have the same
 ///   structure and types as those of `function`. No result may have a size that only a loop inside the closure
 ///   determines.
 /// - `backward` returns a cotangent for each float leaf of `xs`, with the path and the type of the leaf. For other
@@ -140,8 +140,8 @@ struct Tracing<X, Y> {
 }
 
 impl<X: Tree, Y: Tree> Tracing<X, Y> {
-    /// Traces the function. Returns `Err` with its results if there is no rule to trace: either the function failed,
-    /// or the call is recursive and has become `Rule::Itself`.
+    /// Traces the function. Returns `Err` with the function's results if there is no rule to trace: either the function
+    /// failed, or the call is recursive and has become `Rule::Itself`.
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
@@ -199,7 +199,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         self.call(Rule::Itself, captures)
     }
 
-    /// Traces `forward`. Returns its graph, and its residuals, whose structure `backward` receives.
+    /// Traces `forward`. Returns its graph, and the tree of its residuals, which `backward` receives.
     fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Result<(ClosedBody, R), Failed> {
         let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
@@ -253,9 +253,8 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call. `captures` contains the values that its rule captures. If the call is in a rule of the same
-    /// function, and its own rule is recursive, adds a recursive call instead. Reports an error if the traces of a
-    /// recursive rule differ.
+    /// Adds the call with `rule`, which captures `captures`. If the call is inside a rule of the same function, and
+    /// `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],

@@ -114,8 +114,8 @@ impl Graph {
     /// Returns the graph of the vector-Jacobian product. It has an additional input `ct_y` for each output `y` of a
     /// float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
-    /// If the number of rows of `y` is known only after a loop has run, that axis of `ct_y` has a symbol of its own.
-    /// Then `ct_y` must have at least as many rows as `y`; the excess rows are ignored.
+    /// If a size of `y` is known only after a loop has run, `ct_y` has a separate symbol for that size. Then `ct_y`
+    /// must have at least as many rows as `y` along the axis; the excess rows are ignored.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -18,7 +18,7 @@ pub(super) struct Transpose {
 impl Transpose {
     /// Transposes `graph` with respect to the inputs that are `None` in `inputs`. `cotangents` receives the values of
     /// the parameters and returns the cotangents of the outputs. Returns `None` if the derivative shows that the graph
-    /// is not linear in these inputs. Does not detect jumps, such as that of `sign`.
+    /// is not linear in these inputs. Does not detect discontinuities, such as the jump of `sign`.
     pub(super) fn of(
         graph: &Graph,
         inputs: &[Option<Value>],

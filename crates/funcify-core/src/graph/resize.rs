@@ -34,14 +34,14 @@ impl Graph {
         Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
-    /// Returns whether any loop binds a symbol, including loops in bodies.
+    /// Returns whether any node binds a symbol, including nodes in bodies.
     #[doc(hidden)]
     pub fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.op.binds().next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
     }
 
-    /// Returns the symbols that loops bind, including loops in bodies.
+    /// Returns the symbols that nodes bind, including nodes in bodies.
     fn bound_symbols(&self) -> Vec<Symbol> {
         let mut bound = Vec::new();
         for node in &self.nodes {
@@ -53,7 +53,8 @@ impl Graph {
         bound
     }
 
-    /// Returns a copy of the graph with symbols replaced. A symbol that a loop binds must be replaced with a symbol.
+    /// Returns a copy of the graph with symbols replaced. A symbol that a loop binds can only be replaced with another
+    /// symbol.
     #[doc(hidden)]
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();

@@ -128,7 +128,8 @@ impl Value {
         (self - mean).square().mean(axes)
     }
 
-    /// Computes the standard deviation along the given axes: the square root of [`var`](Value::var). The axes are removed.
+    /// Computes the standard deviation along the given axes: the square root of [`var`](Value::var). The axes are
+    /// removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -107,9 +107,9 @@ impl Value {
         }
     }
 
-    /// Returns the positions (i64) that would sort the value along an axis: `x.take_along(axis, x.argsort(axis,
-    /// false))` is sorted. The same positions can be used to reorder other values. The sort is stable, and NaN is
-    /// treated as the largest number.
+    /// Returns the positions (i64) that would sort the value along an axis:
+    /// `x.take_along(axis, x.argsort(axis, false))` is sorted. The same positions can be used to reorder other values.
+    /// The sort is stable, and NaN is treated as the largest number.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

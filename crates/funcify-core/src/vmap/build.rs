@@ -158,7 +158,7 @@ impl VmapOptions {
     }
 }
 
-/// Returns the batch axis of each leaf, given the axes of the named leaves. Leaves without a name have `None`.
+/// Returns the batch axis of each leaf: its axis in `named`, or `None` if `named` does not contain the leaf.
 fn axes_by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
     let mut axes = vec![None; leaves.len()];
     for (name, axis) in named {
@@ -306,8 +306,8 @@ impl Graph {
     /// Returns the graph batched over `lanes` lanes, as in `graph.vmap("B", VmapOptions::new())`. Inputs and outputs
     /// keep their names.
     ///
-    /// The axes in the options are those of the batched inputs. A static input that is batched is no longer static. If
-    /// `lanes` is a symbol that the graph already uses, it must be the same size.
+    /// In the options, axes are counted with the batch axis included. A static input that is batched is no longer
+    /// static. If `lanes` is a symbol that the graph already uses, the number of lanes must be equal to that size.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -87,8 +87,8 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// Stops the gradient of a value in the lanes where the mask is `false`. These lanes do not compute the value, and the
-/// program may be undefined there.
+/// Stops the gradient of a value in the lanes where the mask is `false`. These lanes do not run the ops that use the
+/// value, and the derivatives of these ops may be undefined there.
 pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     if !value.value.dtype().is_float() {
         return value;

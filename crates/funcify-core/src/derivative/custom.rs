@@ -13,11 +13,10 @@ use crate::ops::leaves::{check_names, check_type, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
-/// The maximum number of open bodies while a rule is traced. A rule that exceeds it calls its own function without
-/// end.
+/// The maximum number of open bodies while a rule is traced. A rule that exceeds it recurses infinitely.
 const MAX_DEPTH: usize = 64;
 
-/// The number of times to trace a rule that calls its own function. In the last trace, such a call becomes
+/// The number of times to trace a rule that calls its own function. In the last trace, the recursive call becomes
 /// `Rule::Itself`. The traces must be equal.
 const COMPARED_RULES: usize = 2;
 
@@ -32,16 +31,16 @@ const COMPARED_RULES: usize = 2;
 /// function. The rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
 /// not capture values of the enclosing graph.
 ///
-/// - `xs`, the results and the residuals can be any [`Tree`]s, of any dtypes. The results of `forward` must have the same
-///   structure and types as those of `function`. No result may have a size that only a loop inside the closure
-///   determines.
+/// - `xs`, the results and the residuals can be any [`Tree`]s, of any dtypes. The results of `forward` must have the
+///   same structure and types as the results of `function`. No result may have a size that only a loop inside the
+///   closure determines.
 /// - `backward` returns a cotangent for each float leaf of `xs`, with the path and the type of the leaf. For other
-///   leaves it may return anything, such as `()`. It receives zeros as the cotangents of results that are not floats.
+///   leaves it may return anything, such as `()`. `backward` receives zeros as the cotangents of non-float results.
 /// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied, because forward mode
 ///   transposes it. A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `forward` capture from the enclosing graph are constants. Differentiating with respect
-///   to one is an error, and does not return zero. Pass such a value in `xs` instead.
+///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
 /// - Higher derivatives differentiate the nodes of `forward` and `backward`, also in the bodies of loops.
 ///
 /// ```
@@ -84,12 +83,12 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// - `xs` and the results can be any [`Tree`]s, of any dtypes. No result may have a size that only a loop inside the
 ///   closure determines.
 /// - `tangent` returns a tangent for each float result, with the path and the type of the result. For other results it
-///   may return anything, such as `()`. It receives zeros as the tangents of leaves that are not floats.
+///   may return anything, such as `()`. `tangent` receives zeros as the tangents of non-float leaves.
 /// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied,
 ///   because reverse mode transposes it. For a nonlinear rule, reverse mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `tangent` capture from the enclosing graph are constants. Differentiating with respect
-///   to one is an error, and does not return zero. Pass such a value in `xs` instead.
+///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
 /// - Higher derivatives differentiate the nodes of `tangent`. The results that `tangent` receives have the same rule.
 ///
 /// ```

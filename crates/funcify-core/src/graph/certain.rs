@@ -53,7 +53,7 @@ fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
     let are_nonnegative =
         || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_nonnegative(dim)));
     match op.class() {
-        // The attributes of these ops contain no sizes except those of the results, which the caller checks.
+        // The attributes of these ops contain no sizes except the result sizes, which the caller checks.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_nonnegative(),
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_nonnegative(),

@@ -185,8 +185,8 @@ impl BodyTrace {
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
-            // One more body than the limit is allowed, so that a rule that calls its own function without end is
-            // reported first.
+            // One more body than the limit is allowed, so that the infinite recursion of a custom rule is reported
+            // first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }

@@ -3,7 +3,7 @@
 //! Each op has a rule, [`OpRules::batch`], in addition to its type rule. Inside a batched program, the batch axis is
 //! axis 0 of each batched value. The entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap),
 //! move the axes that the user selects to the front of each input, and back in each result. Values that are the same
-//! for all lanes are computed once. The semantics are those of JAX's `vmap`.
+//! for all lanes are computed once. The semantics match JAX's `vmap`.
 
 mod build;
 pub(crate) mod ragged;

@@ -174,7 +174,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Traces a reverse rule, and adds the call with it.
+    /// Traces a reverse rule, and adds a call with this rule.
     fn with_vjp<R: Tree, C: Tree>(
         &self,
         forward: impl FnOnce(X) -> (Y, R),
@@ -186,7 +186,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         self.finish(Rule::Vjp { forward: prune_rule(forward.graph), backward: prune_rule(backward.graph) }, captures)
     }
 
-    /// Traces a forward rule, and adds the call with it.
+    /// Traces a forward rule, and adds a call with this rule.
     fn with_jvp<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<Vec<Value>, Failed> {
         let tangent = self.tangent(tangent)?;
         self.finish(Rule::Jvp { tangent: prune_rule(tangent.graph) }, tangent.captures)

@@ -260,7 +260,7 @@ impl Graph {
     }
 
     /// Returns the graph of the Hessian of the loss. It has an output `hess_x_w` for each pair of inputs `x` and `w`
-    /// in `wrt`, whose shape is the shape of `x` followed by the shape of `w`. The loss is selected as in
+    /// in `wrt`. The shape of this output is the shape of `x` followed by the shape of `w`. The loss is selected as in
     /// [`grad`](Graph::grad). The Hessian is zero for an input that the loss does not depend on.
     ///
     /// ```

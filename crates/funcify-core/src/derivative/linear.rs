@@ -52,9 +52,9 @@ impl Transpose {
     }
 }
 
-/// Adds the transpose of a graph, with respect to the inputs that are `None`, to the open trace. Returns the
-/// cotangents of these inputs for given cotangents of the outputs. The entry of an input that receives no cotangent is
-/// `None`. Returns `None` instead of the list if the graph is not linear in these inputs.
+/// Adds the transpose of `graph`, with respect to the inputs that are `None` in `inputs`, to the open trace. Returns
+/// the cotangents of these inputs for given cotangents of the outputs. The entry of an input that receives no cotangent
+/// is `None`. Returns `None` instead of the list if the graph is not linear in these inputs.
 pub(crate) fn emit_transpose(
     graph: &Graph,
     inputs: &[Option<Value>],

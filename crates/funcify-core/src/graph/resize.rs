@@ -9,7 +9,8 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with fresh symbols in place of those that both its loops and the open trace bind.
+    /// Returns the graph with fresh symbols in place of the symbols that are bound both in the graph and in the open
+    /// trace.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {

@@ -271,7 +271,8 @@ fn record_error(error: Error, operands: &[Value]) -> Failed {
     kept.unwrap_or_else(|failed| failed)
 }
 
-/// Checks that nothing has failed so far, and that these operands or results of `op` belong to open bodies.
+/// Checks that nothing has failed so far, and that `values` belong to open bodies. They are operands or results of
+/// `op`.
 pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value>) -> Result<(), Failed> {
     let values: Vec<Value> = values.into_iter().collect();
     in_trace(|trace| trace.find_all(op, trace.site.unwrap_or(site), &values).map(drop))
@@ -370,7 +371,7 @@ pub fn fresh_symbol() -> Symbol {
     Symbol::new(&format!("${}", number.unwrap_or(0)))
 }
 
-/// Returns the symbols that loops in the open bodies bind.
+/// Returns the symbols that nodes in the open bodies bind.
 pub(super) fn bound_symbols() -> Vec<Symbol> {
     let bound = with_trace(|trace| {
         let nodes = trace.bodies.iter().flat_map(|body| body.graph.nodes());

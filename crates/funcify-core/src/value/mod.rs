@@ -161,9 +161,9 @@ impl Value {
         full(self.shape(), self.dtype(), number)
     }
 
-    /// Multiplies matrices like NumPy's `@`. Leading axes are batch axes, which are broadcast. A vector on the left is
-    /// treated as a row, and a vector on the right as a column; the result does not contain the axis of size 1 that
-    /// this adds. Both operands must have the same dtype. Integers wrap around.
+    /// Multiplies matrices like NumPy's `@`. Leading axes are batch axes, which are broadcast. A vector on the left
+    /// becomes a row, and a vector on the right becomes a column; the added axis is removed from the result. Both
+    /// operands must have the same dtype. Integers wrap around.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

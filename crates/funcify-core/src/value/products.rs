@@ -78,7 +78,7 @@ impl Arranged {
     }
 
     /// Reshapes the operand to matrices. For the left operand, the free axes become the rows and the contracted axes
-    /// become the columns. For the right operand, it is the other way around.
+    /// become the columns. For the right operand, the contracted axes become the rows and the free axes the columns.
     #[track_caller]
     fn matrices(&self, is_left: bool) -> Value {
         let (rows, columns) = if is_left { (&self.free, &self.contracted) } else { (&self.contracted, &self.free) };

@@ -176,7 +176,7 @@ pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol
     sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
 }
 
-/// Applies the batching rule to a node that is ragged in this symbol. Rejects the node if it has no rule for ragged
+/// Applies the batching rule to a node that uses this ragged symbol. Rejects the node if it has no rule for ragged
 /// values.
 pub(super) fn batch(
     graph: &Graph,

@@ -59,8 +59,7 @@ impl Value {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// Returns the type of one row: the type without axis 0. For a scalar, or after a failure, returns the type
-    /// itself.
+    /// Returns the type without axis 0. For a scalar, or after a failure, returns the type itself.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)

@@ -33,7 +33,7 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 }
 
 impl Op {
-    /// Returns the op that the forward pass runs when the operands in `wrt` are differentiated. In its bodies, each
+    /// Returns the op for the forward pass of a derivative with respect to the operands in `wrt`. In its bodies, each
     /// active call of a function with a custom reverse rule is replaced by the nodes of the rule's `forward`. A second
     /// derivative therefore differentiates these nodes instead of applying the rule again.
     pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {

@@ -8,7 +8,7 @@ use crate::tree;
 use crate::value::constant;
 use crate::vmap::vmap;
 
-/// Selects the gradient of an input that the result does not depend on: an error, or zeros.
+/// Selects whether an input that the result does not depend on is an error or has a gradient of zeros.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -25,8 +25,8 @@ use crate::vmap::vmap;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Disconnected {
-    /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because differentiating such an input is usually a
-    /// mistake.
+    /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because differentiating with respect to such an
+    /// input is usually a mistake.
     #[default]
     Error,
     /// Returns zeros of the input's type.
@@ -89,9 +89,9 @@ impl GradOptions {
 /// Computes the gradient of `loss`, a float scalar, with respect to each leaf of `xs`. Each gradient has the type of
 /// its leaf.
 ///
-/// `xs` is any [`Tree`] of floats. Values that the closure captures from the enclosing graph are treated as constants.
-/// The gradient is part of the program, and can itself be differentiated, batched, and used in loops. A leaf that the
-/// loss does not depend on is an error; [`grad_with`] can return zeros instead.
+/// `xs` can be any [`Tree`] of floats. Values that the closure captures from the enclosing graph are treated as
+/// constants. The gradient is part of the program, and can itself be differentiated, batched, and used in loops. A
+/// leaf that the loss does not depend on is an error; [`grad_with`] can return zeros instead.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -163,7 +163,7 @@ pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
 /// Computes the results of `f`, and the vector-Jacobian product: the cotangents of `xs` for given cotangents of the
 /// results. `cotangents` receives the results and returns their cotangents.
 ///
-/// `xs` and the results are any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents
+/// `xs` and the results can be any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents
 /// of integers are ignored. It is an error if a leaf of `xs` is not a float, or if the results do not depend on it.
 ///
 /// ```
@@ -284,7 +284,7 @@ pub(super) fn check_float(at: &Place, name: &str, value: Value) {
     }
 }
 
-/// Checks that the cotangents have the number and the types of the results.
+/// Checks that there is one cotangent for each result, of the same type.
 fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
     if results.len() != given.len() {
         let (expected, found) = (format!("{} leaves", results.len()), format!("{} leaves", given.len()));
@@ -306,8 +306,8 @@ fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value)
 
 /// Computes the results of `f`, and the Jacobian-vector product: the derivatives of the results along `tangents`.
 ///
-/// `xs` and the results are any [`Tree`]; the tangents have the structure and the types of `xs`. Tangents of integers
-/// are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of zeros.
+/// `xs` and the results can be any [`Tree`]; the tangents have the structure and the types of `xs`. Tangents of
+/// integers are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of zeros.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -338,7 +338,7 @@ pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, 
     (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
 }
 
-/// Checks that the tangents have the number and the types of the leaves.
+/// Checks that there is one tangent for each leaf, of the same type.
 pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &[(String, Value)]) {
     if leaves.len() != tangents.len() {
         let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", tangents.len()));
@@ -470,8 +470,8 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
     BodyTrace::open(at, "", &params)
 }
 
-/// Traces a derivative in a separate trace, removes its dead nodes, and adds the others to the open trace. Returns the
-/// values, and the second result of `f` unchanged.
+/// Runs `f`, which adds a derivative, in a separate trace. Removes the dead nodes, and adds the remaining nodes to the
+/// open trace. Returns the values from `f` as values of the open trace, and the second result of `f` unchanged.
 pub(super) fn derive_separately<T>(
     at: &Place,
     f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
@@ -481,8 +481,8 @@ pub(super) fn derive_separately<T>(
     Ok((add_pruned(trace, &values)?, beside))
 }
 
-/// Closes a trace with these results, removes its dead nodes, and adds the others to the enclosing trace. Returns the
-/// results in the enclosing trace.
+/// Closes a trace with these results, removes its dead nodes, and adds the remaining nodes to the enclosing trace.
+/// Returns the results in the enclosing trace.
 fn add_pruned(trace: BodyTrace, results: &[Value]) -> Result<Vec<Value>, Failed> {
     let named = results.iter().enumerate().map(|(index, value)| (format!("r{index}"), *value));
     let closed = trace.close(&named.collect::<Vec<_>>())?;

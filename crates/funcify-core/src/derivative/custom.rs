@@ -13,11 +13,10 @@ use crate::ops::leaves::{check_names, check_type, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
-/// The maximum number of open bodies while a rule is traced. A rule that exceeds it calls its own function without
-/// end.
+/// The maximum number of open bodies while a rule is traced. A rule that exceeds it recurses infinitely.
 const MAX_DEPTH: usize = 64;
 
-/// The number of times to trace a rule that calls its own function. In the last trace, such a call becomes
+/// The number of times to trace a rule that calls its own function. In the last trace, the recursive call becomes
 /// `Rule::Itself`. The traces must be equal.
 const COMPARED_RULES: usize = 2;
 
@@ -32,16 +31,16 @@ const COMPARED_RULES: usize = 2;
 /// function. The rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
 /// not capture values of the enclosing graph.
 ///
-/// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` must have the same
-///   structure and types as those of `function`. No result may have a size that only a loop inside the closure
-///   determines.
+/// - `xs`, the results and the residuals can be any [`Tree`]s, of any dtypes. The results of `forward` must have the
+///   same structure and types as the results of `function`. No result may have a size that only a loop inside the
+///   closure determines.
 /// - `backward` returns a cotangent for each float leaf of `xs`, with the path and the type of the leaf. For other
-///   leaves it may return anything, such as `()`. It receives zeros as the cotangents of results that are not floats.
+///   leaves it may return anything, such as `()`. `backward` receives zeros as the cotangents of non-float results.
 /// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied, because forward mode
 ///   transposes it. A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `forward` capture from the enclosing graph are constants. Differentiating with respect
-///   to one is an error, and does not return zero. Pass such a value in `xs` instead.
+///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
 /// - Higher derivatives differentiate the nodes of `forward` and `backward`, also in the bodies of loops.
 ///
 /// ```
@@ -81,15 +80,15 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// traced immediately. Because it receives the results, it need not call its own function. It may do so, as described
 /// at [`custom_vjp`].
 ///
-/// - `xs` and the results are any [`Tree`]s, of any dtypes. No result may have a size that only a loop inside the
+/// - `xs` and the results can be any [`Tree`]s, of any dtypes. No result may have a size that only a loop inside the
 ///   closure determines.
 /// - `tangent` returns a tangent for each float result, with the path and the type of the result. For other results it
-///   may return anything, such as `()`. It receives zeros as the tangents of leaves that are not floats.
+///   may return anything, such as `()`. `tangent` receives zeros as the tangents of non-float leaves.
 /// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied,
 ///   because reverse mode transposes it. For a nonlinear rule, reverse mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `tangent` capture from the enclosing graph are constants. Differentiating with respect
-///   to one is an error, and does not return zero. Pass such a value in `xs` instead.
+///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
 /// - Higher derivatives differentiate the nodes of `tangent`. The results that `tangent` receives have the same rule.
 ///
 /// ```
@@ -140,8 +139,8 @@ struct Tracing<X, Y> {
 }
 
 impl<X: Tree, Y: Tree> Tracing<X, Y> {
-    /// Traces the function. Returns `Err` with its results if there is no rule to trace: either the function failed,
-    /// or the call is recursive and has become `Rule::Itself`.
+    /// Traces the function. Returns `Err` with the function's results if there is no rule to trace: either the function
+    /// failed, or the call is recursive and has become `Rule::Itself`.
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
@@ -175,7 +174,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Traces a reverse rule, and adds the call with it.
+    /// Traces a reverse rule, and adds a call with this rule.
     fn with_vjp<R: Tree, C: Tree>(
         &self,
         forward: impl FnOnce(X) -> (Y, R),
@@ -187,7 +186,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         self.finish(Rule::Vjp { forward: prune_rule(forward.graph), backward: prune_rule(backward.graph) }, captures)
     }
 
-    /// Traces a forward rule, and adds the call with it.
+    /// Traces a forward rule, and adds a call with this rule.
     fn with_jvp<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<Vec<Value>, Failed> {
         let tangent = self.tangent(tangent)?;
         self.finish(Rule::Jvp { tangent: prune_rule(tangent.graph) }, tangent.captures)
@@ -199,7 +198,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         self.call(Rule::Itself, captures)
     }
 
-    /// Traces `forward`. Returns its graph, and its residuals, whose structure `backward` receives.
+    /// Traces `forward`. Returns its graph, and the tree of its residuals, which `backward` receives.
     fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Result<(ClosedBody, R), Failed> {
         let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
@@ -253,9 +252,8 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call. `captures` contains the values that its rule captures. If the call is in a rule of the same
-    /// function, and its own rule is recursive, adds a recursive call instead. Reports an error if the traces of a
-    /// recursive rule differ.
+    /// Adds the call with `rule`, which captures `captures`. If the call is inside a rule of the same function, and
+    /// `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],

@@ -114,8 +114,8 @@ impl Graph {
     /// Returns the graph of the vector-Jacobian product. It has an additional input `ct_y` for each output `y` of a
     /// float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
-    /// If the number of rows of `y` is known only after a loop has run, that axis of `ct_y` has a symbol of its own.
-    /// Then `ct_y` must have at least as many rows as `y`; the excess rows are ignored.
+    /// If a size of `y` is known only after a loop has run, `ct_y` has a separate symbol for that size. Then `ct_y`
+    /// must have at least as many rows as `y` along the axis; the excess rows are ignored.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -260,7 +260,7 @@ impl Graph {
     }
 
     /// Returns the graph of the Hessian of the loss. It has an output `hess_x_w` for each pair of inputs `x` and `w`
-    /// in `wrt`, whose shape is the shape of `x` followed by the shape of `w`. The loss is selected as in
+    /// in `wrt`. The shape of this output is the shape of `x` followed by the shape of `w`. The loss is selected as in
     /// [`grad`](Graph::grad). The Hessian is zero for an input that the loss does not depend on.
     ///
     /// ```

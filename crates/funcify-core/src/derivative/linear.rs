@@ -18,7 +18,7 @@ pub(super) struct Transpose {
 impl Transpose {
     /// Transposes `graph` with respect to the inputs that are `None` in `inputs`. `cotangents` receives the values of
     /// the parameters and returns the cotangents of the outputs. Returns `None` if the derivative shows that the graph
-    /// is not linear in these inputs. Does not detect jumps, such as that of `sign`.
+    /// is not linear in these inputs. Does not detect discontinuities, such as the jump of `sign`.
     pub(super) fn of(
         graph: &Graph,
         inputs: &[Option<Value>],
@@ -52,9 +52,9 @@ impl Transpose {
     }
 }
 
-/// Adds the transpose of a graph, with respect to the inputs that are `None`, to the open trace. Returns the
-/// cotangents of these inputs for given cotangents of the outputs. The entry of an input that receives no cotangent is
-/// `None`. Returns `None` instead of the list if the graph is not linear in these inputs.
+/// Adds the transpose of `graph`, with respect to the inputs that are `None` in `inputs`, to the open trace. Returns
+/// the cotangents of these inputs for given cotangents of the outputs. The entry of an input that receives no cotangent
+/// is `None`. Returns `None` instead of the list if the graph is not linear in these inputs.
 pub(crate) fn emit_transpose(
     graph: &Graph,
     inputs: &[Option<Value>],

@@ -199,7 +199,7 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
 /// values that their derivatives read; [`linearize_with`] can save fewer. Every op in `f` needs a rule for reverse
 /// mode.
 ///
-/// `xs` and the results are any [`Tree`]. Values that the closure captures from the enclosing graph are constants.
+/// `xs` and the results can be any [`Tree`]. Values that the closure captures from the enclosing graph are constants.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

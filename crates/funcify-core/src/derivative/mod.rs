@@ -1,8 +1,9 @@
 //! Derivatives: forward and reverse mode, of any order, through every loop.
 //!
-//! Each op has two rules in addition to its type rule: [`OpRules::jvp`] adds the op and its tangents to the open
-//! trace, and [`OpRules::vjp`] adds the cotangents of its operands. The modules `jvp` and `vjp` apply these rules to
-//! all nodes of a graph. The result is again a graph, which can be differentiated, batched and printed like any other.
+//! Each op has two rules in addition to its type rule: [`OpRules::jvp`] adds the op and the tangents of its results to
+//! the open trace, and [`OpRules::vjp`] adds the cotangents of its operands. The modules `jvp` and `vjp` apply these
+//! rules to all nodes of a graph. The result is again a graph, which can be differentiated, batched and printed like
+//! any other.
 //!
 //! Three cases are distinguished. *Disconnected*: no path leads from one value to the other; the rules return `None`.
 //! *Zero*: a path exists, but the derivative along it is zero, as for `floor`. *Undefined*: the op has no rule. This
@@ -110,7 +111,7 @@ impl Dual {
     }
 }
 
-/// The cotangents of several values, in order; `None` for a value that receives none.
+/// The cotangents of several values, in order; `None` for a value without a cotangent.
 pub type Cotangents = Vec<Option<Value>>;
 
 /// The data of the forward pass that a reverse rule receives.
@@ -169,19 +170,19 @@ pub struct VjpContext<'a> {
 }
 
 impl VjpContext<'_> {
-    /// Computes the cotangents of the operands in `wrt`, each with the function at its index in `of`. The other
+    /// Computes the cotangent of each operand in `wrt`, by calling the function with the same index in `of`. The other
     /// cotangents are `None`.
     pub fn cotangents<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
-    /// Returns `None` for each operand, for an op that passes no cotangents.
+    /// Returns `None` for each operand, for an op that blocks cotangents.
     pub fn no_cotangents(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }
 }
 
-/// Applies the forward rule of an op that passes no derivative: the results have no tangents.
+/// Applies the forward rule of an op that blocks derivatives: the results have no tangents.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

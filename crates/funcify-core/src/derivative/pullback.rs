@@ -18,11 +18,11 @@ use crate::ops::{Broadcast, Constant, Movement, OpClass, Transpose};
 /// The forward pass and the backward pass of a graph, returned by [`Graph::pullback`].
 #[derive(Clone, Debug)]
 pub struct Pullback {
-    /// The forward pass. It has the inputs of the graph; its outputs are those of the graph, followed by the
+    /// The forward pass. It has the inputs of the graph, and returns the outputs of the graph, followed by the
     /// residuals.
     pub forward: Graph,
-    /// The backward pass. Its inputs are listed in [`backward_inputs`](Pullback::backward_inputs); its outputs are
-    /// `grad_x` for each input `x` in `wrt`, in order.
+    /// The backward pass. Its inputs are listed in [`backward_inputs`](Pullback::backward_inputs). It returns `grad_x`
+    /// for each input `x` in `wrt`, in order.
     pub backward: Graph,
     /// The source of each input of the backward pass.
     pub backward_inputs: Vec<BackwardInput>,
@@ -43,7 +43,7 @@ impl Graph {
     /// Returns the forward pass and the backward pass of the vector-Jacobian product, as two graphs.
     ///
     /// Together they compute the same as [`vjp`](Graph::vjp), but the cotangents need not be known until the backward
-    /// pass. The errors are those of `vjp`.
+    /// pass. Fails in the same cases as `vjp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -279,8 +279,9 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Marks the nodes that depend on a cotangent, which is an input after the first `inputs`. A node may depend on it
-/// through an operand, or through a size that only cotangents have or that another marked node binds.
+/// Returns, for each node, whether it depends on a cotangent. The cotangents are the inputs after the first `inputs`.
+/// A node may depend on one through an operand, or through a size that only cotangents have or that another such node
+/// binds.
 fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     let mut late = vec![false; joint.values().count()];
     let (before, after) = joint.inputs().split_at(inputs);
@@ -341,7 +342,7 @@ mod tests {
             .collect()
     }
 
-    /// Runs the two programs with cotangents of one, and returns the gradients.
+    /// Runs the two programs with all cotangents equal to 1, and returns the gradients.
     fn pull(graph: &Graph, pullback: &Pullback, inputs: &[HostTensor]) -> Vec<HostTensor> {
         pullback.forward.check().unwrap();
         pullback.backward.check().unwrap();

@@ -119,8 +119,8 @@ impl<'a> Tape<'a> {
         self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
 
-    /// Adds the cotangents of the inputs to the open trace, computed from those of the outputs. The entry of an input
-    /// that receives no cotangent is `None`.
+    /// Adds the cotangents of the inputs to the open trace, computed from the cotangents of the outputs. The entry of
+    /// an input that receives no cotangent is `None`.
     pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&self.active, cotangents)
     }

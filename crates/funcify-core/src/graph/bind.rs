@@ -83,7 +83,7 @@ pub(super) struct SizeMismatch {
 }
 
 /// Matches the dimensions of inputs against their required sizes. `step` matches one dimension, and binds the symbol
-/// that it determines. Undetermined dimensions are matched again, as long as others make progress.
+/// that it determines. Undetermined dimensions are matched again, until a pass over them makes no progress.
 pub(super) fn solve<S>(
     mut pending: Vec<(usize, Dim, S)>,
     mut step: impl FnMut(&Dim, &S) -> Match,

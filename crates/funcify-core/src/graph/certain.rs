@@ -1,8 +1,8 @@
 //! Determines which ops certainly terminate without a run-time error.
 //!
-//! An op that may fail must not be moved to a position where it would run although it did not before, such as in front
-//! of a loop, which may have no steps. Nor must it be removed if it would have run, because the program would then
-//! return a value instead of the error.
+//! An op that may fail must not be moved to a position where it would run in cases in which it did not run before. For
+//! example, it must not be moved in front of a loop that contains it, because the loop may have no steps. An op that
+//! may fail must not be removed if it would have run: the program would then return a value instead of the error.
 
 use smallvec::SmallVec;
 
@@ -10,9 +10,9 @@ use super::live::uses_any;
 use super::*;
 use crate::ops::{Movement, OpClass};
 
-/// Returns whether an op cannot fail at run time, whatever the elements of its operands are. That is, no size that it
-/// computes can be negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates.
-/// `sizes` contains the known sizes.
+/// Returns whether an op cannot fail at run time, for any elements of its operands: no size that it computes can be
+/// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` contains the
+/// known sizes.
 pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let (known, op) = (KnownSizes(sizes), &node.op);
     let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
@@ -53,7 +53,7 @@ fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
     let are_nonnegative =
         || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_nonnegative(dim)));
     match op.class() {
-        // The only sizes in these ops are those of their results, which the caller checks.
+        // The attributes of these ops contain no sizes except the result sizes, which the caller checks.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_nonnegative(),
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_nonnegative(),

@@ -3,7 +3,7 @@
 //! - **graph-c1** each value that a node, an input or an output refers to is in the graph, and so is each node that a
 //!   value refers to.
 //! - **graph-c2** a value has one definition: the input or the node result that its source refers to.
-//! - **graph-c3** a node uses values that are inputs or results of earlier nodes; outputs are defined.
+//! - **graph-c3** a node uses only inputs of the graph and results of earlier nodes; each output is defined.
 //! - **graph-c4** the type rule of each op accepts its operands and returns the types of its results.
 //! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. No two inputs have the same
 //!   name, and no two outputs. In a body, names may repeat, because its arguments and results are positional.
@@ -29,7 +29,8 @@ fn symbols_of(ty: &TensorType) -> Vec<&Symbol> {
     ty.shape.dims().iter().flat_map(|dim| dim.symbols()).collect()
 }
 
-/// Returns the first symbol that violates graph-c7, because it is used without a size. All values must exist.
+/// Returns the first symbol that violates graph-c7, because it is used but not bound. The graph must contain all
+/// values that it refers to.
 pub(super) fn unbound_symbol(graph: &Graph) -> Option<Symbol> {
     let symbols = graph.inputs.iter().flat_map(|input| symbols_of(graph.ty(input.value)));
     unbound_in(graph, symbols.cloned().collect())
@@ -217,8 +218,8 @@ impl Checker<'_> {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
         if !node.op.bodies().into_iter().all(|body| has_typed_ends(body)) {
-            // The type rule reads the types of the body's inputs and outputs. A missing one is reported as graph-c1
-            // instead.
+            // The type rule reads the types of the body's inputs and outputs. A missing input or output is reported as
+            // graph-c1 instead.
             return;
         }
         let inferred = match node.op.infer(at, &operands) {

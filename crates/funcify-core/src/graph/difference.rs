@@ -9,9 +9,9 @@ use super::*;
 type Comparison = Result<(), String>;
 
 impl Graph {
-    /// Describes the first difference between two graphs as programs, or returns `None` if they are equal. Ignores
-    /// everything that the text form does not contain: the indices of values, the names of values other than the
-    /// program's inputs and outputs, and the sites of ops.
+    /// Compares two graphs as programs, and describes their first difference. Returns `None` if they are equal.
+    /// Ignores everything that the text form does not contain: the indices of values, the names of values other than
+    /// the program's inputs and outputs, and the sites of ops.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// Flags for the values and nodes of a graph: `true` if an output depends on it.
+/// Flags for the values and nodes of a graph: `true` for those that an output depends on.
 pub(super) struct Live {
     pub(super) values: Vec<bool>,
     pub(super) nodes: Vec<bool>,
 }
 
 impl Node {
-    /// Returns the operands needed to run the node. A call needs only the operands of its function, because only
-    /// derivatives use those of its rule.
+    /// Returns the operands needed to run the node. A call needs only the operands of its function, because the
+    /// operands of its rule are used only by derivatives.
     pub(crate) fn run_operands(&self) -> &[ValueId] {
         match &self.op {
             Op::Call(call) => &self.inputs[..call.function.inputs().len()],

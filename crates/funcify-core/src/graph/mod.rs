@@ -150,7 +150,7 @@ impl Node {
 pub struct Input {
     /// The value of the input inside the graph.
     pub value: ValueId,
-    /// `true` if the value passed for it may be compiled into a program. Such an input is an integer scalar, for
+    /// `true` if programs may be specialised to the value of this input. A static input is an integer scalar, for
     /// example a number of steps.
     pub is_static: bool,
 }
@@ -203,8 +203,8 @@ pub struct Graph {
     depth: usize,
 }
 
-/// The maximum nesting depth of bodies, in a graph and in its text form. It is limited because passes recurse into
-/// bodies.
+/// The maximum nesting depth of bodies, in a graph and in its text form. The depth is limited because passes recurse
+/// into bodies.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Graph {
@@ -282,7 +282,7 @@ impl Graph {
         &self.nodes[id.index()]
     }
 
-    /// Iterates over all values, in the order of the arena.
+    /// Iterates over all values, in the order in which they were added.
     pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
         (0..self.values.len()).map(ValueId::new)
     }
@@ -409,7 +409,8 @@ impl Graph {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Returns the first symbol that is used without having a size. All values must exist.
+    /// Returns the first symbol that is used but not bound to a size. The graph must contain all values that it refers
+    /// to.
     pub(crate) fn unbound_symbol(&self) -> Option<Symbol> {
         check::unbound_symbol(self)
     }
@@ -543,7 +544,7 @@ impl Graph {
         Graph { outputs, ..self.clone() }
     }
 
-    /// Sets the name of a value, which the text form shows.
+    /// Sets the name under which the text form shows a value.
     pub(crate) fn set_value_name(&mut self, value: ValueId, name: &str) {
         self.values[value.index()].name = Some(name.to_string());
     }

@@ -141,7 +141,7 @@ impl Printer {
         format!("{}: {}", names.get(value), type_text(graph, value))
     }
 
-    /// Formats the binder of an input, which always has a name.
+    /// Formats the binder of an input. An input without a valid name is printed as `in` followed by its index.
     fn input(&mut self, graph: &Graph, names: &mut Names, index: usize) -> String {
         let Some(input) = graph.inputs().get(index) else { return "%?: ?".to_string() };
         let fallback = format!("in{index}");

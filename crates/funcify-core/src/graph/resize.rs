@@ -9,7 +9,8 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with fresh symbols in place of those that both its loops and the open trace bind.
+    /// Returns the graph with fresh symbols in place of the symbols that are bound both in the graph and in the open
+    /// trace.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {
@@ -34,14 +35,14 @@ impl Graph {
         Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
-    /// Returns whether any loop binds a symbol, including loops in bodies.
+    /// Returns whether any node binds a symbol, including nodes in bodies.
     #[doc(hidden)]
     pub fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.op.binds().next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
     }
 
-    /// Returns the symbols that loops bind, including loops in bodies.
+    /// Returns the symbols that nodes bind, including nodes in bodies.
     fn bound_symbols(&self) -> Vec<Symbol> {
         let mut bound = Vec::new();
         for node in &self.nodes {
@@ -53,7 +54,8 @@ impl Graph {
         bound
     }
 
-    /// Returns a copy of the graph with symbols replaced. A symbol that a loop binds must be replaced with a symbol.
+    /// Returns a copy of the graph with symbols replaced. A symbol that a loop binds can only be replaced with another
+    /// symbol.
     #[doc(hidden)]
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();

@@ -174,7 +174,7 @@ pub(crate) struct BodyTrace {
     at: Place,
 }
 
-/// A closed body: its graph, and the outer values that it captured. Its last parameters receive these values.
+/// A closed body: its graph, and the outer values that it captured. The last inputs of the graph receive these values.
 pub(crate) struct ClosedBody {
     pub(crate) graph: Graph,
     pub(crate) captures: Vec<Value>,
@@ -185,8 +185,8 @@ impl BodyTrace {
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
-            // One more body than the limit is allowed, so that a rule that calls its own function without end is
-            // reported first.
+            // One more body than the limit is allowed, so that the infinite recursion of a custom rule is reported
+            // first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }
@@ -271,7 +271,8 @@ fn record_error(error: Error, operands: &[Value]) -> Failed {
     kept.unwrap_or_else(|failed| failed)
 }
 
-/// Checks that nothing has failed so far, and that these operands or results of `op` belong to open bodies.
+/// Checks that nothing has failed so far, and that `values` belong to open bodies. They are operands or results of
+/// `op`.
 pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value>) -> Result<(), Failed> {
     let values: Vec<Value> = values.into_iter().collect();
     in_trace(|trace| trace.find_all(op, trace.site.unwrap_or(site), &values).map(drop))
@@ -318,7 +319,7 @@ pub fn has_input(name: &str) -> bool {
     with_trace(|trace| trace.has_input(name)).unwrap_or(false)
 }
 
-/// Sets the name of a value, which the text form shows.
+/// Sets the name under which the text form shows a value.
 pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {
         if !is_identifier(name) {
@@ -370,7 +371,7 @@ pub fn fresh_symbol() -> Symbol {
     Symbol::new(&format!("${}", number.unwrap_or(0)))
 }
 
-/// Returns the symbols that loops in the open bodies bind.
+/// Returns the symbols that nodes in the open bodies bind.
 pub(super) fn bound_symbols() -> Vec<Symbol> {
     let bound = with_trace(|trace| {
         let nodes = trace.bodies.iter().flat_map(|body| body.graph.nodes());
@@ -385,7 +386,7 @@ pub(crate) fn add_size_by_lane(size: SizeByLane) {
     with_trace(|trace| trace.by_lane.push(size));
 }
 
-/// Removes the entry of a symbol, because a loop binds the symbol again, to a different size.
+/// Removes a symbol from the sizes that differ between lanes. Called before a loop binds the symbol again.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
@@ -427,8 +428,8 @@ pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
-/// Runs `f` with `site` as the site of all ops that it adds. A library that imports programs uses it to record the
-/// line of its user instead of its own.
+/// Runs `f` with `site` as the site of all ops that it adds. A library that imports programs uses it so that the ops
+/// get the line of the user's call, not a line of the library.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -543,8 +544,8 @@ impl Trace {
         Err(self.fail(escaped_value_error(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
-    /// Captures a value of the body `level`, by adding a parameter to each body inside it. Returns the value's id in
-    /// the innermost body.
+    /// Captures a value of the body with index `level`, by adding a parameter to each body inside it. Returns the
+    /// value's id in the innermost body.
     fn capture(&mut self, level: usize, mut id: ValueId) -> ValueId {
         for inner in level + 1..self.bodies.len() {
             let (outer, rest) = self.bodies.split_at_mut(inner);

@@ -139,8 +139,8 @@ impl Value {
 }
 
 /// Returns the larger of |x| and |y|, and stops its gradient. If x and y are divided by it, the sum of their squares
-/// neither overflows nor underflows. Returns 1 where either is not finite, and a lower limit with a finite reciprocal
-/// where both are tiny.
+/// neither overflows nor underflows. Returns 1 where either is not finite. Otherwise, the result is at least a small
+/// constant with a finite reciprocal.
 pub(crate) fn magnitude(x: Value, y: Value) -> Value {
     let least = match x.dtype() {
         DType::F16 => 2f64.powi(-14),

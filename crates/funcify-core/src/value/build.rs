@@ -20,7 +20,7 @@ use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub struct Builder {
-    /// The home of the graph being traced.
+    /// The home of the graph being traced: the unique number of its outermost body.
     pub(crate) home: u64,
 }
 
@@ -84,7 +84,7 @@ fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait IntoType {
-    /// Returns the type. If the text is invalid, returns a description of the expected text instead.
+    /// Returns the type. If the text is invalid, fails with a description of the expected text.
     fn into_type(self) -> Result<TensorType, String>;
     /// Returns the type as text.
     fn text(&self) -> String;
@@ -191,11 +191,11 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// inverse of [`size`].
 ///
 /// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol, which is bound to that size
-/// from here on. In the body of a loop or a branch, each step binds it again, so a value of that size cannot leave the
-/// body: reduce it there, or write it into a buffer of a fixed size. On every backend, the host reads the number. The
-/// number has no derivative, but values of that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), the
-/// size may differ between lanes, provided that values of that size are reduced over that axis. The same holds for
-/// loops whose number of steps differs between lanes.
+/// from here on. In the body of a loop or a branch, each run of the body binds the symbol again, so a value of that
+/// size cannot leave the body: reduce it there, or write it into a buffer of a fixed size. On every backend, the host
+/// reads the number. The number has no derivative, but values of that size are differentiated as usual. Under
+/// [`vmap`](fn@crate::vmap), the size may differ between lanes if every value of that size is reduced over the axis
+/// with that size. The same holds for loops whose number of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -219,7 +219,7 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();
     let dim = Dim::symbol(&size);
-    // As for any op, the open trace records a failure.
+    // If the op fails, the open trace records the error, as for any op.
     _ = emit_at(BindSize { size }, &[number], Site::caller());
     dim
 }

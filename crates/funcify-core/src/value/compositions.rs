@@ -89,7 +89,7 @@ impl Value {
         shifted - shifted.exp().sum(axis).log().unsqueeze(axis)
     }
 
-    /// Computes the Euclidean norm, sqrt(sum(x^2)), along some axes. The axes are removed.
+    /// Computes the Euclidean norm, sqrt(sum(x^2)), along the given axes. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -104,8 +104,8 @@ impl Value {
         self.square().sum(axes).sqrt()
     }
 
-    /// Computes the variance along some axes: the mean squared distance from the mean, as NumPy does with `ddof=0`.
-    /// The axes are removed. The variance of no elements is NaN.
+    /// Computes the variance along the given axes: the mean squared deviation from the mean, like NumPy's `var` with
+    /// `ddof=0`. The axes are removed. The variance of no elements is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -128,7 +128,8 @@ impl Value {
         (self - mean).square().mean(axes)
     }
 
-    /// Computes the standard deviation along some axes: the square root of [`var`](Value::var). The axes are removed.
+    /// Computes the standard deviation along the given axes: the square root of [`var`](Value::var). The axes are
+    /// removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

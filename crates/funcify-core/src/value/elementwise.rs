@@ -7,8 +7,8 @@ use super::*;
 use crate::ops::{Binary, Polygamma, Unary};
 
 impl Value {
-    /// Computes the derivative of `digamma` of the given order. Order 0 is `digamma` itself, and order 1 is the
-    /// trigamma function. The maximum order is 100.
+    /// Computes the polygamma function: the derivative of `digamma` of order `order`. Order 0 is `digamma` itself, and
+    /// order 1 is the trigamma function. The maximum order is 100.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -36,7 +36,7 @@ macro_rules! reduce_methods {
 }
 
 reduce_methods! {
-    /// Sums the elements along some axes: `x.sum(0)`, `x.sum([0, -1])`, `x.sum(..)`. The axes are removed.
+    /// Sums the elements along the given axes: `x.sum(0)`, `x.sum([0, -1])`, `x.sum(..)`. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -47,7 +47,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     sum => Sum;
-    /// Multiplies the elements along some axes. The axes are removed.
+    /// Multiplies the elements along the given axes. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -58,7 +58,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     prod => Prod;
-    /// Returns the largest element along some axes. The axes are removed. NaN propagates.
+    /// Returns the largest element along the given axes. The axes are removed. NaN propagates.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -69,7 +69,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     max => Max;
-    /// Returns the smallest element along some axes. The axes are removed. NaN propagates.
+    /// Returns the smallest element along the given axes. The axes are removed. NaN propagates.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -80,7 +80,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     min => Min;
-    /// Returns whether any boolean along some axes is `true`. The axes are removed.
+    /// Returns whether any boolean along the given axes is `true`. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -91,7 +91,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     any => Any;
-    /// Returns whether all booleans along some axes are `true`. The axes are removed.
+    /// Returns whether all booleans along the given axes are `true`. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

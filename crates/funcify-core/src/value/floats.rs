@@ -6,11 +6,11 @@ use crate::ops::{Bitcast, NextAfter};
 impl Value {
     /// Reinterprets the bits of each element as an element of a different type with the same width: `f32`, `i32` and
     /// `u32` convert to each other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved,
-    /// including the payload of NaN. Returns the value itself if it already has that dtype. Otherwise, no derivative
-    /// passes through the op. Corresponds to JAX's `lax.bitcast_convert_type`.
+    /// including the payload of NaN. Returns the value itself if it already has that dtype. No derivative passes
+    /// through a bitcast to a different dtype. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
-    /// Other pairs of types are an [`Error::Type`](crate::Error::Type) that lists the supported types. No integer type
-    /// has the width of the 16-bit floats: cast these to `f32` first.
+    /// Other pairs of types are an [`Error::Type`](crate::Error::Type) that lists the supported types. There are no
+    /// 16-bit integers: cast a 16-bit float to `f32` first.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -94,8 +94,8 @@ impl Value {
         let exponent = select(biased.eq(0), subnormal, biased - (layout.bias - 1));
         let has_none = magnitude.eq(0) | biased.eq(2 * layout.bias + 1);
         let exponent = select(has_none, 0, exponent);
-        // The power of 2 may be outside the range of normal numbers, so it is applied in two factors. No product is
-        // rounded.
+        // The power of 2 may be outside the range of normal numbers, so it is applied in two factors. Neither product
+        // is rounded.
         let first = (-exponent).clamp(1 - layout.bias, layout.bias);
         let fraction = x * layout.power(first) * layout.power(-exponent - first);
         (fraction.cast(dtype), exponent.cast(DType::I32))
@@ -154,8 +154,8 @@ impl Value {
     }
 }
 
-/// The bit layout used to decompose floats: that of `f64` for `f64`, and that of `f32` for the narrower types, which
-/// are converted to `f32` first.
+/// The bit layout used to decompose floats. `f64` uses its own layout. Narrower types are converted to `f32` first, and
+/// use the layout of `f32`.
 #[derive(Clone, Copy)]
 struct Layout {
     float: DType,
@@ -193,9 +193,9 @@ impl Layout {
         constant(HostTensor::scalar(power).cast(self.float))
     }
 
-    /// Returns the part of an exponent to apply first if its power of 2 is not a normal number, and 0 otherwise. The
-    /// part is chosen so that no number is rounded twice when scaling down: if the first multiplication rounds to a
-    /// subnormal number, the last one turns it into 0 (as in musl's `scalbn`).
+    /// Returns the part of `exponent` to apply first if 2^exponent is not a normal number, and 0 otherwise. The part is
+    /// chosen so that no number is rounded twice when scaling down: if the first multiplication rounds to a subnormal
+    /// number, the last one turns it into 0 (as in musl's `scalbn`).
     fn part(self, exponent: i64) -> i64 {
         match exponent {
             _ if exponent > self.bias => self.bias,

@@ -1,6 +1,6 @@
 //! Values of the trace, with their operators and methods.
 //!
-//! Shapes are broadcast to a common shape by NumPy's rules; the methods insert the ops for that. Dtypes are never
+//! The methods broadcast shapes to a common shape by NumPy's rules, and insert the necessary ops. Dtypes are never
 //! promoted: a Rust number takes the dtype of the value that it is combined with.
 
 mod activations;
@@ -42,7 +42,7 @@ impl Value {
         self.parts().is_some() && self.parts() == other.parts()
     }
 
-    /// Returns whether the value is the result of a failed op. No ops are added for such a value.
+    /// Returns whether the value is the result of a failed op. Ops on such a value are not added to the graph.
     pub(crate) fn is_failed(self) -> bool {
         tracer::type_of(self).is_none()
     }
@@ -54,12 +54,12 @@ impl Value {
         tracer::check("value", Site::caller(), [self]).map(|()| self)
     }
 
-    /// Returns the type of the value. After a failure, returns the type of a scalar.
+    /// Returns the type of the value. If the value has failed, returns `f32[]`.
     pub fn ty(self) -> TensorType {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// Returns the type of a row along axis 0. For a scalar, or after a failure, returns the type of the value itself.
+    /// Returns the type without axis 0. For a scalar, or after a failure, returns the type itself.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)
@@ -87,7 +87,7 @@ impl Value {
         normal_axis("dim", axis, shape.rank(), &[self]).map_or(Dim::from(0), |axis| shape[axis].clone())
     }
 
-    /// Sets the name of the value, which the text form shows.
+    /// Sets the name under which the text form shows the value.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -160,8 +160,8 @@ impl Value {
         full(self.shape(), self.dtype(), number)
     }
 
-    /// Multiplies matrices like NumPy's `@`. Leading axes are batch axes, which are broadcast. A vector is treated as
-    /// a row if it is on the left, and as a column if it is on the right; that axis is removed from the result. Both
+    /// Multiplies matrices like NumPy's `@`. Leading axes are batch axes, which are broadcast. A vector on the left
+    /// becomes a row, and a vector on the right becomes a column; the added axis is removed from the result. Both
     /// operands must have the same dtype. Integers wrap around.
     ///
     /// ```
@@ -200,7 +200,7 @@ impl Value {
         }
     }
 
-    /// Computes the mean along some axes. The axes are removed. The mean of no elements is NaN.
+    /// Computes the mean along the given axes. The axes are removed. The mean of no elements is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -351,8 +351,8 @@ impl Value {
         self.with_axis("squeeze", axis, |axis| Reshape { shape: self.shape().without(axis) })
     }
 
-    /// Returns a range of positions along an axis: `x.slice(0, 1..)`, `x.slice(-1, ..3)`,
-    /// `x.slice(0, 2..x.dim(0) - 1)`. Negative numbers count from the end.
+    /// Slices the value along an axis: `x.slice(0, 1..)`, `x.slice(-1, ..3)`, `x.slice(0, 2..x.dim(0) - 1)`. Negative
+    /// bounds count from the end.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -367,7 +367,7 @@ impl Value {
         self.slice_step(axis, range, 1)
     }
 
-    /// Returns every `step`-th position of a range along an axis.
+    /// Like [`slice`](Value::slice), but takes only every `step`-th position of the range.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -466,8 +466,8 @@ impl Value {
         self.with_axis_and("pad", axis, &[value], |axis| Pad { axis, low, high, interior: 0 })
     }
 
-    /// Returns `size` positions along an axis, from a start that is computed at run time. The start is clamped so that
-    /// the slice fits in the axis.
+    /// Returns a slice of `size` elements along an axis. The start is computed at run time, and clamped so that the
+    /// slice fits in the axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -483,7 +483,7 @@ impl Value {
         self.with_axis_and("dynamic_slice", axis, &[start], |axis| DynamicSlice { axis, size })
     }
 
-    /// Returns the slice at a position along an axis. The position is computed at run time and clamped to the axis.
+    /// Returns the slice at one position along an axis. The position is computed at run time, and clamped to the axis.
     /// The axis is removed.
     ///
     /// ```
@@ -499,8 +499,8 @@ impl Value {
         self.dynamic_slice(axis, position, 1).squeeze(axis)
     }
 
-    /// Replaces a part of an axis, from a start that is computed at run time. The start is clamped so that the part
-    /// fits in the axis.
+    /// Overwrites a slice along an axis with `part`. The slice begins at `start`, which is computed at run time, and
+    /// clamped so that `part` fits in the axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -580,8 +580,8 @@ impl Value {
         }
     }
 
-    /// Broadcasts both values to their common shape. Returns `None` after a failure, or if they have no common shape,
-    /// which is reported.
+    /// Broadcasts both values to their common shape. Returns `None` if a value has failed. If there is no common shape,
+    /// reports an error and returns `None`.
     #[track_caller]
     fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
         tracer::check(op, Site::caller(), [left, right]).ok()?;

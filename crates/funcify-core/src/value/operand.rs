@@ -213,7 +213,7 @@ pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
     cast.is_finite() || !number.is_finite()
 }
 
-/// Converts an axis that may be negative to one counted from 0. Reports an axis that is out of range.
+/// Converts a possibly negative axis to an index that counts from 0. Reports an error if the axis is out of range.
 #[track_caller]
 pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) -> Option<usize> {
     let normal = if axis < 0 { axis + rank as i64 } else { axis };

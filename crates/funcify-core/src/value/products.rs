@@ -1,12 +1,12 @@
-//! Products of tensors along any axes, composed from matrix products.
+//! Tensor contractions, composed from matrix products: `dot_general` and `einsum`.
 
 use super::*;
 
 impl Value {
-    /// Multiplies two values, and sums the products over the pairs of `contracting` axes, for each position along the
-    /// pairs of `batch` axes. A pair consists of an axis of this value and an axis of `right`. The axes of the result
-    /// are ordered as in StableHLO's `dot_general`: the batch axes, the remaining axes of this value, and the
-    /// remaining axes of `right`. Both values must have the same dtype. Integers wrap around, and empty sums are 0.
+    /// Contracts two values over the pairs of `contracting` axes, separately for each index along the pairs of `batch`
+    /// axes. A pair consists of an axis of this value and an axis of `right`. The axes of the result are ordered as in
+    /// StableHLO's `dot_general`: the batch axes, the remaining axes of this value, and the remaining axes of `right`.
+    /// Both values must have the same dtype. Integers wrap around, and empty sums are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -78,7 +78,7 @@ impl Arranged {
     }
 
     /// Reshapes the operand to matrices. For the left operand, the free axes become the rows and the contracted axes
-    /// become the columns. For the right operand, it is the other way around.
+    /// become the columns. For the right operand, the contracted axes become the rows and the free axes the columns.
     #[track_caller]
     fn matrices(&self, is_left: bool) -> Value {
         let (rows, columns) = if is_left { (&self.free, &self.contracted) } else { (&self.contracted, &self.free) };
@@ -93,8 +93,8 @@ impl Arranged {
 
 /// Computes a sum of products written with one letter per axis, like NumPy's `einsum("bij,bjk->bik", &[x, y])`.
 ///
-/// The operands are multiplied from left to right. Each product is summed over the letters that neither later operands
-/// nor the result contain. All operands must have the same dtype, and integers wrap around. A letter must not occur
+/// The operands are multiplied from left to right. Each product is summed over the letters that occur neither in later
+/// operands nor in the result. All operands must have the same dtype, and integers wrap around. A letter must not occur
 /// twice in an operand, and must have the same size in all operands (size 1 is not broadcast). The equation must
 /// specify the result.
 ///
@@ -147,7 +147,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if order.iter().copied().eq(0..order.len()) || value.is_failed() { value } else { value.transpose(order) }
 }
 
-/// Sums over the axes whose letters are not to be kept.
+/// Sums over the axes whose letters `keep` rejects.
 #[track_caller]
 fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (Value, Vec<char>) {
     let axes: Vec<i64> = (0..term.len()).filter(|axis| !keep(&term[*axis])).map(|axis| axis as i64).collect();
@@ -157,7 +157,7 @@ fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (V
     (value.sum(super::Axes::These(axes)), term.into_iter().filter(keep).collect())
 }
 
-/// A parsed equation: the letters of each operand, and those of the result.
+/// A parsed equation: the letters of each operand, and the letters of the result.
 type Parsed = (Vec<Vec<char>>, Vec<char>);
 
 fn parse(equation: &str, operands: &[Value]) -> Result<Parsed, (String, String, String)> {
@@ -217,7 +217,7 @@ mod tests {
         })
     }
 
-    /// Evaluates an equation element by element, to check the result of [`einsum`].
+    /// The reference implementation of [`einsum`]: evaluates an equation element by element.
     fn plain(equation: &str, operands: &[HostTensor]) -> HostTensor {
         let (terms, result) = equation.split_once("->").unwrap();
         let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();

@@ -1,4 +1,4 @@
-//! Methods of a value that process an axis in order or slide a window over it: running reductions, sorting,
+//! Methods of a value that scan an axis, sort it, or slide a window over it: cumulative reductions, sorting,
 //! convolution.
 
 use super::*;
@@ -6,8 +6,8 @@ use crate::graph::emit_at;
 use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 
 impl Value {
-    /// Computes the running reduction along an axis: element `i` combines the elements from the first to `i`. If
-    /// `reverse` is `true`, it combines the elements from `i` to the last.
+    /// Computes the cumulative reduction along an axis: element `i` of the result combines the elements from the first
+    /// to `i`, or from `i` to the last if `reverse` is `true`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -23,7 +23,7 @@ impl Value {
         self.with_axis("cumulative", axis, |axis| Cumulative { kind, axis, reverse })
     }
 
-    /// Computes the running sum along an axis, from the end if `reverse` is `true`. Integers wrap around.
+    /// Computes the cumulative sum along an axis, from the end if `reverse` is `true`. Integers wrap around.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -38,7 +38,7 @@ impl Value {
         self.cumulative(ReduceKind::Sum, axis, reverse)
     }
 
-    /// Computes the running product along an axis, from the end if `reverse` is `true`. Integers wrap around.
+    /// Computes the cumulative product along an axis, from the end if `reverse` is `true`. Integers wrap around.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -53,8 +53,8 @@ impl Value {
         self.cumulative(ReduceKind::Prod, axis, reverse)
     }
 
-    /// Computes the running maximum along an axis, from the end if `reverse` is `true`. NaN propagates to all elements
-    /// that follow it in this direction.
+    /// Computes the cumulative maximum along an axis, from the end if `reverse` is `true`. NaN propagates to all
+    /// elements that follow it in this direction.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -69,8 +69,8 @@ impl Value {
         self.cumulative(ReduceKind::Max, axis, reverse)
     }
 
-    /// Computes the running minimum along an axis, from the end if `reverse` is `true`. NaN propagates to all elements
-    /// that follow it in this direction.
+    /// Computes the cumulative minimum along an axis, from the end if `reverse` is `true`. NaN propagates to all
+    /// elements that follow it in this direction.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -86,7 +86,7 @@ impl Value {
     }
 
     /// Sorts along an axis. Returns the sorted elements and their original positions (i64). The sort is stable, and
-    /// NaN is the greatest number.
+    /// NaN is treated as the largest number.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -107,9 +107,9 @@ impl Value {
         }
     }
 
-    /// Returns the positions (i64) that sort an axis: `x.take_along(axis, x.argsort(axis, false))` is sorted. The
-    /// positions can also be used to put other values in the order of `x`. The sort is stable, and NaN is the greatest
-    /// number.
+    /// Returns the positions (i64) that would sort the value along an axis:
+    /// `x.take_along(axis, x.argsort(axis, false))` is sorted. The same positions can be used to reorder other values.
+    /// The sort is stable, and NaN is treated as the largest number.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -124,8 +124,8 @@ impl Value {
         self.sort(axis, descending).1
     }
 
-    /// Returns the `k` greatest elements along an axis, in descending order, and their positions (i64). NaN is the
-    /// greatest number. Equal elements keep their order.
+    /// Returns the `k` largest elements along an axis, in descending order, and their positions (i64). NaN is treated
+    /// as the largest number. Equal elements keep their order.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -145,8 +145,8 @@ impl Value {
         (sorted.slice(axis, Dim::from(0)..k.clone()), positions.slice(axis, Dim::from(0)..k))
     }
 
-    /// Takes one element per index along an axis, like [`gather`](Value::gather). Use it to put a value in the order
-    /// that [`argsort`](Value::argsort) returned for a value of the same shape.
+    /// Takes one element per index along an axis, like [`gather`](Value::gather). Use it to reorder a value by the
+    /// positions that [`argsort`](Value::argsort) returned for a value of the same shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -166,7 +166,8 @@ impl Value {
     }
 
     /// Returns the position (i64) of the smallest element along an axis. The axis is removed. If several elements are
-    /// equal, returns the first position. If there is a NaN, returns the position of the first NaN.
+    /// the smallest, returns the position of the first of them. If there is a NaN, returns the position of the first
+    /// NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -158,7 +158,7 @@ impl VmapOptions {
     }
 }
 
-/// Returns the batch axis of each leaf, given the axes of the named leaves. Leaves without a name have `None`.
+/// Returns the batch axis of each leaf: its axis in `named`, or `None` if `named` does not contain the leaf.
 fn axes_by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
     let mut axes = vec![None; leaves.len()];
     for (name, axis) in named {
@@ -188,7 +188,7 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
 /// Applies `body`, which is written for one lane, to all lanes of `xs` at once. The batch axis is axis 0 of each leaf
 /// and of each result.
 ///
-/// `xs` and the results are any [`Tree`]. Values that the body captures from the enclosing graph are shared by all
+/// `xs` and the results can be any [`Tree`]. Values that the body captures from the enclosing graph are shared by all
 /// lanes. The body is traced once. Each op in it, including loops, becomes an op on all lanes. Values shared by all
 /// lanes are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and
 /// selects the results of each lane. A [`while_loop`](crate::while_loop) whose condition differs between lanes runs
@@ -306,8 +306,8 @@ impl Graph {
     /// Returns the graph batched over `lanes` lanes, as in `graph.vmap("B", VmapOptions::new())`. Inputs and outputs
     /// keep their names.
     ///
-    /// The axes in the options are those of the batched inputs. A static input that is batched is no longer static. If
-    /// `lanes` is a symbol that the graph already uses, it must be the same size.
+    /// In the options, axes are counted with the batch axis included. A static input that is batched is no longer
+    /// static. If `lanes` is a symbol that the graph already uses, the number of lanes must be equal to that size.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

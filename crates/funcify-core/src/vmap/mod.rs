@@ -3,7 +3,7 @@
 //! Each op has a rule, [`OpRules::batch`], in addition to its type rule. Inside a batched program, the batch axis is
 //! axis 0 of each batched value. The entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap),
 //! move the axes that the user selects to the front of each input, and back in each result. Values that are the same
-//! for all lanes are computed once. The semantics are those of JAX's `vmap`.
+//! for all lanes are computed once. The semantics match JAX's `vmap`.
 
 mod build;
 pub(crate) mod ragged;
@@ -87,8 +87,8 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// Stops the gradient of a value in the lanes where the mask is `false`. These lanes do not compute the value, and the
-/// program may be undefined there.
+/// Stops the gradient of a value in the lanes where the mask is `false`. These lanes do not run the ops that use the
+/// value, and the derivatives of these ops may be undefined there.
 pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     if !value.value.dtype().is_float() {
         return value;
@@ -97,8 +97,8 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     select_lanes(mask, size, value, stopped)
 }
 
-/// Adds the live nodes of `graph` to the open trace, batched over `size` lanes. Returns the outputs. Nodes whose
-/// operands are all shared are added unchanged.
+/// Adds the live nodes of `graph` to the open trace, batched over `size` lanes. Returns the outputs. Nodes without
+/// mapped operands are added unchanged.
 #[doc(hidden)]
 pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let graph = &*graph.with_free_symbols();
@@ -114,8 +114,8 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
     Ok(replayed.outputs()?)
 }
 
-/// Like [`inline`], for a body that runs only in the lanes where `mask` is `true`. Ignores sizes that other lanes
-/// bind.
+/// Like [`inline`], for a body that runs only in the lanes where `mask` is `true`. Ignores sizes that are
+/// bound in other lanes.
 pub(crate) fn inline_where(
     mask: Option<Value>,
     graph: &Graph,

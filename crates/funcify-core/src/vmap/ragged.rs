@@ -2,7 +2,7 @@
 //! lane, or because `bind_size` binds different sizes.
 //!
 //! - **ragged-c1** a ragged value is stored with the largest size of all lanes. A lane's own elements are the first
-//!   ones along the axis. The elements after them are padding, whose values are never visible.
+//!   ones along the ragged axis. The elements after them are padding, whose values are never visible.
 //! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that count
 //!   from the end mask it, and no cotangent flows from it to values without padding.
 //! - **ragged-c3** the elements that an op reads exist in each lane. The types must prove this, because padding would
@@ -26,7 +26,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
-/// Returns a symbol of the dimension whose size differs between lanes, if there is one.
+/// Returns a symbol in `dim` whose size differs between lanes, if any.
 pub(crate) fn ragged_symbol(dim: &Dim) -> Option<Symbol> {
     let sizes = sizes_by_lane();
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
@@ -90,16 +90,16 @@ pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + sizes_of_lanes(&rest)?.value }))
 }
 
-/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. `axis` does not
-/// count the batch axis, but `shape` includes it.
+/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. The index
+/// `axis` excludes the batch axis; `shape` includes it.
 fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
 }
 
-/// Broadcasts `rows`, which contains one row per lane, to `shape`, which includes the batch axis. The row of a lane
-/// extends along `axis`, which does not count the batch axis.
+/// Broadcasts `rows`, which contains one row per lane, to `shape`. Each row extends along `axis`. The index `axis`
+/// excludes the batch axis; `shape` includes it.
 fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     (dims[0], dims[axis + 1]) = (shape[0].clone(), shape[axis + 1].clone());
@@ -113,13 +113,13 @@ fn fill_padding(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &
     Ok(select_values(own_elements_mask(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
-/// Selects elementwise: `yes` where the mask is `true`, `no` elsewhere. All have the same shape.
+/// Selects elementwise: `yes` where the mask is `true`, `no` elsewhere. All three have the same shape.
 fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// Returns the largest count of all lanes, or 0 if there are no lanes. If any count is negative, returns a negative
-/// count, which is then rejected as in a single lane.
+/// Returns the largest count of all lanes, or 0 if there are no lanes. If a count is negative, returns the smallest
+/// count instead, which is then rejected as it would be in a single lane.
 pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
@@ -166,7 +166,7 @@ pub(crate) fn shift_rows(
     Ok(select_values(mask, taken, zero(dtype).broadcast_to(taken.shape())))
 }
 
-/// Returns the ragged symbol that a node uses: in its operands, its attributes, its results, or its bodies.
+/// Returns a ragged symbol that a node uses in its operands, its attributes, its results, or its bodies, if any.
 pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol> {
     let uses = |size: &SizeByLane| {
         let of_operands = node.inputs.iter().flat_map(|input| graph.ty(*input).shape.dims());
@@ -176,7 +176,7 @@ pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol
     sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
 }
 
-/// Applies the batching rule to a node that is ragged in this symbol. Rejects the node if it has no rule for ragged
+/// Applies the batching rule to a node that uses this ragged symbol. Rejects the node if it has no rule for ragged
 /// values.
 pub(super) fn batch(
     graph: &Graph,
@@ -373,8 +373,8 @@ impl Types<'_> {
         axis.is_some_and(|axis| !self.is_ragged_along(0, axis as usize))
     }
 
-    /// Returns whether a reshape keeps each lane's own elements in front of the padding: there is one ragged axis
-    /// before and after, and the axes in front of it have the same number of elements.
+    /// Returns whether a reshape keeps each lane's own elements in front of the padding. This holds if both shapes
+    /// have exactly one ragged axis, and the axes in front of it have the same number of elements in both shapes.
     fn keeps_prefixes(&self) -> bool {
         let ragged_axis = |shape: &Shape| {
             let mut axes = (0..shape.rank()).filter(|axis| is_ragged(&shape[*axis]));

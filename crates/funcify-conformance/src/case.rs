@@ -158,8 +158,8 @@ impl Case {
 /// f64 and rounds once per op.
 ///
 /// The relative tolerance is a few ulps of the dtype, which covers elementwise functions and reassociated sums. The
-/// absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel, but at least the smallest
-/// normal number, because a backend may flush subnormals to zero.
+/// absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel, plus the smallest normal
+/// number, because a backend may flush subnormals to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),

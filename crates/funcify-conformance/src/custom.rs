@@ -77,7 +77,7 @@ fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<V
     built.map_err(|error| format!("case `custom/{name}`: {error}"))
 }
 
-/// Builds cases for those derivatives that the op has rules for.
+/// Builds cases for the derivatives for which the op has rules.
 fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
     if !inputs.iter().any(|input| input.dtype().is_float()) {
         return Ok(Vec::new());

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::case::{Case, Expected, ExpectedOutput};
 
-/// Derives the input of a second lane from that of the first: reverses the elements, or makes a scalar smaller.
+/// Derives a second lane's input from the first lane's: reverses the elements, or makes a scalar smaller.
 pub fn vary_input(tensor: &HostTensor) -> HostTensor {
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
         let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
@@ -24,7 +24,7 @@ pub fn stack_lanes(lanes: &[&HostTensor]) -> HostTensor {
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
 }
 
-/// Returns the arguments of the batched program: all lanes stacked for mapped inputs, the first lane's for the others.
+/// Returns the arguments of the batched program: the stacked lanes for mapped inputs, the first lane for other inputs.
 pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
     let all = |index: usize| stack_lanes(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
     mapped
@@ -65,7 +65,7 @@ pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
     Ok(cases.into_iter().flatten().collect())
 }
 
-/// Builds the cases of an op with two lanes: mapped over all operands, and over only the first.
+/// Builds the cases of an op with two lanes: one mapped over all operands, and one over the first operand only.
 pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     let operands = operands(case);
     let mut both = Vec::from_iter(batched_case(case, "all", &vec![true; operands.len()])?);

@@ -235,7 +235,7 @@ pub(crate) fn missing_needs(executor: &dyn Executor, graph: &Graph) -> Vec<Strin
     needs.iter().map(Need::to_string).collect()
 }
 
-/// The runs of one form of a case's program on a backend.
+/// The runs of a case's program on a backend, either as written or rewritten.
 struct Run<'a> {
     case: &'a Case,
     subject: &'a Subject,

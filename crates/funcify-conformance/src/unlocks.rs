@@ -21,7 +21,7 @@ pub struct Unlock {
     pub cases: usize,
     /// The number of cases with only this need.
     pub only_need: usize,
-    /// The number of further cases that run once the backend has this and everything before it in the list.
+    /// The number of further cases that run once the backend has this entry and all entries before it in the list.
     pub newly_unlocked: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Compares a program with the reference evaluator on each subject. Checks the program, its gradient and, for some
-//! programs, a second derivative and a batched version.
+//! Runs a program on each subject, and compares the results with those of the reference evaluator. Checks the program,
+//! its gradient and, for some programs, a second derivative and a batched version.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -109,8 +109,8 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
-/// The number of additional argument sets to confirm a difference with. A difference for a single set may only mean
-/// that rounding changed the outcome of a comparison.
+/// The number of additional argument sets used to confirm a difference. With a single set, rounding may merely have
+/// changed the outcome of a comparison op in the program.
 const CONFIRMING_INPUTS: u64 = 3;
 
 /// Checks a program. `seed` determines the arguments and the derivatives to check.
@@ -300,7 +300,7 @@ impl SeededProgram<'_> {
         evaluate_run(stage, &derivative, &inputs)
     }
 
-    /// Differentiates the gradient, without its outputs that are results of the original program.
+    /// Differentiates the gradient again, without the outputs of the original program that `gradient` also returns.
     fn second_derivative(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
@@ -345,8 +345,8 @@ const MAX_RESULT: f64 = 1e4;
 /// The tolerance for programs whose floats are all f64.
 pub(super) const F64_TOLERANCE: f64 = 1e-9;
 
-/// Returns the tolerance for reassociated floats, relative to the largest result. It depends on the narrowest float
-/// type in the program.
+/// Returns the tolerance for differences due to reassociation, relative to the largest result. It depends on the
+/// narrowest float type in the program.
 fn tolerance(graph: &Graph, dtype: DType) -> f64 {
     if !dtype.is_float() {
         return 0.0;

@@ -82,7 +82,7 @@ pub(super) fn step(
     StepResults { next, ys }
 }
 
-/// Computes the next value of a carry by an update of kind `kind`.
+/// Computes the next value of a carry with an update of kind `kind`.
 fn update(
     draft: &Draft<'_, '_>,
     index: usize,

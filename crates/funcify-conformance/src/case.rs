@@ -103,8 +103,9 @@ impl Case {
         Case::from_reference_scaled(name, category, graph, inputs, 1.0)
     }
 
-    /// Builds a case that expects the outputs of the reference evaluator. The outputs are sums of terms of magnitude
-    /// `scale`, which may cancel, so the absolute tolerance is proportional to `scale`. Pass 0 if nothing cancels.
+    /// Builds a case that expects the outputs of the reference evaluator. Use it if the outputs are sums whose terms
+    /// may cancel: the absolute tolerance is proportional to `scale`, the magnitude of these terms. Pass 0 if nothing
+    /// cancels.
     ///
     /// ```
     /// use funcify::Graph;

@@ -57,8 +57,8 @@ pub fn operands(case: &Case) -> Vec<usize> {
     numbered.unwrap_or_else(|| places.collect())
 }
 
-/// Builds the category `vmap`: every op on f32, i64 and booleans with two lanes, mapped over all operands and over only
-/// the first.
+/// Builds the category `vmap`: every op on f32, i64 and booleans with two lanes, once mapped over all operands, and
+/// once over the first operand only.
 pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
     let is_shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
     let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(cases_on_lanes).collect::<Result<_, String>>()?;
@@ -76,8 +76,8 @@ pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     Ok(both)
 }
 
-/// Builds a case with two lanes of the mapped inputs, and the tolerance of the original case. Returns `None` if the
-/// original case expects an error, or if no input is mapped.
+/// Builds the two-lane version of a case, in which the lanes differ in the mapped inputs. The tolerance stays the
+/// same. Returns `None` if the original case expects an error, or if no input is mapped.
 fn batched_case(case: &Case, suffix: &str, mapped: &[bool]) -> Result<Option<Case>, String> {
     let Expected::Outputs(outputs) = &case.expected else { return Ok(None) };
     if !mapped.contains(&true) {

@@ -25,8 +25,8 @@ pub struct Unlock {
     pub newly_unlocked: usize,
 }
 
-/// Lists the missing ops and types, given those of each case. Each entry is the one that unlocks the most further cases
-/// once the entries before it are available.
+/// Lists the missing ops and types, given the needs of each case. The list is greedy: each entry is the one that
+/// unlocks the most further cases once the entries before it are available.
 ///
 /// ```
 /// use funcify_conformance::unlocks;

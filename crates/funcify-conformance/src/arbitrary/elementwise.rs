@@ -85,8 +85,8 @@ fn pair(builder: &mut ProgramBuilder<'_>) -> (Entry, Entry) {
     if builder.choices.one_in(3) { (right, left) } else { (left, right) }
 }
 
-/// A name, and a smooth function of two values and of the bounds of their magnitudes. The function also returns the
-/// bound of its result.
+/// A smooth function of two operands, with its name. It takes two values and bounds on their magnitudes, and returns
+/// the result and a bound on the result's magnitude.
 type Smooth2 = (&'static str, fn(Value, Value, f64, f64) -> (Value, f64));
 
 const BINARY: &[Smooth2] = &[

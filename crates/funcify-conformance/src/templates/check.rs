@@ -139,7 +139,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // In f64, rounding hardly ever changes the outcome of a comparison. In narrower floats it may, so a
+            // In f64, rounding hardly ever changes the outcome of a comparison op. In narrower floats it may, so a
             // difference must also occur with other arguments.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)

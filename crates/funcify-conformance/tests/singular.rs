@@ -55,8 +55,8 @@ enum Estimate {
 
 /// The number of times that each step size is halved.
 const LEVELS: usize = 8;
-/// The initial step sizes, given an operand and the other operand: relative to the operand, to its distance from an
-/// integer, to the other operand, or to 1.
+/// The initial step sizes, given an operand and the other operand. They are relative to the operand, to its distance
+/// from the nearest integer, to the other operand, or to 1.
 const SIZES: [fn(f64, f64) -> f64; 7] = [
     |x, _| x.abs() * 1e-4,
     |x, _| x.abs() * 0.05,

@@ -142,7 +142,7 @@ fn derivatives_agree_with_differences() {
 fn lanes_agree_with_one_after_the_other() {
     assert_eq!(failed_properties(Wrong::Lanes, 5e-11), ["none"]);
     assert_eq!(failed_properties(Wrong::Lanes, 2e-10), ["lanes"]);
-    // Only some seeds check the gradient of the batched program, which is the wrong one.
+    // Only the gradient of the batched program is wrong, and only some seeds check it.
     assert!(failed_properties(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
     assert_eq!(failed_properties(Wrong::GradientOfLanes, 1e-11), ["none"]);
 }

@@ -16,7 +16,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(2f32), row([0f32; 0]), scalar(5f32)])
         .gives([("out_0", scalar(3f32)), ("out_1", row([0f32; 0])), ("out_2", scalar(0f32))]),
-        // Rows of a sequence that no step reads have gradient zero.
+        // Rows that no step reads have gradient zero.
         case_on("gradient_of_an_unused_tail", [("xs: f32[5]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| grad(xs, |xs| stencil(Recurrence::new().steps(3), xs, [0, 1], |[a, b]| a * b).sum(0)))
             .gives([("out", row([2f32, 4., 6., 3., 0.]))]),
@@ -76,8 +76,8 @@ pub(super) fn cases() -> Cases {
                 ("out_3", scalar(43680. * x.powi(12))),
             ])
         },
-        // The same value is a y and the next carry, so its two cotangents add. With init 1 and xs 2, 3, 4, the ys are
-        // 2, 6, 24, and the last carry is 24.
+        // The same value is a y and the next carry, so its two cotangents are added. With init 1 and xs 2, 3, 4, the
+        // ys are 2, 6, 24, and the last carry is 24.
         case("gradient_of_a_y_that_is_the_state", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
             grad((init, xs), |(init, xs)| {
@@ -230,8 +230,8 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([0.5f32, 0., 0., 0.5])),
                 ("out_2", row([1f32, 0., -1., 1.])),
             ]),
-        // Repeated and out-of-range indices. For `take`, the contributions of repeated indices add. For `scatter`,
-        // only the last update of an element has a gradient.
+        // Repeated and out-of-range indices. For `take`, the contributions of repeated indices are added. For
+        // `scatter`, only the last update of an element has a gradient.
         case("gradient_of_repeated_indices", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let weights = || constant(HostTensor::from([1f32, 10., 100.]));

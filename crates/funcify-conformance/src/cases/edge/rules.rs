@@ -60,8 +60,8 @@ pub(super) fn cases() -> Cases {
                 (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
             })
             .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
-        // Newton's steps are not differentiated. The derivative is 1 / 2y at y = 2. The second derivative
-        // differentiates the steps of `forward`, which compute the residual.
+        // The steps of Newton's method are not differentiated. The derivative is 1 / (2 y) at y = 2. The second
+        // derivative differentiates the steps of `forward`, which compute the residual.
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
@@ -102,7 +102,7 @@ pub(super) fn cases() -> Cases {
                 ("out_0_1_1", row([9f32, 3., 1.])),
                 ("out_1", scalar(45f32)),
             ]),
-        // A rule in a `cond` whose lanes take different branches, and in a checkpoint.
+        // A rule in a `cond` whose lanes take different branches, and a rule in a checkpoint.
         case_on("rule_in_a_choice_and_a_checkpoint", [("xs: f32[B]", row([-1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
@@ -136,7 +136,7 @@ pub(super) fn cases() -> Cases {
             // The tangent combines 20 (1 + 3) + 200 (2 + 4) from xs, and 12 * 10 + 18 * 100 from w.
             ("out_1", scalar(1280f32 + 1920.)),
         ]),
-        // The function and its rule have integer arguments, residuals and results.
+        // The arguments, residuals and results of the function and of its rule include integers.
         case_on("rule_with_integers", [("x: f32[4]", row([1f32, 2., 3., 4.])), ("at: i64[]", scalar(2i64))])
             .runs(|[x, at]| {
                 let pick = |(x, at): (Value, Value)| (x.dynamic_slice(0, at, 1).reshape([0usize; 0]), at + 1);

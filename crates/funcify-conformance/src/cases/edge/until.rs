@@ -56,7 +56,7 @@ pub(super) fn cases() -> Cases {
         .on([row([2f32, 3., 2.]), scalar(1f32)])
         .gives_dynamic([("y", scalar(80f32))]),
         // A loop runs over the trace of a loop with an early exit, so its trip count is known only after the first
-        // loop ran.
+        // loop has run.
         case("until_feeds_a_loop", |g| {
             let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
             let (_, ys) = scan(g.input("zero", "f32[]"), trace, |sum, x| (sum + x, sum + x));
@@ -117,8 +117,8 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase
     case(name, program).on([scalar(0f32), row(xs)]).gives(outputs)
 }
 
-/// Slices the last five rows of a trace. The call must fail if there are fewer, because the initial row does not
-/// count.
+/// Slices the last five rows of a trace. The initial row is not part of the trace, so the call must fail if fewer than
+/// five steps ran.
 fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -219,7 +219,7 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase 
     }
 }
 
-/// The maximum trip count is an operand. Without it, the loop would exit after 3 steps.
+/// The maximum trip count is an operand. Without this limit, the loop would exit after 3 steps.
 fn largest_count_at_run_time(is_static: bool, n: usize) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

@@ -1,4 +1,4 @@
-//! Rounding, shifts, sorting, cumulative reductions and maxima, also for NaN and for zeros of both signs.
+//! Rounding, shifts, sorting, cumulative reductions and maxima, including NaN and zeros of both signs.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, HostTensor, Scalar, Value, scan, stack};
@@ -62,7 +62,7 @@ fn shifts() -> Cases {
     ])
 }
 
-/// NaN sorts last in ascending order. -0 and 0 are equal. Sorting is stable, also in descending order.
+/// In ascending order, NaN sorts last. -0 and 0 are equal. Sorting is stable in ascending and in descending order.
 fn sorting() -> Cases {
     let mixed = |d| [floats(d, [2., NAN, -INF, 0., -0., INF])];
     let equal = |d| [ints(d, [3, 1, 3, 1])];

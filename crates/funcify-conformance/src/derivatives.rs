@@ -13,17 +13,17 @@ fn grad(graph: &Graph) -> Result<Graph, Error> {
     graph.vjp(.., GradOptions::new().disconnected(Disconnected::Zeros))
 }
 
-/// Computes the derivatives with respect to all float inputs along the tangents `tan`.
+/// Computes the directional derivatives along the tangents `tan`, with respect to all float inputs.
 fn jvp(graph: &Graph) -> Result<Graph, Error> {
     graph.jvp(..)
 }
 
-/// Computes the derivatives of the gradients along `tan`, with fixed cotangents.
+/// Computes the directional derivatives of the gradients along `tan`, with fixed cotangents.
 fn hvp(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&grad(graph)?, "grad_", &float_inputs(graph))
 }
 
-/// Computes the second derivatives of the gradients along `tan`.
+/// Computes the second directional derivatives of the gradients along `tan`.
 fn grad3(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&hvp(graph)?, "tan_grad_", &float_inputs(graph))
 }

@@ -31,7 +31,7 @@ use crate::unlocks::{unlock_table, unlocks};
 pub struct Report {
     /// The result of each case on each backend in each mode.
     pub rows: Vec<CaseResult>,
-    /// The backends that are declared as under construction. Their missing ops and types do not fail the run.
+    /// The backends that are declared to be under construction. Their missing ops and types do not fail the run.
     #[serde(skip)]
     pub partial: BTreeSet<String>,
 }

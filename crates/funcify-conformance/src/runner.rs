@@ -160,7 +160,7 @@ pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> CaseResul
     Run::new(case, subject, None).row(mode)
 }
 
-/// Returns the program of a case rewritten by all rules, or `None` if no rule changes it.
+/// Rewrites the program of a case with all rules. Returns `None` if no rule changes the program.
 ///
 /// ```
 /// use funcify::Graph;

@@ -21,7 +21,7 @@ pub struct Campaign {
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder to write wrong programs to, as text with their inputs, or `None`.
+    /// The folder to which programs with wrong results are written as text, with their inputs, or `None`.
     pub folder: Option<PathBuf>,
     /// A function that returns the transformations applied to plans of the current thread since the last call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,

@@ -57,7 +57,7 @@ impl Stage {
     }
 }
 
-/// A result that differs from the reference evaluator, or an error or a panic.
+/// A result that differs from the reference evaluator's result, an error, or a panic.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The stage that failed.
@@ -110,7 +110,7 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
 }
 
 /// The number of additional argument sets used to confirm a difference. With a single set, rounding may merely have
-/// changed the outcome of a comparison op in the program.
+/// changed the outcome of a comparison in the program.
 const CONFIRMING_INPUTS: u64 = 3;
 
 /// Checks a program. `seed` determines the arguments and the derivatives to check.
@@ -139,8 +139,8 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // In f64, rounding hardly ever changes the outcome of a comparison op. In narrower floats it may, so a
-            // difference must also occur with other arguments.
+            // In f64, rounding hardly ever changes the outcome of a comparison in the program. In narrower floats it
+            // may, so a difference must also occur with other arguments.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)
                 && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));

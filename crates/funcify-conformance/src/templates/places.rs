@@ -6,7 +6,6 @@
 //! trace, and the first step is planned separately (`carry`, `all_steps`). If only steps read a concatenation of two
 //! tensors, the tensors stay separate (`is_read_by_steps`, `ends_of_parts`). If a buffer is never read as a whole,
 //! only its last rows are kept (`rows`), at most `MAX_ROWS_AT_HAND`.
-//! last rows are kept (`rows`), at most `MAX_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 

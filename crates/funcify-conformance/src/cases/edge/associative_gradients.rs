@@ -37,7 +37,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])])
         .gives([("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))]),
-        // a b / (a + b) is undefined if both operands are the first element, but `combine` is never applied to these.
+        // a b / (a + b) is undefined for a = b = 0. Only the first element is 0, and `combine` is never applied to it
+        // twice.
         case_on(
             "gradient_with_an_undefined_first_combination",
             [("xs: f32[T]", row([0f32, 2.])), ("k: f32[]", scalar(3f32))],

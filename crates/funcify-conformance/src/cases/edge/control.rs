@@ -89,8 +89,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { i, sum }
             })
             .gives([("i", scalar(3i64)), ("sum", scalar(6f32))]),
-        // Each step of a scan runs a bounded while loop whose condition captures the row, so some exit before the
-        // bound.
+        // Each step of a scan runs a bounded while loop whose condition captures the row, so some of these loops exit
+        // before they reach the bound.
         case("while_in_a_loop_with_a_bound", |g| {
             let start = g.input("start", "f32[]");
             let ((), ys) =
@@ -136,7 +136,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Adds the integers of a range with constant bounds to 7. For an empty range, the result is the initial value.
+/// Starts with 7, and adds the integers of a range with constant bounds. For an empty range, the result is 7.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
         .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })

@@ -260,7 +260,7 @@ pub(super) fn cases() -> Cases {
                 .on([scalar(10f32), tensor([2, 3], [1f32, 2., 3., 4., 5., 6.])])
                 .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
         },
-        // The Hessian of the sum of c[t] = x[0] x[1] + c[t-1] over two steps, which is 3 x[0] x[1].
+        // The sum of c[t] = x[0] x[1] + c[t-1] over two steps is 3 x[0] x[1]. Computes the Hessian of this sum.
         case_on("hessian_of_a_loop", [("x: f32[2]", row([2f32, 7.]))])
             .runs(|[x]| {
                 hessian(x, |x| {
@@ -280,7 +280,7 @@ pub(super) fn cases() -> Cases {
                 (hvp(x, v, loss), jvp(x, v, loss).1)
             })
             .gives([("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))]),
-        // The trip count n is an operand, which has no gradient. The loop computes w^n, which has one.
+        // The trip count n is an operand, which has no gradient. The loop computes w^n, and w has a gradient.
         case_on("gradient_of_a_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
             .runs(|[n, w]| {
                 let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);
@@ -304,7 +304,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Runs c = c * w + x over 1 to 5 with w = 0.5, and differentiates only the last `steps` steps.
+/// Runs c = c * w + x over x = 1, 2, 3, 4, 5 with w = 0.5, and differentiates only the last `steps` steps.
 fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[5]"), g.input("w", "f32[]"));

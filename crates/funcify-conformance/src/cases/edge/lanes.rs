@@ -133,7 +133,7 @@ pub(super) fn cases() -> Cases {
         cases.push(map_in_chunks(rows)?);
     }
     cases.extend(all([
-        // A map in chunks over an input without rows, whose size is a constant.
+        // A map in chunks over an input whose number of rows is the constant 0.
         case("map_nothing_in_chunks", |g| {
             let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
             outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }

@@ -119,7 +119,7 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // All lanes share a weight, so its gradient is the sum over the lanes, with the factor of the rule.
+        // All lanes share a weight, so its gradient is the sum over the lanes, times the factor of the rule.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {
@@ -184,7 +184,7 @@ fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }
 
-/// Returns x, with a rule that clamps the cotangent to between -1 and 1.
+/// Returns x, with a rule that clamps the cotangent to the range from -1 to 1.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0))
 }

@@ -1,5 +1,5 @@
-//! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal
-//! the derivatives of applying the same functions without a loop, for any checkpoint policy.
+//! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal the
+//! derivatives of the same functions applied without a loop, for any checkpoint policy.
 //!
 //! The rules do not compute true derivatives. This shows that the second differentiation differentiates the ops of
 //! `forward`, as in JAX, instead of applying the rule again.

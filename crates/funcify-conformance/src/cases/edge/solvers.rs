@@ -1,5 +1,6 @@
 //! Gradients of loops whose lanes run different numbers of steps: iterative solvers, trip counts that are operands,
 //! loops with an early exit, and nested loops.
+//!
 //! Both the batched gradient and the gradient of the batched program must equal the gradients of the lanes, computed
 //! one at a time. Expected values come from the reference evaluator on single lanes, or are literals if there is a
 //! simple formula.

@@ -23,7 +23,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // Five steps of p/2 + a^2, of which two are differentiated: 2 a for the last step, and a for the one before.
+        // Five steps of p/2 + a^2. The last two are differentiated: the gradient is 2 a for the last step, and a for
+        // the step before.
         case("truncated_to_two_of_five_steps", |g| {
             let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
             let options = ScanOptions::new().truncate(2);

@@ -40,7 +40,7 @@ fn gives<T: Tree, const N: usize, const M: usize>(
     })
 }
 
-/// Builds a case that draws `y` from a distribution, given the key of a seed.
+/// Builds a case that draws `y` from a distribution, with the key for this seed.
 fn draws<T: Tree>(
     name: &str,
     seed: i64,

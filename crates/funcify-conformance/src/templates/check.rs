@@ -11,7 +11,7 @@ use super::*;
 use crate::case::ExpectedOutput;
 use crate::compare::compare;
 
-/// A backend, with the options to run programs with.
+/// A backend, and the options with which programs run on it.
 #[derive(Clone)]
 pub struct Subject {
     /// The subject's name.

@@ -7,8 +7,8 @@ use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // In reverse, the accumulated matrix is the left operand: f(f(z, y), x). z y = [[2, 0], [1, 1]], and z y x =
-        // [[2, 2], [1, 2]].
+        // In reverse, the accumulated matrix is the left operand: f(f(z, y), x). The products are
+        // z y = [[2, 0], [1, 1]] and z y x = [[2, 2], [1, 2]].
         {
             let (x, y, z) = ([1f32, 1., 0., 1.], [1f32, 0., 1., 1.], [2f32, 0., 0., 1.]);
             case("associative_reverse_keeps_the_order", |g| {

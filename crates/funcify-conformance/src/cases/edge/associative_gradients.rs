@@ -45,8 +45,9 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0)))
         .gives([("out_0", row([4f32, 0.])), ("out_1", scalar(0f32))]),
-        // Differentiates the last y with respect to the elements and to k. The equation 1 + k y = (1 + k x0)(1 + k
-        // x1)(1 + k x2) implies y = x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2.
+        // Differentiates the last y with respect to the elements and to k. The equation
+        // 1 + k y = (1 + k x0)(1 + k x1)(1 + k x2) implies
+        // y = x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2.
         case_on("gradient_by_a_captured_value", [("xs: f32[T]", row([2f32, 3., 5.])), ("k: f32[]", scalar(2f32))])
             .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1)))
             .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),

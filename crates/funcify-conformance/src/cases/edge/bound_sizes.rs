@@ -15,7 +15,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([3f32, -1., 2., 4.])])
         .gives([("head", row([3f32, -1., 2.])), ("rest", row([4f32])), ("count", scalar(6i64))]),
-        // Creates three tensors of a computed size: a full one, an `iota`, and a broadcast.
+        // Creates three tensors of a computed size, with `full`, `iota` and `broadcast_to`.
         case_on("bound_size_of_an_allocation", [("x: f32[]", scalar(7f32)), ("n: i64[]", scalar(2i64))])
             .runs(|[x, n]| {
                 let n = bind_size(n + 1);

@@ -43,9 +43,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // A reverse loop with an early exit, so its rows belong to the end of the sequence. The steps compute 2 * 5 =
-        // 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for
-        // xs[3].
+        // A reverse loop with an early exit, so its rows belong to the end of the sequence. The steps compute
+        // 2 * 5 = 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and
+        // 10 for xs[3].
         case("gradient_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -110,8 +110,8 @@ pub(super) fn cases() -> Cases {
         truncated(1, [0., 0., 0., 0., 1.], 6.125),
         truncated(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         truncated(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
-        // The body contains a gradient, and the loop is differentiated. Two steps of x -> d(x^3)/dx = 3 x^2 compute 3
-        // (3 x^2)^2 = 27 x^4.
+        // The body contains a gradient, and the loop is differentiated. Two steps of x -> d(x^3)/dx = 3 x^2 compute
+        // 3 (3 x^2)^2 = 27 x^4.
         case_on("gradient_in_a_body", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let twice = |x: Value| {

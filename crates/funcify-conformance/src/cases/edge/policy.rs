@@ -1,5 +1,5 @@
 //! Checkpoint policies. The policy determines the residuals that a loop saves, but must not change gradients, even if
-//! the segments do not divide the number of steps.
+//! the number of steps is not a multiple of the segment length.
 
 use funcify::prelude::*;
 

@@ -65,8 +65,8 @@ pub(super) fn cases() -> Cases {
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
-        // x^2 with the derivative rule 10 x, and x^3 with the rule 10 x^3. The second derivatives are 10, and 100
-        // x^3.
+        // x^2 with the derivative rule 10 x, and x^3 with the derivative rule 10 x^3. The second derivatives are 10
+        // and 100 x^3.
         case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
@@ -88,8 +88,8 @@ pub(super) fn cases() -> Cases {
                 ]
                 .map(|(name, value)| (name, scalar(value))),
             ),
-        // A rule in the body of a loop, in both modes. It doubles c, but its derivative is 3. The value is ((2 * 1 +
-        // 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
+        // A rule in the body of a loop, in both modes. The function doubles c, but its rule computes the derivative 3.
+        // The value is ((2 * 1 + 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
@@ -110,8 +110,8 @@ pub(super) fn cases() -> Cases {
                 (vmap(xs, |x| grad(x, chosen)), vmap(xs, |x| grad(x, |x| checkpoint(|| tripled(x) * x))))
             })
             .gives([("out_0", row([0f32, 8., 12.])), ("out_1", row([-4f32, 8., 12.]))]),
-        // The `backward` of a rule calls a function that has a rule: the first derivative is 5 x^2, the second 5 * 7
-        // x.
+        // The `backward` of a rule calls a function that has a rule. The first derivative is 5 x^2, and the second is
+        // 5 * 7 x.
         case_on("rule_that_calls_another", [("x: f32[]", scalar(3f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_jvp(x, |x| x * x, |x, _, tangent| tangent * x * 7.0);

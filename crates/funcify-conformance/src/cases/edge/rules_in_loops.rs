@@ -201,8 +201,8 @@ fn lanes() -> OneCase {
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
-    // Two steps multiply x by w. The derivative with respect to x is 100 w w. With respect to w, it is 10 w 100 x +
-    // 100 x w.
+    // Two steps multiply x by w. The derivative with respect to x is 100 w w. The derivative with respect to w is
+    // 10 w 100 x + 100 x w.
     case_on("rule_for_tangents_of_two_arguments", [("x: f32[]", scalar(x)), ("w: f32[]", scalar(w))])
         .runs(|[x, w]| {
             let f = |[x, w]: [Value; 2]| {

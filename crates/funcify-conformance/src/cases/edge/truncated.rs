@@ -117,8 +117,8 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives_dynamic([("out", scalar(32f32))]),
-        // A gradient per lane, and the gradient of a sum over lanes. The latter is c1 + w c0 for each lane, with c0 =
-        // w^2 + x0^2 and c1 = w c0 + x1^2.
+        // A gradient per lane, and the gradient of a sum over lanes. For each lane, the latter is c1 + w c0, with
+        // c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
         {
             fn loss(xs: Value, w: Value) -> Value {
                 scan_with(ScanOptions::new().truncate(2), w, xs, |c, x| (c * w + x.square(), ())).0

@@ -45,8 +45,8 @@ pub(super) fn cases() -> Cases {
             ("total", row([4f32, 20., 1., 10.])),
             ("ones", row([2f32, 4., 1., 3.])),
         ]),
-        // A while loop contains a branch, which contains a loop with an early exit. The value is 1, then 2 + 6 + 12 =
-        // 20, 40 and 80.
+        // A while loop contains a branch, which contains a loop with an early exit. The value is 1, then
+        // 2 + 6 + 12 = 20, 40 and 80.
         case("until_in_a_choice", |g| {
             let xs = g.input("xs", "f32[T]");
             let product = |start: Value| scan_until(start, xs, |p, x| (p * x, p * x, (p * x).gt(10.0))).1.sum(0);

@@ -103,8 +103,9 @@ impl Case {
         Case::from_reference_scaled(name, category, graph, inputs, 1.0)
     }
 
-    /// Builds a case that expects the outputs of the reference evaluator. The outputs are sums of terms of magnitude
-    /// `scale`, which may cancel, so the absolute tolerance is proportional to `scale`. Pass 0 if nothing cancels.
+    /// Builds a case that expects the outputs of the reference evaluator. Use it if the outputs are sums whose terms
+    /// may cancel: the absolute tolerance is proportional to `scale`, the magnitude of these terms. Pass 0 if nothing
+    /// cancels.
     ///
     /// ```
     /// use funcify::Graph;
@@ -158,8 +159,8 @@ impl Case {
 /// f64 and rounds once per op.
 ///
 /// The relative tolerance is a few ulps of the dtype, which covers elementwise functions and reassociated sums. The
-/// absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel, but at least the smallest
-/// normal number, because a backend may flush subnormals to zero.
+/// absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel, plus the smallest normal
+/// number, because a backend may flush subnormals to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),

@@ -11,7 +11,7 @@ use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 /// Builds the cases of a custom op, named `custom/NAME`. They expect the results of the reference evaluator.
 ///
 /// For each list of operands, the cases run the op on uploaded tensors, on views of larger tensors, under `vmap`, and
-/// in a loop over rows, which a backend may compile
+/// in a loop over rows. A backend may compile this loop if the op has a composition
 /// ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). If the op has derivative rules, further cases
 /// compute its first derivatives in both modes and a second derivative, both outside and inside the loop.
 ///
@@ -77,7 +77,7 @@ fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<V
     built.map_err(|error| format!("case `custom/{name}`: {error}"))
 }
 
-/// Builds cases for those derivatives that the op has rules for.
+/// Builds cases for the derivatives for which the op has rules.
 fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
     if !inputs.iter().any(|input| input.dtype().is_float()) {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Builds the derivatives of golden programs that have values in the manifest: `grad`, `jvp`, `hvp`, `grad3`.
+//! Builds the derivatives that have golden values in the manifest: `grad`, `jvp`, `hvp`, `grad3`.
 
 use funcify::{Disconnected, Error, GradOptions, Graph};
 
@@ -13,17 +13,17 @@ fn grad(graph: &Graph) -> Result<Graph, Error> {
     graph.vjp(.., GradOptions::new().disconnected(Disconnected::Zeros))
 }
 
-/// Computes the derivatives with respect to all float inputs along the tangents `tan`.
+/// Computes the directional derivatives along the tangents `tan`, with respect to all float inputs.
 fn jvp(graph: &Graph) -> Result<Graph, Error> {
     graph.jvp(..)
 }
 
-/// Computes the derivatives of the gradients along `tan`, with fixed cotangents.
+/// Computes the directional derivatives of the gradients along `tan`, with fixed cotangents.
 fn hvp(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&grad(graph)?, "grad_", &float_inputs(graph))
 }
 
-/// Computes the second derivatives of the gradients along `tan`.
+/// Computes the second directional derivatives of the gradients along `tan`.
 fn grad3(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&hvp(graph)?, "tan_grad_", &float_inputs(graph))
 }
@@ -51,8 +51,8 @@ pub(crate) fn output_keys(name: &str) -> Vec<String> {
     keys(name, &[("", "out"), ("tan_", "jvp"), ("grad_", "grad"), ("tan_grad_", "hvp"), ("tan_tan_grad_", "grad3")])
 }
 
-/// Returns a key for each group whose prefix the name starts with. The same keys follow in reverse order without a
-/// trailing number, because differentiation appends a number to a name that is already taken.
+/// Returns a key for each group whose prefix matches the name. If the name ends with `_2`, the keys of the name without
+/// `_2` follow in reverse order, because differentiation appends a number to a name that is already taken.
 fn keys(name: &str, groups: &[(&str, &str)]) -> Vec<String> {
     let key = |name: &str, (prefix, group): &(&str, &str)| Some(format!("{group}.{}", name.strip_prefix(prefix)?));
     let mut keys: Vec<String> = groups.iter().filter_map(|group| key(name, group)).collect();

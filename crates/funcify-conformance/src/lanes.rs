@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::case::{Case, Expected, ExpectedOutput};
 
-/// Derives the input of a second lane from that of the first: reverses the elements, or makes a scalar smaller.
+/// Derives a second lane's input from the first lane's: reverses the elements, or makes a scalar smaller.
 pub fn vary_input(tensor: &HostTensor) -> HostTensor {
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
         let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
@@ -24,7 +24,7 @@ pub fn stack_lanes(lanes: &[&HostTensor]) -> HostTensor {
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
 }
 
-/// Returns the arguments of the batched program: all lanes stacked for mapped inputs, the first lane's for the others.
+/// Returns the arguments of the batched program: the stacked lanes for mapped inputs, the first lane for other inputs.
 pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
     let all = |index: usize| stack_lanes(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
     mapped
@@ -48,8 +48,8 @@ pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Op
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// Returns the operand index of each input of an op's case: input `uploaded_3_1` belongs to operand 1. If the inputs
-/// are named differently, each input is an operand of its own.
+/// Returns, for each input of a case of a single op, the index of its operand: input `uploaded_3_1` belongs to operand
+/// 1. If the inputs are named differently, each input is an operand of its own.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();
@@ -57,15 +57,15 @@ pub fn operands(case: &Case) -> Vec<usize> {
     numbered.unwrap_or_else(|| places.collect())
 }
 
-/// Builds the category `vmap`: every op on f32, i64 and booleans with two lanes, mapped over all operands and over only
-/// the first.
+/// Builds the category `vmap`: every op on f32, i64 and booleans with two lanes, once mapped over all operands, and
+/// once over the first operand only.
 pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
     let is_shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
     let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(cases_on_lanes).collect::<Result<_, String>>()?;
     Ok(cases.into_iter().flatten().collect())
 }
 
-/// Builds the cases of an op with two lanes: mapped over all operands, and over only the first.
+/// Builds the cases of an op with two lanes: one mapped over all operands, and one over the first operand only.
 pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     let operands = operands(case);
     let mut both = Vec::from_iter(batched_case(case, "all", &vec![true; operands.len()])?);
@@ -76,8 +76,8 @@ pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     Ok(both)
 }
 
-/// Builds a case with two lanes of the mapped inputs, and the tolerance of the original case. Returns `None` if the
-/// original case expects an error, or if no input is mapped.
+/// Builds the two-lane version of a case, in which the lanes differ in the mapped inputs. The tolerance stays the
+/// same. Returns `None` if the original case expects an error, or if no input is mapped.
 fn batched_case(case: &Case, suffix: &str, mapped: &[bool]) -> Result<Option<Case>, String> {
     let Expected::Outputs(outputs) = &case.expected else { return Ok(None) };
     if !mapped.contains(&true) {

@@ -31,7 +31,7 @@ use crate::unlocks::{unlock_table, unlocks};
 pub struct Report {
     /// The result of each case on each backend in each mode.
     pub rows: Vec<CaseResult>,
-    /// The backends that are declared as under construction. Their missing ops and types do not fail the run.
+    /// The backends that are declared to be under construction. Their missing ops and types do not fail the run.
     #[serde(skip)]
     pub partial: BTreeSet<String>,
 }
@@ -62,7 +62,7 @@ impl Report {
     pub fn needs(&self) -> String {
         let mut by_backend: BTreeMap<&str, BTreeMap<&str, &[String]>> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.status == Status::Needs) {
-            // The needs of a case hardly depend on the mode, so those of one row are enough.
+            // The needs of a case hardly depend on the mode, so one row per case is enough.
             by_backend.entry(&row.backend).or_default().entry(&row.case).or_insert(&row.needs);
         }
         let text = by_backend.iter().map(|(backend, cases)| {
@@ -78,8 +78,8 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report contains only strings and numbers") + "\n"
     }
 
-    /// Formats the table: for each category and backend, the number of rows that passed, and the numbers of rows with
-    /// each other status.
+    /// Formats the table: for each category and backend, the number of rows that passed, followed by the counts of the
+    /// other statuses.
     pub fn table(&self) -> String {
         let mut backends: Vec<&str> = Vec::new();
         for row in &self.rows {

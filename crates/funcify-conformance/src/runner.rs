@@ -160,7 +160,7 @@ pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> CaseResul
     Run::new(case, subject, None).row(mode)
 }
 
-/// Returns the program of a case rewritten by all rules, or `None` if no rule changes it.
+/// Rewrites the program of a case with all rules. Returns `None` if no rule changes the program.
 ///
 /// ```
 /// use funcify::Graph;
@@ -235,7 +235,7 @@ pub(crate) fn missing_needs(executor: &dyn Executor, graph: &Graph) -> Vec<Strin
     needs.iter().map(Need::to_string).collect()
 }
 
-/// The runs of one form of a case's program on a backend.
+/// The runs of a case's program on a backend, either as written or rewritten.
 struct Run<'a> {
     case: &'a Case,
     subject: &'a Subject,

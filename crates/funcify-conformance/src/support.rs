@@ -30,8 +30,8 @@ pub struct OpProgram {
     inputs: Vec<HostTensor>,
 }
 
-/// Builds a program for each pair of op and dtype that the suite has a case for. The program applies the op in a loop,
-/// because a backend may run an op differently inside a loop.
+/// Builds a program for each pair of op and dtype for which the suite has a case. The program applies the op in a
+/// loop, because a backend may run an op differently inside a loop.
 ///
 /// # Errors
 /// Names the case for which no program can be built.

@@ -21,12 +21,12 @@ pub struct Unlock {
     pub cases: usize,
     /// The number of cases with only this need.
     pub only_need: usize,
-    /// The number of further cases that run once the backend has this and everything before it in the list.
+    /// The number of further cases that run once the backend has this entry and all entries before it in the list.
     pub newly_unlocked: usize,
 }
 
-/// Lists the missing ops and types, given those of each case. Each entry is the one that unlocks the most further cases
-/// once the entries before it are available.
+/// Lists the missing ops and types, given the needs of each case. The list is greedy: each entry is the one that
+/// unlocks the most further cases once the entries before it are available.
 ///
 /// ```
 /// use funcify_conformance::unlocks;

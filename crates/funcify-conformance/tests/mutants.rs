@@ -1,4 +1,4 @@
-//! Checks some of the mutated programs that `cargo xtask fuzz-text` checks for minutes. `FUNCIFY_MUTANTS=20000`
+//! Checks a fixed set of mutated programs, while `cargo xtask fuzz-text` searches for minutes. `FUNCIFY_MUTANTS=20000`
 //! checks more mutants, and `FUNCIFY_MUTANTS_SEED=7` checks other ones.
 
 use std::collections::BTreeMap;

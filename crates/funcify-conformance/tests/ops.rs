@@ -11,7 +11,8 @@ use funcify_conformance::{Case, all_cases};
 /// An example of an op: the prefix of its cases' names, the op, and the types of its operands.
 type Example = (String, Op, Vec<TensorType>);
 
-/// The ops without such cases: a constant has no operands to check the type of, and loops have their own categories.
+/// The ops without a case for each dtype: a constant has no operands whose type can be checked, and loops have their
+/// own categories.
 const WITHOUT: [&str; 2] = ["constant", "scan"];
 
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| all_cases().unwrap());
@@ -66,7 +67,7 @@ fn add_ops(graph: &Graph, names: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// Returns whether a graph applies the op of this name to an operand of this dtype, or for a result of this dtype.
+/// Returns whether a graph contains an op with this name that has an operand or a result of this dtype.
 fn applies(graph: &Graph, name: &str, dtype: DType) -> bool {
     graph.nodes().iter().filter(|node| node.op.name() == name).any(|node| {
         let values = node.inputs.iter().chain(&node.outputs);

@@ -1,5 +1,5 @@
-//! Checks that the two programs of a pullback return the same as reverse mode in a single program, for all programs
-//! of the suite.
+//! Checks that the two programs of a pullback return the same results as reverse mode in a single program, for all
+//! programs of the suite.
 
 use funcify::derivative::BackwardInput;
 use funcify::{Disconnected, Error, GradOptions, HostTensor, evaluate};

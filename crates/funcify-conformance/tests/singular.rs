@@ -8,7 +8,8 @@
 use funcify::{DType, Graph, HostTensor, evaluate};
 use funcify_conformance::singular::{CHOSEN, DEFINED, Elementwise, Mode, function, functions};
 
-/// The program for a partial derivative, given the operands and modes to differentiate with.
+/// A program that computes a partial derivative. Each entry of `path` is an operand to differentiate with respect to,
+/// and the mode to use.
 struct Evaluated<'a> {
     function: &'a Elementwise,
     path: Vec<(usize, Mode)>,
@@ -55,8 +56,8 @@ enum Estimate {
 
 /// The number of times that each step size is halved.
 const LEVELS: usize = 8;
-/// The initial step sizes, given an operand and the other operand: relative to the operand, to its distance from an
-/// integer, to the other operand, or to 1.
+/// The initial step sizes, given an operand and the other operand. They are relative to the operand, to its distance
+/// from the nearest integer, to the other operand, or to 1.
 const SIZES: [fn(f64, f64) -> f64; 7] = [
     |x, _| x.abs() * 1e-4,
     |x, _| x.abs() * 0.05,
@@ -237,8 +238,8 @@ fn in_mode(by: &[usize], mode: fn(usize) -> Mode) -> Vec<(usize, Mode)> {
     by.iter().enumerate().map(|(index, operand)| (*operand, mode(index))).collect()
 }
 
-/// Checks the derivatives of a function at these points, up to order `orders`. Returns the faults, and the numbers of
-/// right and of undecided derivatives.
+/// Checks the derivatives of a function at these points, up to order `orders`. Returns the faults, and how many
+/// derivatives are right and how many are undecided.
 fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<String>, [usize; 2]) {
     let (mut faults, mut counts) = (Vec::new(), [0, 0]);
     let values = Evaluated::new(function, &[]).at(points);

@@ -140,8 +140,8 @@ fn lanes_of_lanes() {
     assert!(equal > 200, "{equal} programs");
 }
 
-/// With zero lanes, as a constant or as a symbolic size, a result must have the shape of a single lane after an axis
-/// of size 0.
+/// With zero lanes, as a constant or as a symbolic size, a result must have an axis of size 0, followed by the shape
+/// of a single lane's result.
 #[test]
 fn no_lanes() {
     let mut checked = 0;

@@ -4,8 +4,8 @@ use funcify::{DType, Value, select};
 
 use super::program_builder::{Entry, ProgramBuilder};
 
-/// A name, and a smooth function of a value and of the bound of its magnitude. The function also returns the bound of
-/// its result.
+/// A smooth function, with its name. It takes a value and a bound on the value's magnitude, and returns the result and
+/// a bound on the result's magnitude.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
 const SMOOTH: &[Smooth] = &[
@@ -85,8 +85,8 @@ fn pair(builder: &mut ProgramBuilder<'_>) -> (Entry, Entry) {
     if builder.choices.one_in(3) { (right, left) } else { (left, right) }
 }
 
-/// A name, and a smooth function of two values and of the bounds of their magnitudes. The function also returns the
-/// bound of its result.
+/// A smooth function of two operands, with its name. It takes two values and bounds on their magnitudes, and returns
+/// the result and a bound on the result's magnitude.
 type Smooth2 = (&'static str, fn(Value, Value, f64, f64) -> (Value, f64));
 
 const BINARY: &[Smooth2] = &[
@@ -110,8 +110,8 @@ pub(super) fn binary(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, bound);
 }
 
-/// A name, and a function with kinks or jumps of two values and of the bounds of their magnitudes. The function also
-/// returns the bound of its result.
+/// A function of two operands with kinks or jumps, with its name. It takes two values and bounds on their magnitudes,
+/// and returns the result and a bound on the result's magnitude.
 type Kinked = (&'static str, fn(&mut ProgramBuilder<'_>, Value, Value, f64, f64) -> (Value, f64));
 
 const KINKED: &[Kinked] = &[

@@ -88,7 +88,7 @@ impl ProgramBuilder<'_> {
         all
     }
 
-    /// Picks a number of steps. A symbolic one may equal the number of rows of a sequence.
+    /// Picks a number of steps. A symbolic number may equal the number of rows of a sequence.
     pub(super) fn length(&mut self) -> Dim {
         self.choices.pick(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
     }

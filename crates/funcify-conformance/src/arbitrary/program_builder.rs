@@ -200,7 +200,8 @@ impl<'a> ProgramBuilder<'a> {
         Entry { value, bound, used: false }
     }
 
-    /// Adds a value to the scope. A value that is too large is reduced first; one with too large a bound is limited.
+    /// Adds a value to the scope. Reduces a value with too many elements or axes, and limits a value whose bound is
+    /// too large.
     pub(super) fn add(&mut self, value: Value, bound: f64) {
         let mut value = value;
         let mut bound = bound;

@@ -70,14 +70,15 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.lt(12.0), next);
         outputs! { x, n }
     }),
-    // A batched predicate runs both branches for the whole batch, and selects the result of each row.
+    // With a batched predicate, both branches run for the whole batch, and the predicate selects the result of each
+    // row.
     &program(&["vmap_cond"], ["pred", "x", "w"], |[pred, x, w]| {
         outputs! { y: vmap((pred, x), |(pred, x)| cond(pred, || w * x.square(), || x.sin())) }
     }),
     &program(&["vmap_switch"], ["index", "x"], |[index, x]| {
         outputs! { y: vmap((index, x), |(index, x)| switch(index, [&|| x, &|| x.square(), &|| x.sin(), &|| x.exp()])) }
     }),
-    // Clamps the values, and replaces NaN by 0, only if some values are not finite.
+    // If some values are not finite, clamps all values and replaces NaN by 0. Otherwise, returns the values unchanged.
     &program(&["clamp_invalid", "clamp_valid"], ["x"], |[x]| {
         let is_nan = |x: Value| x.ne(x);
         let invalid = (is_nan(x) | x.abs().eq(f64::INFINITY)).any(..);

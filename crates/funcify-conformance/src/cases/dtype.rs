@@ -33,7 +33,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, total }
     }),
-    // An f64 carry over an f32 sequence.
+    // An f64 carry in a loop over an f32 sequence.
     &program(&["mixed_f32_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         scan_outputs(scan(init, xs, |c, x| {
             let c = c * w + x.cast(DType::F64);

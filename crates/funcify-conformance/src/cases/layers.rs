@@ -46,8 +46,8 @@ fn inputs(layer: &Layer) -> Vec<HostTensor> {
         ty.shape.dims().iter().map(size).collect()
     });
     let mut inputs: Vec<HostTensor> = shapes.enumerate().map(|(index, shape)| noise(&shape, index as u64)).collect();
-    // Parameters with a fixed initial value stay close to it, because state space layers are ill-conditioned
-    // elsewhere.
+    // Parameters with a fixed initial value are drawn close to it, because state space layers are ill-conditioned for
+    // other values.
     let first = inputs.len() - layer.parameters.len();
     for (input, parameter) in inputs[first..].iter_mut().zip(&layer.parameters) {
         let near = |center: &dyn Fn(&[usize]) -> f64| {

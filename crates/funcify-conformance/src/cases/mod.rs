@@ -105,7 +105,7 @@ macro_rules! outputs {
 }
 use outputs;
 
-/// Returns the result of a body whose y equals its next carry.
+/// Returns the result of a body that returns its next carry as its y.
 fn carry_as_output<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }

@@ -1,8 +1,8 @@
 //! Category `random`: keys, bits and distributions, and random numbers in loops.
 //!
-//! The expected values are literals. Some are the output of JAX, as comments say. The others were computed in Python
-//! from the definition of Threefry-2x32 and JAX's formulas, with the inverse error function and the logarithm of
-//! mpmath.
+//! The expected values are literals. Those marked with a comment were printed by JAX. The others were computed in
+//! Python from the definition of Threefry-2x32 and JAX's formulas, with the inverse error function and the logarithm
+//! of mpmath.
 
 use funcify::random;
 
@@ -40,7 +40,7 @@ fn gives<T: Tree, const N: usize, const M: usize>(
     })
 }
 
-/// Builds a case that draws `y` from a distribution, given the key of a seed.
+/// Builds a case that draws `y` from a distribution, with the key for this seed.
 fn draws<T: Tree>(
     name: &str,
     seed: i64,

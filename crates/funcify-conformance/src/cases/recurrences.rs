@@ -1,5 +1,5 @@
-//! Common recurrences for cases with taps: a sequence, a state or a buffer, and a step function. Callers set the
-//! options, such as the number of steps, on the `Recurrence` that they pass.
+//! Builds common recurrences for cases with taps, from a sequence, a state or a buffer, and a step function. Callers
+//! set the options, such as the number of steps, on the `Recurrence` that they pass.
 
 use funcify::{Recurrence, Tree, Value};
 

@@ -47,7 +47,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["sequence_taps_0_2"], ["x"], |[x]| {
         outputs! { y: stencil(&mut Recurrence::new(), x, [0, 2], |[here, ahead]| here * ahead.sin()) }
     }),
-    // The number of steps is that of tap 0, although only tap -2 is read.
+    // The loop reads only tap -2, but has as many steps as if it read tap 0 too.
     &program(&["sequence_tap_minus_2"], ["x", "init"], |[x, init]| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(x, [-2]);
@@ -189,7 +189,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["declared_but_unread_tap"], ["start", "u"], |[start, u]| {
         outputs! { trace: driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [_, x1]| (x1 + u).sin()) }
     }),
-    // Additive exponential smoothing with a season of period 4.
+    // Additive exponential smoothing with a seasonal component of period 4.
     &program(
         &["seasonal_smoothing"],
         ["level0", "season0", "x", "alpha", "gamma"],

@@ -15,7 +15,7 @@ use super::count_ops;
 use crate::arbitrary::{arguments, splitmix64};
 use crate::runner::MODES;
 
-/// The last stage that a text reached, in order.
+/// The last stage that a text reached. The variants are in the order of the stages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reached {
     /// The text does not parse, or a type rule rejects it.

@@ -217,8 +217,8 @@ fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     check_equal("text", graph, &found, &expected, 0.0)
 }
 
-/// Checks that the program returns the same values twice when another program applies it twice. The other program has
-/// the sizes of the arguments as constants.
+/// Applies the program twice in another program, and checks that both applications return the same values as the
+/// program itself. The other program has the sizes of the arguments as constants.
 ///
 /// If an argument is empty, the sizes stay symbolic: with constant sizes, a step that never runs might be rejected
 /// for an index out of range.
@@ -292,8 +292,8 @@ fn check_modes(
     Ok(())
 }
 
-/// Checks that outputs agree within a tolerance relative to the largest element of each output, or to 1 if it is
-/// larger.
+/// Checks that outputs agree. The tolerance is relative to the largest element of each output, or to 1 if all elements
+/// are smaller.
 fn check_equal(
     property: &'static str,
     graph: &Graph,
@@ -433,8 +433,8 @@ fn check_gradient_properties(
         )?;
         tally.count("policies");
     }
-    // A nonlinear derivative rule may be shared by several lanes and then receives the sum of their cotangents, so
-    // the gradient of the batched program differs.
+    // Several lanes may share a call with a nonlinear derivative rule. The rule then receives the sum of their
+    // cotangents, so the gradient of the batched program differs from the gradients of the lanes.
     match subject.below(3) {
         number if number == 0 || subject.program.rules == Rules::Any => {
             check_lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;

@@ -1,5 +1,5 @@
-//! Tables of expected derivatives. Where no true derivative exists, the table defines the value. The other entries
-//! are true derivatives that naive formulas get wrong because they overflow, cancel, or select a constant.
+//! Tables of expected derivatives. [`CHOSEN`] defines values at points where no true derivative exists. [`DEFINED`]
+//! lists true derivatives that naive formulas get wrong because they overflow, cancel, or select a constant.
 
 use funcify::DType;
 
@@ -74,8 +74,8 @@ const fn line(functions: &'static [&'static str], at: At, derivatives: &'static 
     Chosen { functions, at, derivatives }
 }
 
-/// The derivatives defined at points where no true derivative exists. If the first derivative is infinite, those of
-/// higher order are infinite or NaN, and mixed derivatives may be 0.
+/// The derivatives defined at points where no true derivative exists. If the first derivative is infinite, higher
+/// derivatives are infinite or NaN, and mixed derivatives may be 0.
 pub const CHOSEN: &[Chosen] = &[
     line(&["abs", "sign", "relu", "of_base_0"], ZEROS, &[&[0.0], &[0.0], &[0.0]]),
     line(&["clamp"], At::Numbers(&[-1.0, 2.0]), &[&[0.5], &[0.0], &[0.0]]),

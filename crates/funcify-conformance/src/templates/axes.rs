@@ -1,9 +1,9 @@
-//! Draws ops over more axes than an instruction supports.
+//! Draws ops over more axes than a single instruction supports.
 //!
 //! Rules of the planner: axes that are adjacent in all operands merge into one. Two of the resulting axes become rows
-//! and lanes. The longest of the others become loops (`push`), nested at most three deep: the first one if it has at
-//! least 4 indices, an inner one if it has at least 33. The remaining axes are unrolled. An axis that moves within
-//! the units of parts never becomes a loop.
+//! and lanes. The longest remaining axes become loops (`push`), nested at most three deep. An outermost loop needs an
+//! axis of size 4 or more, an inner loop one of size 33 or more. All other axes are unrolled. An axis whose stride is
+//! not a multiple of the unit of parts never becomes a loop.
 
 use funcify::{Value, concat, scan_with, select};
 
@@ -31,7 +31,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     if draft.one_in(3) {
         results.push(permute_axes(draft, both));
     }
-    // The step reads a value whose axes have a different order than those of the carry.
+    // The step reads a value whose axes are in a different order than the carry's axes.
     if draft.one_in(2) {
         let steps = draft.pick(&[2, 1, 3]);
         let rows = draft.input(&[steps, shape[3]]);

@@ -1,4 +1,4 @@
-//! Runs many programs, which seeds determine, on several subjects and in several threads.
+//! Runs many programs generated from seeds, on several subjects and in several threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -21,9 +21,9 @@ pub struct Campaign {
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder to write wrong programs to, as text with their inputs, or `None`.
+    /// The folder to which programs with wrong results are written as text, with their inputs, or `None`.
     pub folder: Option<PathBuf>,
-    /// A function that returns the transformations applied in plans of the current thread since the last call.
+    /// A function that returns the transformations applied to plans of the current thread since the last call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
@@ -46,7 +46,7 @@ pub struct Summary {
     pub fired: BTreeMap<&'static str, usize>,
     /// The programs with wrong results.
     pub wrong: Vec<Wrong>,
-    /// The number of programs with differences that rounding alone could explain.
+    /// The number of programs with differences that may be due to rounding alone.
     pub explained_by_rounding: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Compares a program with the reference evaluator on each subject. Checks the program, its gradient and, for some
-//! programs, a second derivative and a batched version.
+//! Runs a program on each subject, and compares the results with those of the reference evaluator. Checks the program,
+//! its gradient and, for some programs, a second derivative and a batched version.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::case::ExpectedOutput;
 use crate::compare::compare;
 
-/// A backend, with the options to run programs with.
+/// A backend, and the options with which programs run on it.
 #[derive(Clone)]
 pub struct Subject {
     /// The subject's name.
@@ -57,7 +57,7 @@ impl Stage {
     }
 }
 
-/// A result that differs from the reference evaluator, or an error or a panic.
+/// A result that differs from the reference evaluator's result, an error, or a panic.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The stage that failed.
@@ -109,8 +109,8 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
-/// The number of additional argument sets to confirm a difference with. A difference for a single set may only mean
-/// that rounding changed the outcome of a comparison.
+/// The number of additional argument sets used to confirm a difference. With a single set, rounding may merely have
+/// changed the outcome of a comparison in the program.
 const CONFIRMING_INPUTS: u64 = 3;
 
 /// Checks a program. `seed` determines the arguments and the derivatives to check.
@@ -139,8 +139,8 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // In f64, rounding hardly ever changes the outcome of a comparison. In narrower floats it may, so a
-            // difference must also occur with other arguments.
+            // In f64, rounding hardly ever changes the outcome of a comparison in the program. In narrower floats it
+            // may, so a difference must also occur with other arguments.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)
                 && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));
@@ -300,7 +300,7 @@ impl SeededProgram<'_> {
         evaluate_run(stage, &derivative, &inputs)
     }
 
-    /// Differentiates the gradient, without its outputs that are results of the original program.
+    /// Differentiates the gradient again, without the outputs of the original program that `gradient` also returns.
     fn second_derivative(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
@@ -345,8 +345,8 @@ const MAX_RESULT: f64 = 1e4;
 /// The tolerance for programs whose floats are all f64.
 pub(super) const F64_TOLERANCE: f64 = 1e-9;
 
-/// Returns the tolerance for reassociated floats, relative to the largest result. It depends on the narrowest float
-/// type in the program.
+/// Returns the tolerance for differences due to reassociation, relative to the largest result. It depends on the
+/// narrowest float type in the program.
 fn tolerance(graph: &Graph, dtype: DType) -> f64 {
     if !dtype.is_float() {
         return 0.0;

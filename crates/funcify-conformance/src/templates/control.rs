@@ -79,7 +79,7 @@ fn cumulative_reduction(draft: &Draft<'_, '_>, value: Value) -> Value {
     value.cumulative(kind, draft.below(value.rank()) as i64, draft.one_in(3))
 }
 
-/// Draws cumulative reductions of captured and of computed values, in branches and in steps.
+/// Draws cumulative reductions of captured values and of computed values, in branches and in steps.
 pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[1], &[9], &[4, 2]];
     let shape = draft.pick(&SHAPES);
@@ -111,7 +111,7 @@ pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![chosen, carried.1, last, ys]
 }
 
-/// Draws loops with an early exit. Their traces have fewer rows, and other sizes depend on their trip counts.
+/// Draws loops with an early exit. The sizes of their traces and of other values depend on the trip count.
 pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[], &[3], &[1], &[2, 2], &[8]];
     let shape = draft.pick(&SHAPES);

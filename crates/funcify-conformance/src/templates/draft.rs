@@ -1,4 +1,4 @@
-//! Builds a program from choices. Provides helpers that families share: they create aliases of a value, read it, or
+//! Builds a program from choices. Provides helpers that all families use: they create aliases of a value, read it, or
 //! convert it to another shape.
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
@@ -37,8 +37,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Creates a draft inside the body of a loop. The values `given` replace inputs, in the order in which these are
-    /// requested.
+    /// Creates a draft inside the body of a loop. Requests for inputs return the values `given`, in order.
     pub(super) fn inside(choices: &'a mut Choices, builder: &'b Builder, dtype: DType, mut given: Vec<Value>) -> Self {
         given.reverse();
         let draft = Draft { is_inside: true, ..Draft::new(choices, builder, dtype) };

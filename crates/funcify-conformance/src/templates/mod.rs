@@ -6,9 +6,9 @@
 //! and through aliases. Sizes are just below or above each threshold, loops run in both directions, and some programs
 //! combine two transformations. Each family documents the rules that it covers.
 //!
-//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. `check` compares a
-//! program, its gradient, and sometimes a second derivative and a batched version on each subject with the reference
-//! evaluator. A [campaign](run_campaign) checks many programs.
+//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. `check` runs a program, its
+//! gradient, and sometimes a second derivative and a batched version on each subject, and compares the results with
+//! those of the reference evaluator. A [campaign](run_campaign) checks many programs.
 
 mod axes;
 mod campaign;

@@ -181,7 +181,7 @@ pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, kept.cast(DType::F64), mask.cast(DType::F64), ys.0, ys.1, ys.2]
 }
 
-/// Draws random bits, keys as words, and numbers computed from them.
+/// Draws random keys and random bits, which a plan stores as words, and numbers computed from them.
 pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
     let steps = draft.pick(&[3, 2, 5]);
     let size = draft.pick(&[3, 1, 2, 8]);

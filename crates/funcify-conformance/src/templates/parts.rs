@@ -2,10 +2,10 @@
 //!
 //! Rules of the planner: an axis is divided into parts if its indices do not depend on each other (`ParallelAxis`).
 //! For a sum over this axis, each part computes a partial sum. Partial sums may be added, moved, carried, and scaled
-//! by values that all parts have. At the end they are combined (`Share`, `initial_share`, `sum_shares`). A nonlinear
-//! op on a partial sum rules the axis out. The axis becomes the innermost one in loops if it has at least `min_lanes`
-//! indices and matrix products have at most `MAX_TERMS` terms (`innermost.rs`). A program is divided if its estimated
-//! time is at least `MIN_NS_FOR_THREADS`, into parts of at least `MIN_ROWS_PER_PART` rows or of at most
+//! by values that are the same in all parts. At the end they are combined (`Share`, `initial_share`, `sum_shares`). A
+//! nonlinear op on a partial sum rules the axis out. The axis becomes the innermost axis of loops if it has at least
+//! `min_lanes` indices, and if matrix products have at most `MAX_TERMS` terms (`innermost.rs`). A program is divided
+//! if its estimated time is at least `MIN_NS_FOR_THREADS`. The parts have at least `MIN_ROWS_PER_PART` rows, or at most
 //! `MAX_ELEMENTS_PER_PART` elements.
 
 use super::draft::{Draft, shape_from, sizes_of};
@@ -30,7 +30,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     let xs = draft.input(&[&[steps], shape.as_slice()].concat());
     let scales = draft.input(&[steps]);
     let (start, fixed) = (draft.input(&shape), draft.input(&[]));
-    // The type of a sum over the parallel axis is that of the operand without this axis.
+    // A sum over the parallel axis has the operand's shape without this axis.
     let rest: Vec<usize> =
         shape.iter().enumerate().filter(|(index, _)| *index != axis).map(|(_, size)| *size).collect();
     let total = draft.input(&rest);
@@ -194,7 +194,7 @@ fn op_on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, 
     }
 }
 
-/// Draws values for which the parallel axis may become the innermost one, and small matrix products of them.
+/// Draws values whose parallel axis may become the innermost axis, and small matrix products of these values.
 pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&[8, 7, 9, 2, 3, 16]);
     let width = draft.pick(&[2, 3, 1, 4, 5, 8]);
@@ -248,8 +248,7 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
 }
 
 /// Draws matrix products before and after a loop, with the parallel axis as their rows or columns. A part has a range
-/// of columns in each row of an input, and no instruction may extend over several of these rows
-/// (`lies_within_units`).
+/// of columns in each row of an input, and no instruction may span several of these rows (`lies_within_units`).
 pub(super) fn products_beside_loops(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&SIZES);
     let (rows, inner) = (draft.pick(&[1, 2, 3]), draft.pick(&[4, 1, 2, 5]));

@@ -3,8 +3,8 @@
 //!
 //! For f64, the last bits of the inputs are changed. A result may differ from the reference evaluator by
 //! [`REORDERING_FACTOR`] times the effect of these changes. But a single change may have a large effect only because
-//! it changes the outcome of a comparison. Therefore, a large difference is accepted only if every change has a large
-//! effect, as in a chaotic loop.
+//! it changes the outcome of a comparison in the program. Therefore, a large difference is accepted only if every
+//! change has a large effect, as in a chaotic loop.
 //!
 //! For narrower floats, the same program is evaluated in f64. A result may differ from the f64 result by
 //! [`NARROW_ERROR_FACTOR`] times the error of the reference evaluator. In a long sum of bf16, for example, the
@@ -65,8 +65,9 @@ fn expected_in_f64(
     Some(around.collect())
 }
 
-/// Returns the expected outputs, with tolerances based on the effect of changing the inputs. The largest effect
-/// determines small tolerances. A larger tolerance requires that every change has a large effect.
+/// Returns the expected outputs, with tolerances based on the effect of changing the inputs. For a tolerance up to
+/// `MAX_SINGLE_CHANGE`, one change with that effect is enough. A larger tolerance requires that every change has a
+/// large effect.
 fn expected_after_perturbation(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,

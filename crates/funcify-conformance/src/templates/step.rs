@@ -1,5 +1,5 @@
-//! Draws the step of a loop. Each carry is read before, in and after the op that computes its next value, directly
-//! and through aliases. The readers are other ops of the step, a trace, and the next values of other carries.
+//! Draws the step of a loop. Each carry is read before the op that computes its next value, by this op, and after it,
+//! directly and through aliases. The readers are other ops of the step, a trace, and the next values of other carries.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
@@ -82,7 +82,7 @@ pub(super) fn step(
     StepResults { next, ys }
 }
 
-/// Computes the next value of a carry by an update of kind `kind`.
+/// Computes the next value of a carry with an update of kind `kind`.
 fn update(
     draft: &Draft<'_, '_>,
     index: usize,

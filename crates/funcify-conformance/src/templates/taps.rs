@@ -1,7 +1,7 @@
 //! Draws buffers with taps.
 //!
 //! Rules of the planner: if a buffer is never read as a whole, only its last rows are kept, at most
-//! `MAX_ROWS_AT_HAND`, and they move along from step to step (`AtHand`). Rows of a full buffer are written at the end
+//! `MAX_ROWS_AT_HAND`, and each step shifts them by one (`AtHand`). Rows of a full buffer are written at the end
 //! of a step, and are copied for a strip (`copy_for_strip`). A loop with a single op that combines a row with the
 //! previous result becomes one instruction (`recurrence`), if the op's other operands are in another memory region.
 

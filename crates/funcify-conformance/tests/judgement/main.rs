@@ -27,7 +27,7 @@ fn status(case: &Case, fake: Fake, gaps: &str, mode: LoopStrategy) -> Status {
     run_case(case, &subject(fake, gaps), mode).status
 }
 
-/// Returns the results that a case expects, with the order and the types of the graph's outputs. Returns `None` if
+/// Returns the results that a case expects, in the order and with the types of the graph's outputs. Returns `None` if
 /// the case expects an error.
 fn expected_results(case: &Case) -> Option<Vec<HostTensor>> {
     let Expected::Outputs(expected) = &case.expected else { return None };
@@ -119,7 +119,8 @@ fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     status(&case, Fake::results(vec![result]), "", LoopStrategy::Native)
 }
 
-/// The table contains ulps of 1. With `scale` 1, the tolerance is twice as large.
+/// The table lists a deviation that passes and one that fails for each dtype, in ulps of 1. With `scale` 1, the
+/// tolerance is twice as large.
 #[test]
 fn results_of_the_reference_evaluation_are_held_to_a_few_units_in_the_last_place() {
     for (dtype, passes, fails) in

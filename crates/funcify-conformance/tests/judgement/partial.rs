@@ -51,7 +51,8 @@ fn a_case_needs_the_ops_that_are_missing() {
     assert_eq!((row.status, row.needs), (Status::Needs, vec!["tensors of f32".to_string()]));
 }
 
-/// A case fails if the backend claims to have the ops, or fails for another reason than a missing op.
+/// A failure counts as a failed case, and not as a missing op, if the backend claims to have the ops, or if the
+/// failure has another cause.
 #[test]
 fn a_backend_that_claims_an_op_and_fails_has_failed() {
     let all = ["add", "tanh"];

@@ -106,7 +106,7 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
-/// Returns the properties that are violated by programs with an op of error `off`, and `none` if some programs
+/// Returns the properties that are violated by programs with an op of error `off`, and also `none` if some programs
 /// violate none.
 fn failed_properties_of(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
@@ -142,7 +142,7 @@ fn derivatives_agree_with_differences() {
 fn lanes_agree_with_one_after_the_other() {
     assert_eq!(failed_properties(Wrong::Lanes, 5e-11), ["none"]);
     assert_eq!(failed_properties(Wrong::Lanes, 2e-10), ["lanes"]);
-    // Only some seeds check the gradient of the batched program, which is the wrong one.
+    // Only the gradient of the batched program is wrong, and only some seeds check it.
     assert!(failed_properties(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
     assert_eq!(failed_properties(Wrong::GradientOfLanes, 1e-11), ["none"]);
 }

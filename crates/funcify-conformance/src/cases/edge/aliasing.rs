@@ -66,8 +66,8 @@ pub(super) fn cases() -> Cases {
                 ("q", tensor([3, 2], [5f32, 7., 10., 14., 20., 28.])),
                 ("c", row([3f32, 5.])),
             ]),
-        // The same tensor is used as two full buffers and as a sequence. Writes to a buffer must not be visible in
-        // the others.
+        // The same tensor is used as two full buffers and as a sequence. A write to one buffer must not be visible in
+        // the other buffer or in the sequence.
         case_on("one_buffer_as_operand_twice", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
             .runs(|[rows]| {
                 let mut loop_ = Recurrence::new();
@@ -106,7 +106,7 @@ pub(super) fn cases() -> Cases {
                 ("w", row([10f32, 100.])),
             ])
         },
-        // A row of a sequence and a captured value become the next states, without an op in between.
+        // A row of a sequence and a captured value are written to states directly, without an op in between.
         case("echo_of_a_capture_as_state", |g| {
             let (xs, w, zero) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"), g.input("zero", "f32[]"));
             let mut loop_ = Recurrence::new();

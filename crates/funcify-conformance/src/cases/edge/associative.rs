@@ -7,8 +7,8 @@ use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // In reverse, the accumulated matrix is the left operand: f(f(z, y), x). z y = [[2, 0], [1, 1]], and z y x =
-        // [[2, 2], [1, 2]].
+        // In reverse, the accumulated matrix is the left operand: f(f(z, y), x). The products are
+        // z y = [[2, 0], [1, 1]] and z y x = [[2, 2], [1, 2]].
         {
             let (x, y, z) = ([1f32, 1., 0., 1.], [1f32, 0., 1., 1.], [2f32, 0., 0., 1.]);
             case("associative_reverse_keeps_the_order", |g| {
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Cases {
         case_on("associative_captured_modulus", [("xs: i64[T]", row([3i64, 4, 5, 6, 2])), ("m: i64[]", scalar(7i64))])
             .runs(|[xs, m]| outputs! { ys: associative_scan(xs, |a, b| (a * b) % m) })
             .gives([("ys", row([3i64, 5, 4, 3, 6]))]),
-        // One leaf of `combine` is a captured value, which depends on no operand. The other is its second operand.
+        // `combine` returns a captured value, which does not depend on the operands, and a leaf of its second operand.
         case("associative_result_without_lanes", |g| {
             let (xs, c) = (g.input("xs", "f32[T]"), g.input("c", "f32[]"));
             let (constants, same) = associative_scan((xs, xs), |(_, _), (_, b)| (c, b));
@@ -48,7 +48,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4.]), scalar(9f32)])
         .gives([("constants", row([1f32, 9., 9., 9.])), ("same", row([1f32, 2., 3., 4.]))]),
-        // One `combine` computes a maximum with a `cond`. The other computes sums with a scan.
+        // One `combine` computes a maximum with a `cond`. Another computes sums with a scan.
         case("associative_loops_and_choices_inside", |g| {
             let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
             let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
@@ -134,7 +134,7 @@ fn vector(numbers: Vec<i64>) -> HostTensor {
     HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
-/// Sums 1, 2, ..., `length` cumulatively. The length may be 0.
+/// Computes the cumulative sums of 1, 2, ..., `length`. The length may be 0.
 fn sums(length: i64, reverse: bool) -> OneCase {
     let program =
         |g: &Builder| outputs! { ys: associative_scan_with(options(reverse), g.input("xs", "i64[T]"), |a, b| a + b) };
@@ -147,8 +147,8 @@ fn sums(length: i64, reverse: bool) -> OneCase {
 }
 
 /// Concatenates digits to numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
-/// Concatenation does not commute, so a wrong order is detected. Numbers of more than 18 digits wrap around, as in a
-/// sequential loop.
+/// Concatenation does not commute, so a wrong order is detected. Numbers of more than 18 digits wrap around, just as
+/// they do in a sequential loop.
 fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);

@@ -8,7 +8,7 @@ use crate::cases::associative::affine;
 pub(super) fn cases() -> Cases {
     let mut cases = all([
         // Cumulative maxima. The infinite cotangent must reach only the element that is the maximum at its position.
-        // The two equal maxima at position 3 share its cotangent equally.
+        // The two equal maxima at position 3 share that position's cotangent equally.
         case_on(
             "gradient_of_maxima_with_infinity",
             [("xs: f32[T]", row([1f32, 3., 2., 3., 5.])), ("ct: f32[T]", row([1f32, 2., 4., 8., f32::INFINITY]))],
@@ -37,15 +37,17 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])])
         .gives([("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))]),
-        // a b / (a + b) is undefined if both operands are the first element, but `combine` is never applied to these.
+        // a b / (a + b) is undefined for a = b = 0. Only the first element is 0, and `combine` is never applied to it
+        // twice.
         case_on(
             "gradient_with_an_undefined_first_combination",
             [("xs: f32[T]", row([0f32, 2.])), ("k: f32[]", scalar(3f32))],
         )
         .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0)))
         .gives([("out_0", row([4f32, 0.])), ("out_1", scalar(0f32))]),
-        // Differentiates the last y with respect to the elements and to k. From (1 + k y) = (1 + k x0)(1 + k x1)(1 +
-        // k x2) follows y = x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2.
+        // Differentiates the last y with respect to the elements and to k. The equation
+        // 1 + k y = (1 + k x0)(1 + k x1)(1 + k x2) implies
+        // y = x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2.
         case_on("gradient_by_a_captured_value", [("xs: f32[T]", row([2f32, 3., 5.])), ("k: f32[]", scalar(2f32))])
             .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1)))
             .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
@@ -98,7 +100,7 @@ fn vector(numbers: Vec<f32>) -> HostTensor {
 }
 
 /// The gradient of h[t] = a[t] h[t-1] + b[t] with cotangents c. The gradient of `b[s]` is the sum over `t >= s` of
-/// c[t] times a[s+1] ... a[t]. The gradient of `a[s]` is the same times h[s-1].
+/// c[t] times a[s+1] ... a[t]. The gradient of `a[s]` is the gradient of `b[s]`, times h[s-1].
 fn recurrence(length: usize, reverse: bool) -> OneCase {
     let [a, b, c] = [[2f32, -1., 3., 1.], [1., 2., -2., 3.], [1., -1., 2., 1.]]
         .map(|pattern| pattern.into_iter().cycle().take(length).collect::<Vec<f32>>());

@@ -61,7 +61,7 @@ pub(super) fn cases() -> Cases {
         .on([row([2i64, -1]), scalar(1f32)])
         .dynamic(true)
         .fails("StepCount"),
-        // The loop runs no steps, so it must not read the empty sequence, although a step would read two rows of it.
+        // The loop runs no steps, so it must not read the empty sequence, although each step would read two rows.
         case("no_rows_and_no_steps", |g| {
             let mut loop_ = Recurrence::new();
             let x = loop_.sequence(g.input("xs", "f32[T]"), [0, 1]);

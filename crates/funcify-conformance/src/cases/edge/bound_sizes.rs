@@ -7,7 +7,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Slices at the number of positive elements, and returns the rows before and after that position.
+        // Splits a sequence at a computed position: the number of positive elements.
         case("bound_size_of_a_slice", |g| {
             let xs = g.input("xs", "f32[T]");
             let n = bind_size(xs.gt(0.0).cast(DType::I64).sum(0));
@@ -15,7 +15,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([3f32, -1., 2., 4.])])
         .gives([("head", row([3f32, -1., 2.])), ("rest", row([4f32])), ("count", scalar(6i64))]),
-        // Creates three tensors of a computed size: a full one, an `iota`, and a broadcast.
+        // Creates three tensors of a computed size, with `full`, `iota` and `broadcast_to`.
         case_on("bound_size_of_an_allocation", [("x: f32[]", scalar(7f32)), ("n: i64[]", scalar(2i64))])
             .runs(|[x, n]| {
                 let n = bind_size(n + 1);
@@ -88,8 +88,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { sums: vmap((x, n), |(x, n)| sum(x, n)), slopes }
             })
             .gives([("sums", row([3f32, 0., 9.])), ("slopes", row([6f32, 0., 6.]))]),
-        // A part of a concatenation has a different size in each lane, so the next part starts at a different
-        // position.
+        // One tensor in a concatenation has a different size in each lane, so the next tensor starts at a different
+        // position in each lane.
         case("bound_size_between_others_of_each_lane", |g| {
             let (xs, ys, ns) = (g.input("xs", "f32[2]"), g.input("ys", "f32[3]"), g.input("n", "i64[B]"));
             let joined = move |n: Value| {
@@ -102,7 +102,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2.]), row([4f32, 8., 16.]), row([0i64, 2, 3])])
         .gives([("out", row([129f32, 196., 239.]))]),
-        // Lanes that take the other branch must not fail, although their size would be negative.
+        // Lanes with a negative `n` take the other branch, so they must not fail, although `n` is not a valid size.
         case("bound_size_in_a_branch_of_some_lanes", |g| {
             vmap(g.input("n", "i64[B]"), |n| {
                 cond(n.ge(0), || iota(bind_size(n), DType::F32).sum(0), || n.cast(DType::F32) * 0.0 - 1.0)

@@ -20,8 +20,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
-        // A mit-mot and a mit-sot in the same loop. The state's update uses the buffer's row from before the step's
-        // write.
+        // A mit-mot and a mit-sot in the same loop. The state's update uses the buffer's row as it was before the
+        // step's write.
         case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
             .runs(|[rows, init]| {
                 let mut loop_ = Recurrence::new();

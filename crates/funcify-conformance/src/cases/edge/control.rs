@@ -64,8 +64,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([5f32, 9., 3.]), scalar(1f32)])
         .gives_dynamic([("x", scalar(16f32))]),
-        // The body of a loop without steps contains an endless loop. It must not run, although it is loop-invariant
-        // and could be hoisted.
+        // A loop without steps, whose body contains an endless loop. The endless loop must not run, although it is
+        // loop-invariant and could be hoisted.
         case("endless_while_in_a_loop_without_steps", |g| {
             let w = g.input("w", "f32[]");
             let (last, ()) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
@@ -89,8 +89,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { i, sum }
             })
             .gives([("i", scalar(3i64)), ("sum", scalar(6f32))]),
-        // Each step of a scan runs a bounded while loop whose condition captures the row, so some exit before the
-        // bound.
+        // Each step of a scan runs a bounded while loop whose condition captures the row, so some of these loops exit
+        // before they reach the bound.
         case("while_in_a_loop_with_a_bound", |g| {
             let start = g.input("start", "f32[]");
             let ((), ys) =
@@ -99,7 +99,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), row([3f32, 100., 0.])])
         .gives([("ys", row([4f32, 8., 1.]))]),
-        // One branch does not use an operand of the other. (This case does not check the gradient.)
+        // One branch ignores an operand that the other branch uses. (This case does not check the gradient.)
         case("branch_that_ignores_an_operand", |g| {
             let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
             outputs! { y: cond(p, || x, || x * w), both: cond(!p, || x, || x * w) }
@@ -136,7 +136,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Adds the integers of a range with constant bounds to 7. For an empty range, the result is the initial value.
+/// Starts with 7, and adds the integers of a range with constant bounds. For an empty range, the result is 7.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
         .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })
@@ -160,7 +160,7 @@ fn fori_over_a_size() -> OneCase {
         .gives([("last", scalar(124f32))])
 }
 
-/// Selects a branch by an index that may be out of range, and is then clamped.
+/// Selects a branch by an index. An index that is out of range is clamped.
 fn switch_by_input(index: i64, y: f32) -> OneCase {
     case_on(format!("switch_by_input_{index}"), [("index: i64[]", scalar(index)), ("x: f32[]", scalar(1f32))])
         .runs(|[index, x]| outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })

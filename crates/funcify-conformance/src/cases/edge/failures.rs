@@ -110,7 +110,7 @@ fn counting(g: &Builder, steps: funcify::Dim) -> Value {
     repeated(Recurrence::new().steps(steps), g.input("init", "f32[]"), |old| old + 1.0)
 }
 
-/// Reads a part of the trace of a cumulative sum that does not exist.
+/// Reads rows that do not exist from the trace of a cumulative sum.
 fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> OneCase {
     case_on(name, [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2.]))])
         .runs(|[init, xs]| {

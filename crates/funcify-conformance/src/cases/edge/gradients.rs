@@ -16,7 +16,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(2f32), row([0f32; 0]), scalar(5f32)])
         .gives([("out_0", scalar(3f32)), ("out_1", row([0f32; 0])), ("out_2", scalar(0f32))]),
-        // Rows of a sequence that no step reads have gradient zero.
+        // Rows that no step reads have gradient zero.
         case_on("gradient_of_an_unused_tail", [("xs: f32[5]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| grad(xs, |xs| stencil(Recurrence::new().steps(3), xs, [0, 1], |[a, b]| a * b).sum(0)))
             .gives([("out", row([2f32, 4., 6., 3., 0.]))]),
@@ -43,9 +43,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // A reverse loop with an early exit, so its rows belong to the end of the sequence. The steps compute 2 * 5 =
-        // 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for
-        // xs[3].
+        // A reverse loop with an early exit, so its rows belong to the end of the sequence. The steps compute
+        // 2 * 5 = 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and
+        // 10 for xs[3].
         case("gradient_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -76,8 +76,8 @@ pub(super) fn cases() -> Cases {
                 ("out_3", scalar(43680. * x.powi(12))),
             ])
         },
-        // The same value is a y and the next carry, so its two cotangents add. With init 1 and xs 2, 3, 4, the ys are
-        // 2, 6, 24, and the last carry is 24.
+        // The same value is a y and the next carry, so its two cotangents are added. With init 1 and xs 2, 3, 4, the
+        // ys are 2, 6, 24, and the last carry is 24.
         case("gradient_of_a_y_that_is_the_state", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
             grad((init, xs), |(init, xs)| {
@@ -110,8 +110,8 @@ pub(super) fn cases() -> Cases {
         truncated(1, [0., 0., 0., 0., 1.], 6.125),
         truncated(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         truncated(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
-        // The body contains a gradient, and the loop is differentiated. Two steps of x -> d(x^3)/dx = 3 x^2 compute 3
-        // (3 x^2)^2 = 27 x^4.
+        // The body contains a gradient, and the loop is differentiated. Two steps of x -> d(x^3)/dx = 3 x^2 compute
+        // 3 (3 x^2)^2 = 27 x^4.
         case_on("gradient_in_a_body", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let twice = |x: Value| {
@@ -230,8 +230,8 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([0.5f32, 0., 0., 0.5])),
                 ("out_2", row([1f32, 0., -1., 1.])),
             ]),
-        // Repeated and out-of-range indices. For `take`, the contributions of repeated indices add. For `scatter`,
-        // only the last update of an element has a gradient.
+        // Repeated and out-of-range indices. For `take`, the contributions of repeated indices are added. For
+        // `scatter`, only the last update of an element has a gradient.
         case("gradient_of_repeated_indices", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let weights = || constant(HostTensor::from([1f32, 10., 100.]));
@@ -260,7 +260,7 @@ pub(super) fn cases() -> Cases {
                 .on([scalar(10f32), tensor([2, 3], [1f32, 2., 3., 4., 5., 6.])])
                 .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
         },
-        // The Hessian of the sum of c[t] = x[0] x[1] + c[t-1] over two steps, which is 3 x[0] x[1].
+        // The sum of c[t] = x[0] x[1] + c[t-1] over two steps is 3 x[0] x[1]. Computes the Hessian of this sum.
         case_on("hessian_of_a_loop", [("x: f32[2]", row([2f32, 7.]))])
             .runs(|[x]| {
                 hessian(x, |x| {
@@ -280,7 +280,7 @@ pub(super) fn cases() -> Cases {
                 (hvp(x, v, loss), jvp(x, v, loss).1)
             })
             .gives([("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))]),
-        // The trip count n is an operand, which has no gradient. The loop computes w^n, which has one.
+        // The trip count n is an operand, which has no gradient. The loop computes w^n, and w has a gradient.
         case_on("gradient_of_a_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
             .runs(|[n, w]| {
                 let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);
@@ -304,7 +304,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Runs c = c * w + x over 1 to 5 with w = 0.5, and differentiates only the last `steps` steps.
+/// Runs c = c * w + x over x = 1, 2, 3, 4, 5 with w = 0.5, and differentiates only the last `steps` steps.
 fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[5]"), g.input("w", "f32[]"));

@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[index, x]| outputs! { y: vmap(index, |index| switch(index, [&|| x, &|| x * 10.0, &|| x * 20.0])) })
         .gives([("y", row([2f32, 2., 20., 40., 40.]))]),
-        // All lanes share the index, and one result has lanes in only one of the branches.
+        // All lanes share the index. One result depends on the lane in only one of the branches.
         case("lanes_with_a_shared_index", |g| {
             let (index, x, z) = (g.input("index", "i64[]"), g.input("x", "f32[B]"), g.input("z", "f32[]"));
             let (y, shared) = vmap(x, |x| switch(index, [&|| (x, z), &|| (z, z + 1.0)]));
@@ -47,8 +47,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { n, sum }
             })
             .gives_dynamic([("n", row([3i64, 3])), ("sum", row([30i64, 60]))]),
-        // Only the lane with 0 runs steps: 0 -> 2 -> 2 exp(4). The other lanes must keep their values, although
-        // running the same steps would make 3e38 overflow.
+        // Only the lane with 0 runs steps: 0 -> 2 -> 2 exp(4). The other lanes must keep their values, although 3e38
+        // would overflow if its lane ran the same steps.
         case_on("lanes_that_would_overflow", [("x: f32[B]", row([3e38f32, f32::INFINITY, 0., f32::NAN]))])
             .runs(|[x]| outputs! { y: vmap(x, |x| while_loop(x, |x| x.lt(100.0), |x| (x * x).exp() * 2.0)) })
             .gives_dynamic([("y", row([3e38f32, f32::INFINITY, 2.0 * 4f64.exp() as f32, f32::NAN]))]),
@@ -133,7 +133,7 @@ pub(super) fn cases() -> Cases {
         cases.push(map_in_chunks(rows)?);
     }
     cases.extend(all([
-        // A map in chunks over an input without rows, whose size is a constant.
+        // A map in chunks over an input whose number of rows is the constant 0.
         case("map_nothing_in_chunks", |g| {
             let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
             outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
@@ -181,7 +181,7 @@ fn buffer_counted_by_lane(down: bool) -> OneCase {
     case_of(name, graph).on(inputs).dynamic(true).gives([("rows", tensor([3, 4], rows))])
 }
 
-/// Each lane computes a cumulative sum, and exits with the step that reaches the lane's limit. The loop runs forward
+/// Each lane computes a cumulative sum, and exits after the step that reaches the lane's limit. The loop runs forward
 /// or in reverse.
 fn until_of_each_lane(down: bool) -> OneCase {
     let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };

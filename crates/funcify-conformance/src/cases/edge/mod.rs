@@ -1,5 +1,5 @@
-//! Category `edge`: step counts, taps, captures and errors for which tensor libraries are known to differ or to be
-//! wrong.
+//! Category `edge`: step counts, taps, captures and errors that some tensor libraries are known to handle differently
+//! or incorrectly.
 //!
 //! The expected values are literals. They follow from the definition of a case, and are never computed by the code
 //! under test.

@@ -18,9 +18,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 5.]), row([1f32, 2.]), scalar(10f32), scalar(2f32), scalar(0f32)])
         .gives([("last", scalar(132f32)), ("ys", tensor([2, 2], [1f32, 11., 67., 77.]))]),
-        // Each step of a scan runs a loop with taps on a full buffer, which starts as the carry, and on a state,
-        // which starts as the row. The buffer changes from 1 1 1 to 1 2 3 and then to 1 3 6. The states are 0+1+1 and
-        // 1+2+2 in the first step, and 2+0+1 and 0+3+3 in the second.
+        // Each step of a scan runs a loop with taps on a full buffer, which is initialised with the carry, and on a
+        // state, which is initialised with the row. The buffer changes from 1 1 1 to 1 2 3 and then to 1 3 6. The
+        // states are 0+1+1 and 1+2+2 in the first step, and 2+0+1 and 0+3+3 in the second.
         case("loop_of_taps_in_a_scan", |g| {
             let (rows, xs) = (g.input("rows", "f32[3]"), g.input("xs", "f32[T,2]"));
             let (last, ys) = scan(rows, xs, |rows, x| {
@@ -38,7 +38,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 1., 1.]), tensor([2, 2], [0f32, 1., 2., 0.])])
         .gives([("last", row([1f32, 3., 6.])), ("ys", tensor([2, 2], [2f32, 5., 3., 6.]))]),
-        // The trip count of the inner loop is the outer row. The loop computes a power of 3.
+        // The trip count of the inner loop is a row of the outer sequence. The inner loop computes a power of 3.
         {
             let expected =
                 [("total", scalar(40f32)), ("powers", row([1f32, 3., 27., 9.])), ("counts", row([0f32, 1., 3., 2.]))];
@@ -60,8 +60,8 @@ pub(super) fn cases() -> Cases {
             .on([row([0i64, 1, 3, 2]), scalar(3f32)])
             .gives_dynamic(expected)
         },
-        // The trip count of the inner loop is a carry, first 2 and then 3. Unrolling makes both constant. Each mean
-        // must divide by the trip count of its own step.
+        // The trip count of the inner loop is a carry: 2 in the first step, and 3 in the second. Unrolling turns both
+        // into constants. Each mean must divide by the trip count of its own step.
         case("inner_length_from_a_swapped_carry", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
             let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {

@@ -1,4 +1,4 @@
-//! Loops in which reusing memory too early would change the results: aliases and copies of states, and sums that the
+//! Loops in which reusing memory too early would change the results: states with aliases and copies, and sums that the
 //! same step reads.
 
 use super::*;
@@ -13,7 +13,8 @@ pub(super) fn cases() -> Cases {
         text("state_under_another_name", include_str!("programs/state_by_another_name.fir"))
             .on([row([1f32, 2., 3.]), scalar(10f32)])
             .gives([("ys", row([10f32, 22., 39.])), ("last", scalar(16f32))]),
-        // Hebbian weights: each step sums outer products with a state both before and after the state changes.
+        // Hebbian weights: each step adds two outer products, one of the state before its update, and one of the state
+        // after its update.
         {
             let zeros = || tensor([2, 2], [0f32; 4]);
             text("sums_of_products_before_and_after_a_step", include_str!("programs/strip_copies.fir"))

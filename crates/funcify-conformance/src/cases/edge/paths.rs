@@ -10,9 +10,10 @@ use super::{Cases, all, case, case_on, row, scalar, tensor};
 pub(super) fn cases() -> Cases {
     all([
         // A recurrence of matrices that do not commute has the same gradient as its unrolled form. The loss is entry
-        // (0, 1), so only the row s = (1, 2) of S matters: s A = (1, 4), and s A B = (5, 1). The gradient of s is (A
-        // B C)[:,1] = (7, 2). That of A is the outer product of s and (B C)[:,1] = (3, 2). That of B is the outer
-        // product of s A and C[:,1] = (2, 1). That of C is s A B, in column 1.
+        // (0, 1), so only the row s = (1, 2) of S matters: s A = (1, 4), and s A B = (5, 1). The gradient of s is
+        // (A B C)[:,1] = (7, 2). The gradient of A is the outer product of s and (B C)[:,1] = (3, 2). The gradient of
+        // B is the outer product of s A and C[:,1] = (2, 1). The gradient of C is s A B in column 1, and zero
+        // elsewhere.
         {
             let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
             let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
@@ -83,8 +84,8 @@ pub(super) fn cases() -> Cases {
             ("out_2", scalar(3.75f32)),
             ("out_3", scalar(5f32)),
         ]),
-        // The loop carries a random key, which has no gradient. The mean and the deviation of the random numbers have
-        // one.
+        // The loop carries a random key, which has no gradient. The mean and the deviation of the random numbers do
+        // have gradients.
         case("gradient_beside_random_state", |g| {
             let (key, mean, deviation) =
                 (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
@@ -103,9 +104,9 @@ pub(super) fn cases() -> Cases {
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
         .with_atol(1e-6)
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
-        // The gradient of an update that is multiplied into an element is the product of the other factors, times the
-        // weight. Factors may be zero, and updates out of range have no effect. The results are 2 * 0.5, 3 * 4 * 0
-        // and 5.
+        // If updates are multiplied into an element, the gradient of an update is the product of the other factors,
+        // times the weight. Factors may be zero, and updates out of range have no effect. The results are 2 * 0.5,
+        // 3 * 4 * 0 and 5.
         case("gradient_of_scattered_products", |g| {
             let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
             let loss = |(x, u): (Value, Value)| {

@@ -1,5 +1,5 @@
 //! Checkpoint policies. The policy determines the residuals that a loop saves, but must not change gradients, even if
-//! the segments do not divide the number of steps.
+//! the number of steps is not a multiple of the segment length.
 
 use funcify::prelude::*;
 
@@ -34,7 +34,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Seven steps of c * w + x. The gradient of x[t] is a power of w. That of w is computed by Horner's rule.
+/// Seven steps of c * w + x. The gradient of x[t] is a power of w. The gradient of w is computed by Horner's rule.
 fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> OneCase {
     let policy = policy.clone();
     let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
@@ -58,7 +58,7 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
 }
 
 /// Products b[t+1] = b[t] * b[t+1] in a full buffer. The gradient of b[i] is the sum of all products that contain
-/// b[i], with that factor left out.
+/// b[i], each without the factor b[i].
 fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let program = move |g: &Builder| {

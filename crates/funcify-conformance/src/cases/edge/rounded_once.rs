@@ -1,5 +1,5 @@
 //! Casts of numbers very close to the midpoint between two values of a 16-bit float type. Code that rounds twice, or
-//! drops bits, rounds them as if they were the midpoint.
+//! drops bits, treats such a number as the midpoint, and rounds it to the wrong value.
 
 use super::*;
 

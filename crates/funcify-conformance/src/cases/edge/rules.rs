@@ -60,13 +60,13 @@ pub(super) fn cases() -> Cases {
                 (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
             })
             .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
-        // Newton's steps are not differentiated. The derivative is 1 / 2y at y = 2. The second derivative
-        // differentiates the steps of `forward`, which compute the residual.
+        // The steps of Newton's method are not differentiated. The derivative is 1 / (2 y) at y = 2. The second
+        // derivative differentiates the steps of `forward`, which compute the residual.
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
-        // x^2 with the derivative rule 10 x, and x^3 with the rule 10 x^3. The second derivatives are 10, and 100
-        // x^3.
+        // x^2 with the derivative rule 10 x, and x^3 with the derivative rule 10 x^3. The second derivatives are 10
+        // and 100 x^3.
         case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
@@ -88,8 +88,8 @@ pub(super) fn cases() -> Cases {
                 ]
                 .map(|(name, value)| (name, scalar(value))),
             ),
-        // A rule in the body of a loop, in both modes. It doubles c, but its derivative is 3. The value is ((2 * 1 +
-        // 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
+        // A rule in the body of a loop, in both modes. The function doubles c, but its rule computes the derivative 3.
+        // The value is ((2 * 1 + 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
@@ -102,7 +102,7 @@ pub(super) fn cases() -> Cases {
                 ("out_0_1_1", row([9f32, 3., 1.])),
                 ("out_1", scalar(45f32)),
             ]),
-        // A rule in a `cond` whose lanes take different branches, and in a checkpoint.
+        // A rule in a `cond` whose lanes take different branches, and a rule in a checkpoint.
         case_on("rule_in_a_choice_and_a_checkpoint", [("xs: f32[B]", row([-1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
@@ -110,8 +110,8 @@ pub(super) fn cases() -> Cases {
                 (vmap(xs, |x| grad(x, chosen)), vmap(xs, |x| grad(x, |x| checkpoint(|| tripled(x) * x))))
             })
             .gives([("out_0", row([0f32, 8., 12.])), ("out_1", row([-4f32, 8., 12.]))]),
-        // The `backward` of a rule calls a function that has a rule: the first derivative is 5 x^2, the second 5 * 7
-        // x.
+        // The `backward` of a rule calls a function that has a rule. The first derivative is 5 x^2, and the second is
+        // 5 * 7 x.
         case_on("rule_that_calls_another", [("x: f32[]", scalar(3f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_jvp(x, |x| x * x, |x, _, tangent| tangent * x * 7.0);
@@ -119,7 +119,7 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // All lanes share a weight, so its gradient is the sum over the lanes, with the factor of the rule.
+        // All lanes share a weight, so its gradient is the sum over the lanes, times the factor of the rule.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {
@@ -136,7 +136,7 @@ pub(super) fn cases() -> Cases {
             // The tangent combines 20 (1 + 3) + 200 (2 + 4) from xs, and 12 * 10 + 18 * 100 from w.
             ("out_1", scalar(1280f32 + 1920.)),
         ]),
-        // The function and its rule have integer arguments, residuals and results.
+        // The arguments, residuals and results of the function and of its rule include integers.
         case_on("rule_with_integers", [("x: f32[4]", row([1f32, 2., 3., 4.])), ("at: i64[]", scalar(2i64))])
             .runs(|[x, at]| {
                 let pick = |(x, at): (Value, Value)| (x.dynamic_slice(0, at, 1).reshape([0usize; 0]), at + 1);
@@ -184,7 +184,7 @@ fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }
 
-/// Returns x, with a rule that clamps the cotangent to between -1 and 1.
+/// Returns x, with a rule that clamps the cotangent to the range from -1 to 1.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0))
 }

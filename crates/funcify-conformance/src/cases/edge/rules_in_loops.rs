@@ -1,5 +1,5 @@
-//! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal
-//! the derivatives of applying the same functions without a loop, for any checkpoint policy.
+//! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal the
+//! derivatives of the same functions applied without a loop, for any checkpoint policy.
 //!
 //! The rules do not compute true derivatives. This shows that the second differentiation differentiates the ops of
 //! `forward`, as in JAX, instead of applying the rule again.
@@ -109,8 +109,8 @@ fn derivative_case<const N: usize>(
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
-/// The loss is y^2 with y = x^4. By the rules, its gradient is 2 y * 3 * 3 = 18 x^4, whose further derivatives are
-/// the true ones.
+/// The loss is y^2 with y = x^4. By the rules, its gradient is 2 y * 3 * 3 = 18 x^4. The further derivatives are the
+/// true derivatives of 18 x^4.
 fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -164,8 +164,8 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
         .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
 }
 
-/// The square of x * x, which an associative scan computes. The rule of the product triples both cotangents, so the
-/// gradient is 2 x^2 (3 + 3) = 12 x^2.
+/// The loss is the square of x * x, where an associative scan computes x * x. The rule of the product triples both
+/// cotangents, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
 fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -201,8 +201,8 @@ fn lanes() -> OneCase {
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
-    // Two steps multiply x by w. The derivative with respect to x is 100 w w. With respect to w, it is 10 w 100 x +
-    // 100 x w.
+    // Two steps multiply x by w. The derivative with respect to x is 100 w w. The derivative with respect to w is
+    // 10 w 100 x + 100 x w.
     case_on("rule_for_tangents_of_two_arguments", [("x: f32[]", scalar(x)), ("w: f32[]", scalar(w))])
         .runs(|[x, w]| {
             let f = |[x, w]: [Value; 2]| {
@@ -229,7 +229,7 @@ fn of_two_arguments() -> OneCase {
         )
 }
 
-/// Some rows use the function with the rule, and the others an ordinary square.
+/// Some rows are squared by the function with the rule, and the other rows without the rule.
 fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
     // With the rule, the gradient is 6 x^2, and its derivative 12 x. Without it, they are 4 x^3 and 12 x^2.
@@ -241,7 +241,8 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// The loss uses only the last state, which x reaches after several steps through a chain of other states.
+/// The loss uses only the last state. The input x reaches this state after several steps, through a chain of other
+/// states.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");

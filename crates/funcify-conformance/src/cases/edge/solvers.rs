@@ -1,9 +1,9 @@
 //! Gradients of loops whose lanes run different numbers of steps: iterative solvers, trip counts that are operands,
 //! loops with an early exit, and nested loops.
 //!
-//! Both the batched gradient and the gradient of the batched program must equal the gradients of the lanes one at a
-//! time. Expected values come from the reference evaluator on single lanes, or are literals if there is a simple
-//! formula.
+//! Both the batched gradient and the gradient of the batched program must equal the gradients of the lanes, computed
+//! one at a time. Expected values come from the reference evaluator on single lanes, or are literals if there is a
+//! simple formula.
 
 use funcify::prelude::*;
 
@@ -54,8 +54,8 @@ pub(super) fn cases() -> Cases {
             .on([row([1.5f32, 20.0]), row([100f32, 30.0])])
             .gives_dynamic([("grad_x", row([7006.3022f32, 40.0])), ("grad_limit", row([0f32, 0.0]))])
         },
-        // A batched gradient of a program that contains a `vmap`. Inner lanes are in the same loop, and outer lanes
-        // have different weights.
+        // A batched gradient of a program that contains a `vmap`. The inner lanes share a loop and its weight. Each
+        // outer lane has its own weight.
         {
             let inner = |g: &Builder| {
                 let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
@@ -313,7 +313,7 @@ fn counted_in_a_loop(g: &Builder) -> Value {
     scan(x, counts, |y, count| (fori_loop(0, n + count, y, |_, z| (z * x).cos() + z), ())).0
 }
 
-/// Reduces the rows of a loop's results by a sum, a maximum and a dot product, and broadcasts values over the rows.
+/// Reduces the rows of a loop's results by a sum, a maximum and a dot product, and broadcasts values along the rows.
 fn rows_of_a_counted_loop(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let mut loop_ = Recurrence::new();

@@ -36,7 +36,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys }
             })
             .gives([("ys", row([41f32, 52., 63.]))]),
-        // The sequence is 1 to 5, with taps -2 and -1. The first step reads 1 and 2, because its tap 0 would be 3.
+        // The sequence is 1 to 5, with taps -2 and -1. The first step reads 1 and 2. If the sequence also had tap 0,
+        // this tap would read 3.
         case("sequence_taps_without_zero", |g| {
             let mut loop_ = Recurrence::new();
             let xs = g.input("xs", "f32[T]");
@@ -64,7 +65,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
             })
             .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
-        // A cumulative sum of 1, 2, 3, 4 that runs backwards. The trace is in the order of the steps.
+        // A cumulative sum of 1, 2, 3, 4 that starts with the last row. The trace is in the order of the steps.
         case_on("backward_cumulative_sum", [("xs: f32[T]", row([1f32, 2., 3., 4.])), ("init: f32[]", scalar(0f32))])
             .runs(|[xs, init]| {
                 let trace = running(Recurrence::new().backwards(), xs, init, |x, old| old + x);

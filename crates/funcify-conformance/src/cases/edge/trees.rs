@@ -21,7 +21,7 @@ pub(super) fn cases() -> Cases {
             ("y1", row([2f32, 11.])),
             ("y2", row([5f32, 6.])),
         ]),
-        // One part of the carry is `Some`, and the other is `None`.
+        // One element of the carry is `Some`, and the other is `None`.
         case_on("tree_option", [("a: f32[]", scalar(2f32)), ("xs: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[a, xs]| {
                 let init: (Option<Value>, Option<Value>) = (Some(a), None);
@@ -108,7 +108,7 @@ impl Cell {
     }
 }
 
-/// Starts with hidden 0 and gates 1, 2, 3, and runs over 1, 10, 100, 1000. Then `hidden` is 1, 21, 321, 1321.
+/// Starts with hidden 0 and gates 1, 2, 3, and runs over 1, 10, 100, 1000. `hidden` takes the values 1, 21, 321, 1321.
 fn derived(name: &str, program: impl FnOnce(&Builder) -> crate::cases::Outputs) -> OneCase {
     case(name, program)
         .on([scalar(0f32), scalar(1f32), scalar(2f32), scalar(3f32), row([1f32, 10., 100., 1000.])])

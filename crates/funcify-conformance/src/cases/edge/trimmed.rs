@@ -21,11 +21,11 @@ pub(super) fn cases() -> Cases {
         sum("trimmed_down_all", true, Returned::All, four(), row([20f32, 19., 17., 14., 10.])),
         sum("trimmed_down_last_2", true, last(2), four(), row([20f32, 19.])),
         sum("trimmed_down_last_1_without_steps", true, last(1), empty::<f32, 1>([0]), row([10f32])),
-        // A loop must return a fixed number of last rows. If a state has fewer rows, the call is rejected.
+        // The loop must return the last four rows of a state that has only three, so the call is rejected.
         case("trimmed_last_4_of_two_steps", |g| last_rows_of_sum(g, false, Returned::Last(4)))
             .on([row([1f32, 2.]), row([10f32])])
             .fails("Rows"),
-        // If there are fewer ys, the call is rejected as well.
+        // The loop must return the last three ys, but has only two, so the call is rejected as well.
         text(
             "trimmed_last_3_of_two_ys",
             "fn @edge(%xs: f32[T]) {

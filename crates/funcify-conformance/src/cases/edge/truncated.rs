@@ -23,7 +23,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // Five steps of p/2 + a^2, of which two are differentiated: 2 a for the last step, and a for the one before.
+        // Five steps of p/2 + a^2. The last two are differentiated: the gradient is 2 a for the last step, and a for
+        // the step before.
         case("truncated_to_two_of_five_steps", |g| {
             let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
             let options = ScanOptions::new().truncate(2);
@@ -116,8 +117,8 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives_dynamic([("out", scalar(32f32))]),
-        // A gradient per lane, and the gradient of a sum over lanes. The latter is c1 + w c0 for each lane, with c0 =
-        // w^2 + x0^2 and c1 = w c0 + x1^2.
+        // A gradient per lane, and the gradient of a sum over lanes. For each lane, the latter is c1 + w c0, with
+        // c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
         {
             fn loss(xs: Value, w: Value) -> Value {
                 scan_with(ScanOptions::new().truncate(2), w, xs, |c, x| (c * w + x.square(), ())).0
@@ -144,9 +145,9 @@ pub(super) fn cases() -> Cases {
                 jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
             })
             .gives([("out", scalar(1.875f32))]),
-        // p * w + a over 1 to 4, from p = 0 and with w = 0.5, differentiating two steps. The derivative with respect
-        // to w is c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. Differentiating again in reverse mode yields 2 c1,
-        // because c1 is a constant. Forward mode also differentiates c1 = w * 1 + 2.
+        // Runs p = p * w + a over a = 1, 2, 3, 4, from p = 0 and with w = 0.5, and differentiates the last two steps.
+        // The derivative with respect to w is c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. Differentiating again in
+        // reverse mode yields 2 c1, because c1 is a constant. Forward mode also differentiates c1 = w * 1 + 2.
         {
             fn first(a: Value, w: Value) -> Value {
                 let options = ScanOptions::new().truncate(2);
@@ -169,7 +170,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// p * w + a over 1 to 5, from p = 0 and with w = 0.5, differentiating only the last `steps` steps.
+/// Runs p = p * w + a over a = 1, 2, 3, 4, 5, from p = 0 and with w = 0.5, and differentiates only the last `steps`
+/// steps.
 fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (a, w) = (g.input("a", "f32[5]"), g.input("w", "f32[]"));
@@ -181,7 +183,7 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     case(name, program).on([row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)]).gives(outputs)
 }
 
-/// Differentiates the last four steps of a loop whose trip count is known only at run time and may be smaller.
+/// Differentiates the last four steps of a loop. Its trip count is known only at run time, and may be less than four.
 fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> OneCase {
     case_on(name, [("init: f32[]", scalar(8f32)), ("xs: f32[T]", xs)])
         .runs(|[init, xs]| {
@@ -191,8 +193,8 @@ fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> O
         .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
 }
 
-/// y[t] = 3 y[t-2] + 5 y[t-1] + x[t], differentiating only the last step. Initial rows have a gradient if it reads
-/// them.
+/// Runs y[t] = 3 y[t-2] + 5 y[t-1] + x[t], and differentiates only the last step. Initial rows have a gradient only if
+/// the last step reads them.
 fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_xs: [f32; N]) -> OneCase {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[2]"), g.input("xs", "f32[T]"));

@@ -45,8 +45,8 @@ pub(super) fn cases() -> Cases {
             ("total", row([4f32, 20., 1., 10.])),
             ("ones", row([2f32, 4., 1., 3.])),
         ]),
-        // A loop with an early exit in a branch, which is in a while loop. The value is 1, then 2 + 6 + 12 = 20, 40
-        // and 80.
+        // A while loop contains a branch, which contains a loop with an early exit. The value is 1, then
+        // 2 + 6 + 12 = 20, 40 and 80.
         case("until_in_a_choice", |g| {
             let xs = g.input("xs", "f32[T]");
             let product = |start: Value| scan_until(start, xs, |p, x| (p * x, p * x, (p * x).gt(10.0))).1.sum(0);
@@ -56,7 +56,7 @@ pub(super) fn cases() -> Cases {
         .on([row([2f32, 3., 2.]), scalar(1f32)])
         .gives_dynamic([("y", scalar(80f32))]),
         // A loop runs over the trace of a loop with an early exit, so its trip count is known only after the first
-        // loop ran.
+        // loop has run.
         case("until_feeds_a_loop", |g| {
             let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
             let (_, ys) = scan(g.input("zero", "f32[]"), trace, |sum, x| (sum + x, sum + x));
@@ -117,8 +117,8 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase
     case(name, program).on([scalar(0f32), row(xs)]).gives(outputs)
 }
 
-/// Slices the last five rows of a trace. The call must fail if there are fewer, because the initial row does not
-/// count.
+/// Slices the last five rows of a trace. The initial row is not part of the trace, so the call must fail if fewer than
+/// five steps ran.
 fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -219,7 +219,7 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase 
     }
 }
 
-/// The maximum trip count is an operand. Without it, the loop would exit after 3 steps.
+/// The maximum trip count is an operand. Without this limit, the loop would exit after 3 steps.
 fn largest_count_at_run_time(is_static: bool, n: usize) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

@@ -1,4 +1,4 @@
-//! Special values: signs of zeros, which only a division makes visible, NaN and infinities, and the limits of
+//! Special values: the signs of zeros (visible only through a division), NaN and infinities, and the limits of
 //! functions.
 
 use funcify::TensorType;

@@ -33,7 +33,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { loglik: last.logsumexp(0), alphas }
     }),
-    // Computes the most likely path: a forward scan finds the best predecessors, and a reverse scan follows them.
+    // Computes the most likely path: a forward scan finds the best predecessors, and a reverse scan follows them back.
     &program(&["viterbi"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (d, back) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |d, b| {
             let s = d.unsqueeze(1) + log_a;

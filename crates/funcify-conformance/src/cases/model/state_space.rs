@@ -12,7 +12,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| carry_as_output(decay * x + v));
         outputs! { y: states.matmul(c) + d * u, last }
     }),
-    // A state space layer whose step size, input and output matrices depend on the data.
+    // A state space layer whose step size, input matrix and output matrix depend on the data.
     &program(
         &["selective_ssm_sequential", "selective_ssm_sequential_f64"],
         ["u", "dt", "a_log", "bs", "cs", "skip"],

@@ -204,7 +204,7 @@ fn subnormal() -> Cases {
     ])
 }
 
-/// A reduction of no elements returns its identity element. `argmax` returns the index of the first maximum.
+/// A reduction over no elements returns its identity element. `argmax` returns the index of the first maximum.
 fn reductions() -> Cases {
     let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("the tensor has no elements"))];
     let two = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);

@@ -110,7 +110,7 @@ fn neighbours() -> Cases {
         let (_, _, largest) = range(d);
         [floats(d, [1., 1., 0., -0., 0., largest, -INF, NAN, 2.]), floats(d, [2., 0., 1., -1., -0., INF, 0., 1., NAN])]
     };
-    // The neighbours of positive floats have bits that differ by 1.
+    // The bits of neighbouring positive floats, read as integers, differ by 1.
     let exact = |d: DType| {
         let [x, _] = pair(d);
         let bits: Vec<i64> = match d {
@@ -203,8 +203,9 @@ fn scales() -> Cases {
     ])
 }
 
-/// Derivatives as in JAX: 2^-exponent for the fraction, and 2^exponent for `ldexp`. For `copysign`, the derivative is
-/// that of |x| with the new sign, and 0 with respect to the sign operand.
+/// Derivatives as in JAX: 2^-exponent for the fraction, and 2^exponent for `ldexp`. For `copysign`, the derivative
+/// with respect to the magnitude operand is that of |x| with the new sign, and the derivative with respect to the sign
+/// operand is 0.
 fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];

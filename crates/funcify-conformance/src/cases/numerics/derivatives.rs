@@ -67,7 +67,7 @@ fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     });
     let graph = graph.map_err(|error| format!("case `{name}`: {error}"))?;
     let values = HostTensor::from_fn(dtype, &[points.len()], |at| Scalar::Float(points[at[0]].1));
-    // A derivative consists of several ops, so the tolerance is that of several roundings.
+    // A derivative consists of several ops, so the tolerance allows for several roundings.
     let (rtol, atol) = reference_tolerance(dtype, 1e-3);
     let outputs = graph.outputs().iter().map(|output| ExpectedOutput {
         name: output.name.clone(),

@@ -1,4 +1,5 @@
-//! Indices out of range: reads clamp the index, writes of single elements are skipped, and slices are shifted to fit.
+//! Indices out of range: reads clamp the index, writes of single elements are skipped, and slices are shifted into
+//! range.
 
 use funcify::DType;
 use funcify::ops::ScatterMode;

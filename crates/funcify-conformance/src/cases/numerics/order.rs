@@ -1,4 +1,4 @@
-//! Rounding, shifts, sorting, cumulative reductions and maxima, also for NaN and for zeros of both signs.
+//! Rounding, shifts, sorting, cumulative reductions and maxima, including NaN and zeros of both signs.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, HostTensor, Scalar, Value, scan, stack};
@@ -62,7 +62,7 @@ fn shifts() -> Cases {
     ])
 }
 
-/// NaN sorts last in ascending order. -0 and 0 are equal. Sorting is stable, also in descending order.
+/// In ascending order, NaN sorts last. -0 and 0 are equal. Sorting is stable in ascending and in descending order.
 fn sorting() -> Cases {
     let mixed = |d| [floats(d, [2., NAN, -INF, 0., -0., INF])];
     let equal = |d| [ints(d, [3, 1, 3, 1])];
@@ -105,7 +105,7 @@ fn extremes_of_zeros() -> Cases {
     // Only f64 is tested, because reductions on Burn's `wgpu` device, which has no f64, do not order zeros.
     const HOST: [DType; 1] = [DType::F64];
     let pair = |d| [floats(d, [-0., 0., -0., 0.]), floats(d, [0., -0., -0., 0.])];
-    // Longer than a SIMD register. All zeros have the same sign, except for one near the end.
+    // A tensor longer than a SIMD register. All zeros have the same sign, except for one near the end.
     let lone = |d, zero: f64| [HostTensor::from_fn(d, &[37], |i| Scalar::Float(if i[0] == 35 { -zero } else { zero }))];
     let turns = |d| [floats(d, [-0., 0., -0.])];
     let scattered = |d| [floats(d, [-0., 0., -0.]), HostTensor::from([0i64, 1, 1, 2]), floats(d, [0., -0., -0., -0.])];

@@ -10,7 +10,7 @@ pub(super) fn cases() -> Cases {
     Ok([softmax()?, floats()?, integers()?, parts()?, numbers()?, transposes()?].concat())
 }
 
-/// Builds a case for each of these dtypes, which applies a program to the inputs.
+/// Builds a case for each of these dtypes. The case applies a program to the inputs.
 fn on_inputs<const N: usize>(
     name: &str,
     dtypes: &[DType],

@@ -22,7 +22,8 @@ pub(super) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// Functions of floats that need no additional operands near integers, because they have no special points there.
+/// Functions of floats that are not tested on additional operands near integers, because they have no special points
+/// there.
 const PLAIN: [Unary; 11] = {
     use Unary::*;
     [Exp, Expm1, Log, Log1p, Tanh, Sigmoid, Sin, Cos, Sqrt, Rsqrt, Recip]
@@ -116,8 +117,8 @@ fn select() -> Cases {
     })
 }
 
-/// Builds a case for each pair of dtypes. Operands include numbers that the target cannot represent, and midpoints
-/// between two numbers that it can.
+/// Builds a case for each pair of dtypes. Operands include numbers that the target dtype cannot represent, and
+/// midpoints between two numbers that it can represent.
 fn casts() -> Cases {
     let exact = [2049, 4097, 16_777_217, 65_505, (1 << 24) + 1, (1 << 53) + 1].map(Scalar::Int);
     let far = [300.7, -1.5, 1e10, -1e10, 1e20, -1e20, 65_519.0, 65_520.0, 1e-8].map(Scalar::Float);

@@ -1,5 +1,5 @@
-//! Ops with computed indices: dynamic slices and updates, `take`, `gather`, `scatter`. Cover every integer type, and
-//! indices out of range on both sides.
+//! Ops with computed indices: dynamic slices and updates, `take`, `gather`, `scatter`. The cases cover every integer
+//! type, and indices out of range on both sides.
 
 use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Take};
 

@@ -53,7 +53,7 @@ fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[OpUse]) -> 
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
-/// Builds a case that applies several ops, with a name and a category.
+/// Builds a case of this category and name, which applies several ops.
 pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {

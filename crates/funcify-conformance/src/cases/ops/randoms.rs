@@ -12,8 +12,8 @@ pub(super) fn cases() -> Cases {
 
 fn uses(words: Words) -> Vec<OpUse> {
     let op = |shape: &[usize]| Threefry { shape: Shape::from(shape), words };
-    // The result has the axes of the keys and of the shape, and possibly one for the two words. At most six are
-    // supported.
+    // The result has the axes of the keys, the axes of the shape, and possibly an axis for the two words. At most six
+    // axes are supported.
     let shapes = SHAPES.into_iter().filter(|shape| shape.len() < 5);
     let key = || cycle_values(DType::U32, &[2], 6);
     let mut uses: Vec<OpUse> =

@@ -262,6 +262,7 @@ pub struct TrackedCall<'a, B: Backend> {
 
 /// Converts the error of a failed backend method. An [`Error`] is returned unchanged; any other error becomes
 /// [`Error::Execution`].
+#[cold]
 pub(crate) fn execution_error(at: &Place, backend: &str, error: BackendError) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => *error,

@@ -32,8 +32,12 @@ impl<B: Backend> Run<'_, B> {
         Ok(())
     }
 
+    #[inline(always)]
     pub(crate) fn fail<T>(&self, at: &Place, result: Result<T, BackendError>) -> Result<T> {
-        result.map_err(|error| execution_error(at, self.backend.name(), error))
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => Err(execution_error(at, self.backend.name(), error)),
+        }
     }
 
     /// Evaluates the type of a stacked tensor at the current sizes.
@@ -69,6 +73,7 @@ impl<B: Backend> Program<B> {
 
     /// Puts an argument into a frame. Must be called before each run for all arguments except those that stay in the
     /// frame.
+    #[inline(always)]
     pub(crate) fn place(&self, frame: &mut Frame<B::Tensor>, argument: usize, tensor: B::Tensor) {
         if let Some(slot) = self.inputs[argument] {
             frame.slots[slot as usize] = Some(tensor);
@@ -86,6 +91,7 @@ impl<B: Backend> Program<B> {
     }
 
     /// Moves an output out of a frame after a run. Outputs must be taken in order, once each.
+    #[inline(always)]
     pub(crate) fn take(&self, frame: &mut Frame<B::Tensor>, output: usize) -> B::Tensor {
         fetch(&mut frame.slots, self.outputs[output])
     }
@@ -181,6 +187,7 @@ impl StackNode {
     }
 }
 
+#[inline(always)]
 fn fetch<T: Clone>(slots: &mut [Option<T>], operand: Operand) -> T {
     let slot = &mut slots[operand.slot as usize];
     let tensor = if operand.last { slot.take() } else { slot.clone() };

@@ -250,6 +250,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
 
     /// Returns the row that the read with index `read` accesses in step `t`. The reads of a step must be performed in
     /// order.
+    #[inline]
     fn read(&mut self, run: &Run<'_, B>, read: usize, t: usize) -> Result<B::Tensor> {
         let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
         let (offset, row) = (reads[read], t + reads[read]);
@@ -276,6 +277,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         }
     }
 
+    #[inline]
     fn write(&mut self, run: &Run<'_, B>, row: usize, tensor: B::Tensor) -> Result<()> {
         match &mut self.contents {
             BufferContents::Full { written, .. } => written[row] = Some(tensor),

@@ -1,4 +1,4 @@
-//! The axes of an instruction: finds contiguous axes, merges axes, and determines their order in memory.
+//! Finds the contiguous axes of an instruction, merges axes, and determines their order in memory.
 
 use super::*;
 
@@ -10,13 +10,13 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns `true` if no operand is reversed along this axis. Otherwise it cannot be the axis of the rows.
+    /// Returns `true` if no operand is reversed along this axis. Only such an axis can become the rows.
     pub(super) fn is_upward(&self) -> bool {
         self.strides.iter().all(|stride| *stride >= 0)
     }
 }
 
-/// Returns the view with its axes in this order in memory, the last one innermost. Axes for which `is_own` returns
+/// Returns the view with its axes laid out in the given order, the last one innermost. Axes for which `is_own` returns
 /// `false` get stride 0.
 pub(super) fn with_axis_order(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
     let mut strides = vec![0; view.shape.len()];

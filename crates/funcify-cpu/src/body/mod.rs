@@ -96,7 +96,7 @@ struct Address {
 }
 
 impl Setting<'_> {
-    /// Returns the fastest body for a loop. Returns `None` if the loop ends on a condition and cannot be lowered to
+    /// Returns the fastest body for a loop. Returns `None` if the loop has a condition and cannot be lowered to
     /// register code.
     pub(crate) fn body<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Body<T>> {
         if let Some(kind) = self.lower_to_registers(planned) {

@@ -53,8 +53,9 @@
 //!
 //! Each instruction has a fixed overhead of about 15 to 25 ns, so bodies with few lanes should have few instructions:
 //! fuse an activation into its product (`then` of [`Op::Product`]), and express a loop over one lane as a single
-//! [`Op::Recur`]. A product with few rows is limited by the time to read its right operand. With 8 rows or more, it runs
-//! at the peak multiplication rate of the processor. Several factors in one product need no extra pass over the result.
+//! [`Op::Recur`]. A product with few rows is limited by the time to read its right operand. With 8 rows or more, it
+//! runs at the peak multiplication rate of the processor. Several factors in one product need no extra pass over the
+//! result.
 //! `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example

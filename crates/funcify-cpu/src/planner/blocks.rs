@@ -4,7 +4,8 @@ use super::recurrence::recurrence;
 use super::view::View;
 use super::*;
 
-/// A stack of nodes: those that run once before the parts, those of a part's program, and those of each open loop.
+/// A stack of node lists: the nodes that run once before the parts, the nodes of a part's program, and the nodes of
+/// each open loop.
 pub(super) struct Blocks(Vec<Block>);
 
 #[derive(Default)]

@@ -47,7 +47,8 @@ impl BufferRows {
 enum Carry {
     /// A register holds the carry.
     Register(View),
-    /// The row that the previous step wrote to a trace with write offset `offset`. The first step reads `initial`.
+    /// Each step reads the row that the previous step wrote to the trace of `buffer` at write offset `offset`. The
+    /// first step reads `initial`.
     InTrace { initial: View, buffer: usize, offset: usize },
 }
 

@@ -31,17 +31,18 @@ pub(crate) enum UnsplitView<'a, T> {
     /// No elements.
     #[default]
     None,
-    /// Read-only elements from the first part's first column on, and the number of columns per index of the axis.
+    /// Read-only elements from the first part's first column on, and the number of columns per index of the stage's
+    /// parallel axis.
     Read(&'a [T], usize),
-    /// Writable elements, and the number of columns per index of the axis.
+    /// Writable elements, and the number of columns per index of the stage's parallel axis.
     Columns(ArrayViewMut2<'a, T>, usize),
     /// The elements of all parts, and the number of elements per part.
     Parts(&'a mut [T], usize),
 }
 
 impl<'a, T> UnsplitView<'a, T> {
-    /// Splits the region in two: one for the first `parts` parts, which together have `indices` indices of the axis,
-    /// and one for the remaining parts.
+    /// Splits the region in two: one for the first `parts` parts, which together have `indices` indices of the parallel
+    /// axis, and one for the remaining parts.
     pub(crate) fn split(self, parts: usize, indices: usize) -> (Self, Self) {
         match self {
             UnsplitView::None => (UnsplitView::None, UnsplitView::None),
@@ -73,9 +74,9 @@ impl<'a, T> UnsplitView<'a, T> {
 /// The range of elements that an operand spans in the current iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
-    /// The index of the unit if the view is columns, or else of the first element.
+    /// The index of the unit if the view is [`View::Columns`], and the index of the first element otherwise.
     pub(crate) at: usize,
-    /// The index of the first element within the unit. Used only if the view is columns.
+    /// The index of the first element within the unit. Used only if the view is [`View::Columns`].
     pub(crate) offset: usize,
     /// The number of elements.
     pub(crate) span: usize,

@@ -29,8 +29,8 @@ impl Scope<'_, '_> {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => WordOp::OfNumber,
-            // Only dtypes for which the cast rounds at most once, because rounding twice may not yield the nearest
-            // number.
+            // Includes only dtypes for which the cast rounds at most once, because rounding twice may not yield the
+            // nearest number.
             GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => WordOp::ToNumber,
             GraphOp::Bits(ops::Bits::ShiftLeft) => WordOp::ShiftLeft,
             GraphOp::Bits(ops::Bits::ShiftRightLogical) => WordOp::ShiftRight,

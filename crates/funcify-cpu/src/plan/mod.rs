@@ -11,10 +11,10 @@
 //! `pitch` elements each. In a sequence or a trace, a unit is one step. [`Split`] determines which elements a part
 //! sees:
 //!
-//! - `Whole`: all elements. If the stage has several parts, they may only read them. Used for weights, packed weights
+//! - `Whole`: all elements. In a stage with several parts, the region is read-only. Used for weights, packed weights
 //!   and constants.
 //! - `Columns(width)`: `width` elements of each unit for each index of the parallel axis. A part sees only its own
-//!   columns, and offsets are relative to the first of them. Used for sequences, traces and final values.
+//!   columns, and offsets are relative to its first column. Used for sequences, traces and final values.
 //! - `Parts(count)`: a separate region for each of `count` parts. Used for registers, strips and partial sums. A later
 //!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add partial
 //!   sums.

@@ -1,7 +1,7 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
 //! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
-//! slower but does not affect results. `Instruction::nanoseconds` uses about twice these values. It determines how long
+//! slower but does not affect results. `Instruction::nanoseconds` uses twice these values. It determines how long
 //! a compiled loop runs between two checks for cancellation, and overestimating that time is safe.
 
 use funcify_core::ops::{Creation, Op, Product};

@@ -124,8 +124,8 @@ impl View {
         self.memory().may_share(&other.memory())
     }
 
-    /// Returns `true` if the address ranges of two different views overlap, like those of adjacent columns of a matrix.
-    /// An instruction must not read one view and write the other.
+    /// Returns `true` if the address ranges of two different views overlap, as for adjacent columns of a matrix. An
+    /// instruction must not read one view and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
         self.shares_memory(other)

@@ -18,7 +18,7 @@ struct Event<'p> {
     place: Position,
     instruction: &'p Instruction,
     /// The regions that the instruction read, each with the event that last wrote the cells read, or `None` if no event
-    /// wrote them. If an event wrote several of these cells, it is listed once per region.
+    /// wrote them. An instruction that wrote several of these cells is listed only once per region.
     sources: Vec<(usize, Option<usize>)>,
 }
 

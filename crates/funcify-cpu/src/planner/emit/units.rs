@@ -14,8 +14,8 @@ impl Emitter {
         matches!(region.split, Split::Columns(_)).then_some(region.pitch)
     }
 
-    /// Returns the sequence if the stride between its rows is a multiple of the unit, or its region is not split into
-    /// columns. Otherwise returns a copy.
+    /// Returns the sequence itself if the stride between its rows is a multiple of the size of a unit, or if its region
+    /// is not split into columns. Otherwise returns a copy.
     pub(in super::super) fn in_units(&mut self, sequence: &View) -> Result<View> {
         let is_apart = self.unit(sequence).is_none_or(|unit| sequence.strides[0].unsigned_abs().is_multiple_of(unit));
         if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }

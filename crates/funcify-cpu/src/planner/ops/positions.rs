@@ -117,8 +117,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Plans an `argmax`: returns the index of the maximum along an axis. If several elements are equal, this is the
-    /// first of them. If there are NaNs, it is the first NaN.
+    /// Plans an `argmax`: returns the index of the first maximum along an axis, or of the first NaN if there is one.
     pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let x = self.without_reversed_axes(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);

@@ -152,9 +152,9 @@ pub enum Storage {
 pub enum Split {
     /// All elements of the region.
     Whole,
-    /// The part's columns: in each unit, this number of elements for each of the part's indices of the parallel axis.
+    /// The part's columns. Contains the number of columns per index of the parallel axis.
     Columns(usize),
-    /// A region in scratch memory of the part's own. The value is the number of parts, and so of regions.
+    /// A separate region for each part, in scratch memory. Contains the number of parts.
     Parts(usize),
 }
 

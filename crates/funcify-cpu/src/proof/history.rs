@@ -1,9 +1,9 @@
 //! Records which instruction wrote each cell of a faulty plan, to report two instructions in the error.
 //!
 //! The first is the earliest instruction that contributed to the wrong result and wrote a value that the graph never
-//! computes. The second is the last instruction that wrote its operands. The graph never computes partial sums either,
-//! but they end up in a sum that it does compute. Operands of a value that the graph computes are therefore not
-//! reported.
+//! computes. The second is the last instruction that wrote the operands of the first. The graph never computes partial
+//! sums either, but they end up in a sum that it does compute. Operands of a value that the graph computes are
+//! therefore not reported.
 
 use std::collections::{HashMap, HashSet};
 

@@ -241,7 +241,7 @@ impl<'r, T: Float> Lowering<'r, T> {
     }
 
     /// Writes the result of a verb to a piece. If the piece moves, it is stored to memory, and all other loaded pieces
-    /// of its region become stale. If the piece's register held another loaded piece, that one becomes stale too
+    /// of its region become stale. If the piece's register held another loaded piece, that piece becomes stale too
     /// (order-c4 of the planner). Stale pieces are loaded again when they are read.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;

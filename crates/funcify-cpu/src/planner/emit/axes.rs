@@ -10,7 +10,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns `true` if no operand is reversed along this axis. Only such an axis can become the rows.
+    /// Returns `true` if no operand is reversed along this axis. A reversed axis cannot become the rows.
     pub(super) fn is_upward(&self) -> bool {
         self.strides.iter().all(|stride| *stride >= 0)
     }

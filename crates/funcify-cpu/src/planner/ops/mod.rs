@@ -508,8 +508,8 @@ fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }
 
-/// Finds an op that is unsupported for all types: one with several results and no bodies. This error is more helpful
-/// than the one for an unsupported type of its results, which the planner would otherwise report first.
+/// Finds an op that is unsupported for all types: one with several results and no bodies. The returned error is more
+/// helpful than an error about an unsupported type of the results, which the planner would otherwise report first.
 pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     let live = graph.live_values();
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));

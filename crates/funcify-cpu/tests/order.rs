@@ -177,7 +177,7 @@ fn sums_over_three_parts_start_once() {
     });
 }
 
-/// Programs with ops that mix indices of the parallel axis are not divided into parts.
+/// Ops that mix indices of the parallel axis are not divided into parts.
 #[test]
 fn indices_of_the_divided_axis_are_mixed_in_one_part() {
     let mixing: [fn(Value, Value) -> Value; 5] = [

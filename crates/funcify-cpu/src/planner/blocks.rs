@@ -22,7 +22,7 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Returns two programs: the one that runs once before the parts, and the one that each part runs.
+    /// Returns two programs: one that runs once before the parts, and one that each part runs.
     pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
         let programs: Vec<Vec<Node>> = self.0.into_iter().map(|block| block.nodes).collect();
         programs.try_into().expect("the planner closes every loop it opens")

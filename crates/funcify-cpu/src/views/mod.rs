@@ -133,14 +133,14 @@ pub(crate) struct Unwritten<'v, 'a, T> {
     above: &'v [View<'a, T>],
     /// The elements being written.
     range: Range,
-    /// The elements before and after the ones being written. In a view of columns, only those of the same unit.
+    /// The elements before and after the range being written. In a view of columns, only elements of the same unit.
     before: &'v [T],
     after: &'v [T],
     columns: Option<&'v Columns<'v, T>>,
 }
 
 impl<'v, T> Unwritten<'v, '_, T> {
-    /// Returns the elements of a range of a region, or `None` if they are the ones being written.
+    /// Returns the elements of a range of a region, or `None` if it is the range being written.
     #[inline(always)]
     pub(crate) fn read(&self, region: usize, from: Range) -> Option<&'v [T]> {
         let written = self.below.len();

@@ -72,7 +72,7 @@ pub(crate) struct Factor {
 }
 
 impl<T> RegisterCode<T> {
-    /// Returns the pieces loaded before the loop, then those stored after it, and then the streams.
+    /// Returns the pieces loaded before the loop, followed by the pieces stored after it and the streams.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
         outside.chain(&self.streams)

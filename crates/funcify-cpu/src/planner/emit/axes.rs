@@ -64,12 +64,12 @@ pub(super) fn is_side_by_side(axis: &Axis) -> bool {
     axis.strides[0] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1))
 }
 
-/// Returns the index of the longest axis among those for which `of` returns `true`.
+/// Returns the index of the longest axis for which `of` returns `true`.
 pub(super) fn longest_axis(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
     (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
 }
 
-/// Returns all axes except those with the indices in `but`.
+/// Returns all axes except the ones at the indices in `but`.
 pub(super) fn axes_except(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
     axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

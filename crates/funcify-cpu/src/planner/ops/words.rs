@@ -1,7 +1,7 @@
 //! Plans ops on words: the 32-bit integers of programs with random bits, stored as the bits of the plan's elements.
 //!
-//! All `u32` values of a program with random bits are words. Ops that move elements and a few arithmetic ops support words.
-//! A cast converts words to numbers.
+//! All `u32` values of a program with random bits are words. Ops that move elements and a few arithmetic ops support
+//! words. A cast converts words to numbers.
 
 use funcify_core::ops::Threefry;
 

@@ -19,10 +19,10 @@ use crate::planner::{Division, GraphPlan, plan_graph};
 use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
 
-/// A program or a loop that is compiled for the sizes of its operands. It may be called from several threads at once.
+/// A program or a loop that is compiled for the sizes of its operands. Several threads may call it concurrently.
 ///
-/// All values have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Narrower
-/// floats are converted to it, and so are integers (exactly) and booleans (to 1 and 0).
+/// All values have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Other values
+/// are converted to this type: narrower floats, integers (exactly), and booleans (to 1 and 0).
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
@@ -190,8 +190,8 @@ impl Engine {
         self.plan.dtype
     }
 
-    /// Returns the type of the elements to pass for an operand, or `None` if the engine does not read the operand: pass
-    /// [`Elements::NONE`] for it.
+    /// Returns the type of the elements to pass for an operand, or `None` if the engine does not read the operand. In
+    /// that case, pass [`Elements::NONE`].
     pub fn reads(&self, operand: usize) -> Option<DType> {
         self.plan.reads[operand]
     }
@@ -235,8 +235,9 @@ impl Engine {
         self.plan.has_words && dtype == DType::U32
     }
 
-    /// Runs the engine. It polls `stop` between steps, and ends the call early once that returns `true`. It rejects the
-    /// call ([`Outcome::Refused`]) if a loop without a bound runs more steps than the element type can count exactly.
+    /// Runs the engine. It polls `stop` between steps, and ends the call early when `stop` returns `true`. It rejects
+    /// the call ([`Outcome::Refused`]) if a loop without a bound runs more steps than the element type can count
+    /// exactly.
     pub fn call(
         &self,
         operands: &[Elements<'_>],
@@ -293,7 +294,7 @@ impl<T: Number> Executors<T> {
         })
     }
 
-    /// Runs an idle executor, or a new one if all are busy. Returns `true` if it was not stopped early. Returns an
+    /// Runs an idle executor, or a new one if all are busy. Returns `true` if the run was not stopped early. Returns an
     /// error if the operands have a different element type.
     fn run<'o>(
         &'o self,
@@ -319,7 +320,7 @@ impl<T: Number> Executors<T> {
 /// The maximum number of bytes to free at once.
 const BYTES_FREED_AT_ONCE: usize = 32 << 20;
 
-/// Frees memory in pieces, because the operating system blocks other threads while it frees a large one.
+/// Frees memory in pieces, because the operating system blocks other threads while it frees a large allocation.
 fn free_in_pieces<T>(mut memory: Vec<T>) {
     while memory.len() > BYTES_FREED_AT_ONCE / size_of::<T>() {
         memory.truncate(memory.len() - BYTES_FREED_AT_ONCE / size_of::<T>());

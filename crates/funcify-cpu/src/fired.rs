@@ -1,4 +1,4 @@
-//! Records which transformations of the planner were applied, so that tests can check that they cover all of them.
+//! Records which transformations of the planner were applied, so that tests can check that they exercise all of them.
 
 use std::cell::Cell;
 

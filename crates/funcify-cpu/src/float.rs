@@ -1,7 +1,7 @@
 //! Vector operations on `f32` and `f64`, for every instruction set.
 //!
 //! The kernels are written once, generic over a [`Float`] and an instruction set `S` of `pulp`. A value of type `S`
-//! proves that the processor has these instructions. All methods are inlined into a function that `S::vectorize`
+//! proves that the processor supports these instructions. All methods are inlined into a function that `S::vectorize`
 //! compiles for `S`.
 
 use pulp::Simd;
@@ -23,9 +23,9 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Converts the element to f64.
     fn to_f64(self) -> f64;
 
-    /// Returns the lower 32 bits of the element.
+    /// Returns the low 32 bits of the element's representation.
     fn to_word(self) -> u32;
-    /// Returns the element with the bits of `word`.
+    /// Returns the element whose low 32 bits are `word`. Any other bits are 0.
     fn from_word(word: u32) -> Self;
 
     /// Returns the sum of two elements.
@@ -40,20 +40,20 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn negated(self) -> Self;
     /// Returns `true` if the element is NaN.
     fn is_nan(self) -> bool;
-    /// Returns the larger of two elements, like [`max`](Float::max).
+    /// Returns the larger of two elements. Treats NaN and signed zeros like [`max`](Float::max).
     fn larger(self, other: Self) -> Self;
-    /// Returns the smaller of two elements, like [`min`](Float::min).
+    /// Returns the smaller of two elements. Treats NaN and signed zeros like [`min`](Float::min).
     fn smaller(self, other: Self) -> Self;
     /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
 
     /// Splits the slice into full vectors and the remaining elements.
     fn as_vectors<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
-    /// Splits the slice into full vectors and the remaining elements, all of them mutable.
+    /// Splits the slice into full vectors and the remaining elements, both mutable.
     fn as_vectors_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
-    /// Returns the elements of vectors as a slice.
+    /// Reinterprets vectors as a slice of elements.
     fn elements<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self];
-    /// Loads fewer elements than a vector has, and sets the others to 0.
+    /// Loads a slice shorter than a vector, and sets the remaining elements to 0.
     fn load_part<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
     /// Fills the slice with the first elements of a vector.
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: Self::Vector<S>);
@@ -82,9 +82,9 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select<S: Simd>(simd: S, mask: Self::Mask<S>, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// Returns the bits of the elements.
+    /// Reinterprets elements as integers (a bitcast).
     fn bits<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Bits<S>;
-    /// Returns the elements with these bits.
+    /// Reinterprets integers as elements (a bitcast).
     fn of_bits<S: Simd>(simd: S, a: Self::Bits<S>) -> Self::Vector<S>;
     /// Returns a vector with the integer `value` in every element.
     fn splat_word<S: Simd>(simd: S, value: u64) -> Self::Bits<S>;
@@ -98,11 +98,11 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn add_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
     /// Computes a - b, wrapping.
     fn sub_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// Shifts the integer n to the exponent field of an element, for n between -2000 and 2000.
+    /// Shifts the low bits of the integer n into the exponent field of an element, for n between -2000 and 2000.
     fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;
     /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two<S: Simd>(simd: S, n: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
-    /// Returns the biased exponent of nonnegative elements, as a float.
+    /// Returns the biased exponents of nonnegative elements, given by their bits, as floats.
     fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
 
     /// Returns the sum of the elements of a vector, in an order that depends on the instruction set.
@@ -110,13 +110,13 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Returns the product of the elements of a vector.
     fn product<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
 
-    /// Clears the sign bit, also of NaN.
+    /// Clears the sign bit, including that of NaN.
     #[inline(always)]
     fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1)))
     }
 
-    /// Flips the sign bit, also of NaN.
+    /// Flips the sign bit, including that of NaN.
     #[inline(always)]
     fn neg<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::xor(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN)))
@@ -129,16 +129,16 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, magnitude), sign))
     }
 
-    /// Returns `x`, but `low` where `x < low`. NaN stays NaN.
+    /// Replaces elements of `x` that are less than `low` with `low`. NaN in `x` stays NaN.
     fn at_least<S: Simd>(simd: S, low: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
-    /// Returns `x`, but `high` where `x > high`. NaN stays NaN.
+    /// Replaces elements of `x` that are greater than `high` with `high`. NaN in `x` stays NaN.
     fn at_most<S: Simd>(simd: S, high: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
 
     /// Returns the larger element, where -0 is less than +0. Returns NaN if either is NaN.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
         let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
-        // For two zeros, `larger` is b, but the maximum is -0 only if both are.
+        // If both elements are zeros, `larger` is b. The maximum is -0 only if both are -0.
         let sign = Self::or(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1));
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
     }
@@ -146,8 +146,8 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Returns the smaller element, where -0 is less than +0. Returns NaN if either is NaN.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        // The two selections differ only for zeros and NaN. For two zeros, the combined bits have a sign if either zero
-        // does, which is the minimum. For NaN and any number, the combined bits are NaN.
+        // The two selections differ only for zeros and NaN. For two zeros, the combined bits are -0 if either zero is
+        // -0, as required. If either element is NaN, the combined bits are NaN.
         let (first, second) = (Self::at_most(simd, b, a), Self::at_most(simd, a, b));
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, first), Self::bits(simd, second)))
     }
@@ -309,8 +309,8 @@ macro_rules! float {
                 product(a: S::$vector) -> Self = $product;
             }
 
-            // If an operand is NaN, the vector instruction returns its second operand or NaN, but the scalar one
-            // returns the operand that is not NaN.
+            // If an operand is NaN, the vector instruction returns its second operand or NaN, but the scalar
+            // instruction returns the operand that is not NaN.
             #[inline(always)]
             fn at_least<S: Simd>(simd: S, low: S::$vector, x: S::$vector) -> S::$vector {
                 if S::IS_SCALAR { Self::select(simd, Self::less(simd, x, low), low, x) } else { simd.$max(low, x) }
@@ -366,7 +366,7 @@ float! {
     reduce: reduce_sum_f64s, reduce_product_f64s;
 }
 
-/// Adds 1.5 * 2^23, which leaves n in the low bits, and shifts out the bits above them.
+/// Adds 1.5 * 2^23, which leaves n in the low bits, and shifts them into the exponent field.
 #[inline(always)]
 fn to_exponent_f32<S: Simd>(simd: S, n: S::f32s) -> S::u32s {
     let low = simd.transmute_u32s_f32s(simd.add_f32s(n, simd.splat_f32s(f32::ROUNDER)));
@@ -385,8 +385,8 @@ fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     (simd.transmute_f32s_u32s(first), simd.transmute_f32s_u32s(second))
 }
 
-/// Converts the exponent field, an integer below 2^23, to a float: uses it as the fraction of a number between 2^23 and
-/// 2^24.
+/// Converts the exponent field, an integer below 2^23, to a float: inserts it as the fraction of 2^23, and subtracts
+/// 2^23.
 #[inline(always)]
 fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     let field = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(23));
@@ -394,11 +394,11 @@ fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     simd.sub_f32s(simd.transmute_f32s_u32s(number), simd.splat_f32s(f32::WHOLE))
 }
 
-/// A number whose units digit is bit 32, so that the integer part is in the upper half of the 64-bit word.
+/// A number whose lowest integer bit is bit 32, so that the integer part is in the upper half of the 64-bit word.
 const UPPER_HALF: f64 = (1u64 << 20) as f64;
 
-/// Adds 1.5 * 2^20, which leaves n in the low bits of the upper half, and shifts out the bits above them in both
-/// halves.
+/// Adds 1.5 * 2^20, which leaves n in the low bits of the upper half, and shifts them into the exponent field. Both
+/// halves may be shifted as separate 32-bit words.
 #[inline(always)]
 fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     let upper = simd.transmute_u64s_f64s(simd.add_f64s(n, simd.splat_f64s(1.5 * UPPER_HALF)));
@@ -422,8 +422,8 @@ fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     (simd.transmute_f64s_u64s(first), simd.transmute_f64s_u64s(second))
 }
 
-/// Moves the exponent field to the low bits of the upper half, and converts it to a float by using it as the fraction
-/// of a number.
+/// Moves the exponent field to the low bits of the upper half, and converts it to a float: inserts it as the fraction
+/// of 2^20, and subtracts 2^20.
 #[inline(always)]
 fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
     let shifted: S::u64s = if S::IS_SCALAR {

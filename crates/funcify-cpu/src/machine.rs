@@ -19,7 +19,7 @@ pub struct Machine {
 pub enum Translation {
     /// Never translates.
     Never,
-    /// Translates a loop if that saves at least some tens of microseconds per call. (Translation takes about a
+    /// Translates a loop if that saves at least about 20 microseconds per call. (Translation takes about a
     /// millisecond.)
     #[default]
     Worthwhile,
@@ -54,13 +54,13 @@ impl Machine {
         Machine { arch, translation: Translation::default() }
     }
 
-    /// Returns the same instruction set with another policy for translating to machine code.
+    /// Returns this instruction set with the given policy for translating loops to machine code.
     pub fn with_translation(self, translation: Translation) -> Self {
         Machine { translation, ..self }
     }
 
-    /// Returns the policy for translating to machine code. The scalar instruction set never translates, because machine
-    /// code requires a fused multiply-add, which all other instruction sets have.
+    /// Returns the policy for translating loops to machine code. The scalar instruction set never translates, because
+    /// machine code requires a fused multiply-add, which all other instruction sets have.
     #[cfg(feature = "jit")]
     pub(crate) fn translation(self) -> Translation {
         if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }

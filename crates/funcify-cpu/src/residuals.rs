@@ -50,8 +50,8 @@ impl<B: Backend> DerivativePrograms<B> {
     }
 }
 
-/// Finds the inputs in `wrt` that have a differentiable path to a result. Returns them as marks, together with the
-/// graphs that compute their gradients, or `None` if there is no such input.
+/// Finds the inputs in `wrt` that have a differentiable path to a result. Returns a flag per input, and the graphs that
+/// compute the gradients of these inputs, or `None` if there is no such input.
 #[track_caller]
 fn connected_pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
     let mut connected = wrt.to_vec();
@@ -80,9 +80,9 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
 }
 
 /// Changes the memory layout of the residuals between a forward and a backward program to the layout in which the loops
-/// of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose them; no other
-/// code reads them. The first `outputs` outputs of the forward graph are the graph's own and keep their layout. For
-/// other sizes, the programs compute the same values.
+/// of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose the residuals,
+/// and no other code reads them. The first `outputs` outputs of the forward graph are the graph's own and keep their
+/// layout. For other sizes, the programs compute the same values.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));

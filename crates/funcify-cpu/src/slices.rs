@@ -1,4 +1,4 @@
-//! Programs that read and write the caller's slices, without allocating memory in a call.
+//! Programs that read and write the caller's slices, and allocate no memory after the first call.
 
 use std::any::Any;
 use std::ops::RangeInclusive;
@@ -50,7 +50,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Creates a slot. If the number of elements overflows, sets it to a length that no slice can have.
+    /// Creates a slot. If the number of elements overflows, the length is set to a value that no slice can have.
     fn new(name: &str, dtype: DType, shape: &[usize]) -> Self {
         let ty = TensorType::new(dtype, Shape::from(shape));
         let count = |product: usize, size: &usize| product.saturating_mul(*size);
@@ -178,7 +178,7 @@ impl OnSlices {
         engine.call_into(inputs, results).map_err(failed)?;
         let integers = self.outputs.iter().zip(results).filter(|(slot, _)| !slot.ty.dtype.is_float());
         for number in integers.flat_map(|(_, result)| result.iter_mut()) {
-            // Adds 0 to turn -0.0 into 0: the plan computes 0 times a negative integer as -0.0.
+            // Adds 0 to turn -0.0 into 0: the plan computes -0.0 for 0 times a negative integer.
             *number = number.plus(T::default());
         }
         Ok(())

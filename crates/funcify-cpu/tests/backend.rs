@@ -1,5 +1,5 @@
-//! Guarantees of the `cpu` backend: loops are compiled, or the reason is reported; they can be cancelled; and they
-//! compute the same bits regardless of what else runs concurrently.
+//! Guarantees of the `cpu` backend: loops are compiled, or the reason is reported; they can be cancelled; and their
+//! results are bit-identical regardless of what else runs concurrently.
 
 mod numbers;
 
@@ -42,8 +42,8 @@ fn loops_and_their_gradients_are_compiled() {
     }
 }
 
-/// The products of all steps of a strip become one instruction: for full strips, for the remaining steps, and for the
-/// first step.
+/// The products of all steps of a strip become one instruction. This is also the case for the remaining steps after the
+/// last full strip, and for the first step.
 #[test]
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
@@ -80,8 +80,8 @@ fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Counters, values computed from them, and the index of a maximum are integers that floats represent exactly, so the
-/// plan represents them as floats.
+/// Counters, values computed from them, and the index of a maximum are integers small enough for floats to represent
+/// exactly, so the plan stores them as floats.
 #[test]
 fn integers_are_numbers_of_the_plan() {
     let float = |i: Value| i.cast(DType::F32);
@@ -135,8 +135,8 @@ fn integers_are_numbers_of_the_plan() {
     }
 }
 
-/// A loop reads rows of a table at indices that it computes and clamps. Some of them come from `argmax`, of rows with
-/// equal maxima or with NaN.
+/// A loop reads rows of a table at indices that it computes and clamps. Some of the indices come from `argmax` of rows
+/// with equal maxima or with NaN.
 #[test]
 fn positions_are_computed_and_taken() {
     let table = numbers(&[6, 4], 12);
@@ -200,8 +200,8 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one, &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
-/// Integers that a plan cannot represent are left to the reference evaluator, because the plan would round them, or
-/// would not wrap on overflow.
+/// The planner leaves integers that a plan cannot represent to the reference evaluator, because the plan would round
+/// them, or would not wrap on overflow.
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {
@@ -223,7 +223,8 @@ fn integers_beyond_the_floats_are_not_compiled() {
     }
 }
 
-/// Conjugate gradients take as many steps as the residual requires: none if it is small, and at most the bound.
+/// Conjugate gradients take as many steps as the residual requires: none if the residual is small, and at most the
+/// bound.
 #[test]
 fn loops_that_a_condition_ends_are_compiled() {
     let solve = |bound: Option<usize>| {
@@ -318,7 +319,8 @@ fn what_all_parts_have_is_added_once() {
 }
 
 /// A mean divides a sum over lanes by a size. A running total over lanes starts from a value that all parts share, and
-/// several such totals start from the same number. Neither prevents dividing a program or its gradient into parts.
+/// several running totals start from the same number. Neither prevents the planner from dividing a program or its
+/// gradient into parts.
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let programs = ["mean", "total"].map(|loss| {
@@ -327,7 +329,7 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
             let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
             let start = ((zeros, zero), (zero, zeros));
             let (((_, total), (other, _)), states) = scan(start, x, |((h, total), (other, all)), x| {
-                // The analysis recognises this sum over the divided axis last, although it comes first in the program.
+                // This sum over the divided axis comes first in the program, but the analysis recognises it last.
                 let other = other + all.sum(0);
                 let all = all + h;
                 let h = (h * decay + x).tanh();
@@ -455,8 +457,8 @@ fn is_refused(engine: &Engine, scalars: &[(f64, DType)]) -> bool {
     matches!(engine.call(&arguments, &|| false).unwrap(), Outcome::Refused)
 }
 
-/// A loop without a bound stops when its counter exceeds the integers that the plan represents, and the call is
-/// rejected.
+/// If the counter of a loop without a bound exceeds the integers that the plan represents, the loop stops and the call
+/// is rejected.
 #[test]
 fn endless_counting_is_refused() {
     let graph = built("endless", |g| {
@@ -470,7 +472,7 @@ fn endless_counting_is_refused() {
     }
 }
 
-/// A second loop that ends does not clear the rejection flag that the first loop set.
+/// If a first loop sets the rejection flag, a second loop that ends normally does not clear it.
 #[test]
 fn endless_counting_is_refused_whatever_ends_after_it() {
     let graph = built("loops", |g| {
@@ -484,8 +486,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Both branches may count endlessly, but only the branch that runs rejects the call, regardless of the initial memory
-/// of the rejection flag.
+/// Both branches may count endlessly, but only the branch that runs rejects the call. The initial contents of the
+/// rejection flag's memory do not matter.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {
@@ -506,7 +508,7 @@ fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     }
 }
 
-/// A loop whose trace is unused is part of the program, and computes nothing but its result.
+/// A loop that returns only its last carry, and no traces, is compiled as part of the program.
 #[test]
 fn a_search_is_one_program() {
     let graph = built("search", |g| {
@@ -518,7 +520,7 @@ fn a_search_is_one_program() {
     }
 }
 
-/// Loops without steps, rows or lanes, undivided and in several parts.
+/// Loops without steps, rows or lanes, both undivided and in several parts.
 #[test]
 fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
     let network = built("network", |g| {

@@ -1,6 +1,6 @@
-//! Loops with edge cases: NaN, numbers that a narrower type cannot represent, indices out of range, axes without
-//! elements, and operands in unusual layouts. Undivided, in parts and as machine code, their results agree with the
-//! reference evaluator.
+//! Loops with edge cases: NaN, numbers that a narrower type cannot represent, indices out of range, axes of size 0, and
+//! operands in unusual layouts. Their results agree with the reference evaluator, whether the loops run undivided, in
+//! parts or as machine code.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
@@ -201,7 +201,7 @@ fn odd_integers_that_floats_have_not_stay_odd() {
     agrees_somehow(sums, &[xs, tables]);
 }
 
-/// Each step adds one of two addends to the count, so the larger addend bounds its growth.
+/// Each step adds one of two numbers to the count. The larger number bounds the growth of the count.
 #[test]
 fn counts_by_two_addends_are_exact() {
     for takes_large in [false, true] {
@@ -300,7 +300,7 @@ fn sums_over_parts_are_given_in_another_order() {
     agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
 }
 
-/// The sum that a nested loop computes is complete when the nested loop ends, not only when the outer loop does.
+/// The sum that a nested loop computes is complete when the nested loop ends, before the outer loop ends.
 #[test]
 fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
     let graph = built("sums", |g| {
@@ -316,8 +316,7 @@ fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
     agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
 }
 
-/// The number of steps of a nested loop is counted in each outer step, not only in the first one, which is planned
-/// separately.
+/// The steps of a nested loop are counted in each outer step, not only in the first one, which is planned separately.
 #[test]
 fn steps_of_loops_in_steps_are_counted_in_each() {
     let graph = built("counts", |g| {
@@ -334,7 +333,7 @@ fn iota_of(count: usize) -> Value {
     funcify::iota(count, DType::F32)
 }
 
-/// The first of the joined rows is computed by the program. Steps that did not run have no rows.
+/// The program computes the first of the concatenated rows. Steps that did not run have no rows.
 #[test]
 fn loops_that_end_early_read_joined_rows() {
     let graph = built("joined", |g| {
@@ -350,7 +349,7 @@ fn loops_that_end_early_read_joined_rows() {
     }
 }
 
-/// Rows along the divided axis are selected by indices that are known only at run time.
+/// Each step selects rows along the divided axis, at indices that are known only at run time.
 #[test]
 fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     let graph = built("chosen", |g| {
@@ -393,7 +392,7 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
     }
 }
 
-/// A partial sum that was rounded to f16 would be infinite.
+/// If a partial sum were rounded to f16, it would be infinite.
 #[test]
 fn shares_of_a_sum_of_halves_are_not_rounded() {
     for dtype in [DType::F16, DType::BF16] {
@@ -408,7 +407,8 @@ fn shares_of_a_sum_of_halves_are_not_rounded() {
     }
 }
 
-/// If a loop multiplied the partial sums in each step, cancellation would leave no significant digits in the total.
+/// If a loop multiplied partial sums in each step, cancellation between them would leave no significant digits in the
+/// total.
 #[test]
 fn a_sum_that_grows_from_step_to_step_keeps_its_digits() {
     let graph = built("growth", |g| {

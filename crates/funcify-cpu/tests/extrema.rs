@@ -1,6 +1,6 @@
-//! Gradients of loops that carry an extremum, or compare a state with the elements it was computed from. The backward
-//! loop recomputes these elements, possibly with a fused multiply-add, which rounds differently. It must therefore not
-//! compare the recomputed elements with values of the forward loop.
+//! Gradients of loops that carry an extremum, or compare a state with the elements from which it was computed. The
+//! backward loop recomputes these elements, possibly with a fused multiply-add, which rounds differently. It must
+//! therefore not compare the recomputed elements with values of the forward loop.
 
 mod numbers;
 

@@ -13,7 +13,7 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 mod forwarded;
 use forwarded::RejectingProgram;
 
-/// A reference backend that claims to compile everything, and reports a fault for the requests for which its function
+/// A reference backend that claims to compile everything. It reports a fault for each request for which its function
 /// returns `true`.
 #[derive(Clone, Copy)]
 struct Faulty(fn(&WholeRequest<'_>) -> bool);

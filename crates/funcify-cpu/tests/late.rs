@@ -9,8 +9,8 @@ use funcify::scan_until_with;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers};
 
-/// Calls a program with each of the counts and `x`. Returns the number of events in each call. A compiled loop records
-/// a single event, and a loop that runs step by step records one per step.
+/// Calls a program with each of the counts, and with `x`. Returns the number of events in each call. A compiled loop
+/// records a single event, and a loop that runs step by step records one per step.
 fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let events = counts.iter().map(|count| {
@@ -52,7 +52,7 @@ fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 8]);
 }
 
-/// Earlier calls of a function do not change a single bit of its results, regardless of their sizes.
+/// The results of a function are bit-identical, whatever sizes it was called with before.
 #[test]
 fn a_repeated_call_gives_the_same_bits() {
     let taking_integers = Graph::build("integers", |g| {
@@ -83,7 +83,7 @@ fn a_repeated_call_gives_the_same_bits() {
             results.iter().flat_map(HostTensor::to_f64_vec).map(f64::to_bits).collect::<Vec<_>>()
         };
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        // Uses more sizes than the cache holds, and then calls the function with each of them again.
+        // Calls the function with more sizes than the cache holds, and then again with each of them.
         let first: Vec<_> = (0..80).map(|n| of(&function, n)).collect();
         for (n, first) in first.iter().enumerate() {
             assert_eq!(of(&function, n as i64), *first, "{} of {n}", graph.name());

@@ -1,6 +1,6 @@
 //! Checks the memory that plans write to: a trace is written directly into its concatenation with other rows, and the
-//! next state overwrites the previous one. Also checks the layout of residuals, which two plans of a framework op
-//! share.
+//! next state overwrites the previous one. Also checks the layout of residuals, which the forward and backward plans of
+//! a framework's op share.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::Declined;

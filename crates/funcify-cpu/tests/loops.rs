@@ -1,4 +1,4 @@
-//! Whole loops in hand-written plans, compared with plain loops in f64.
+//! Runs hand-written plans of whole loops, and compares the results with plain loops in f64.
 
 #[allow(unreachable_pub, reason = "benches and other tests share these files")]
 mod plans;
@@ -13,7 +13,7 @@ fn check<T: Element>(workload: &Workload, tolerance: f64) {
         ready.call().unwrap();
         let error = ready.error(&expected);
         assert!(error <= tolerance, "{} on {}: off by {error:.2e}", workload.name, machine.name());
-        // The contents of scratch memory after the first call do not affect the second.
+        // The contents of scratch memory after the first call do not affect the second call.
         let first = ready.outputs().to_vec();
         ready.call().unwrap();
         assert_eq!(ready.outputs(), first, "{} on {}: a different answer", workload.name, machine.name());

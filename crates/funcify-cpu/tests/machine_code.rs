@@ -1,4 +1,4 @@
-//! Machine code computes the same bits as interpreted loops.
+//! Machine code and interpreted loops compute bit-identical results.
 #![cfg(feature = "jit")]
 
 mod numbers;
@@ -30,7 +30,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
     (results.into_iter().map(numbers).collect(), programs.contains("Routine {"))
 }
 
-/// Asserts that interpreted code and machine code compute the same bits, divided and undivided.
+/// Asserts that interpreted code and machine code compute bit-identical results, divided and undivided.
 fn agrees(graph: Graph, shapes: &[&[usize]]) {
     let graph = graph.rewritten();
     let inputs = inputs(shapes);
@@ -47,7 +47,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
     }
 }
 
-/// A loop over scalars and its gradient, with more steps than run between two calls of `stop`.
+/// A loop over scalars and its gradient. The loop has more steps than are run between two calls of `stop`.
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {
@@ -73,7 +73,8 @@ fn a_filter_and_its_gradient() {
     }
 }
 
-/// Loops over vectors, the last of which is partial. The backward loop reads the states that the forward loop wrote.
+/// Loops over vectors, the last of which is only partly filled. The backward loop reads the states that the forward
+/// loop wrote.
 #[test]
 fn coupled_states_and_their_gradient() {
     for ty in ["f32", "f64"] {
@@ -92,7 +93,8 @@ fn coupled_states_and_their_gradient() {
     }
 }
 
-/// Many steps on parts of an axis. Rows are not adjacent, and the later elements of a row are read first.
+/// Many steps that read slices of an axis. The slices of successive steps are not adjacent, and the later slice of a
+/// step is read first.
 #[test]
 fn parts_of_an_axis() {
     let graph = built("parts", |g| {
@@ -192,7 +194,7 @@ fn loops_that_end_early() {
     agrees(root, &[&[], &[]]);
 }
 
-/// Reads rows of a state that later steps overwrite. A step therefore loads values that it has stored itself.
+/// Steps read rows of a state that later steps overwrite. A step therefore loads values that it has stored itself.
 #[test]
 fn rows_that_are_read_where_they_were_written() {
     let graph = built("lags", |g| {

@@ -21,7 +21,7 @@ fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec
         for rewrites in [None, CompileOptions::default().rewrites] {
             let options = CompileOptions { rewrites, whole: true, ..CompileOptions::default() };
             let function = Function::compile_with(&graph, &cpu, options).unwrap();
-            // The second call starts with the contents of memory after the first.
+            // The second call starts with the memory contents that the first call left.
             for _ in 0..2 {
                 let found = function.call_host(&inputs).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_near(&found, &expected, 2e-5, what);
@@ -121,8 +121,8 @@ fn sums_of_products_of_a_downward_loop() {
     }
 }
 
-/// One sum adds up products with the previous state, and another one products with the next state, although both states
-/// are stored in the same memory.
+/// One sum adds up products with the previous state, and another sum adds up products with the next state, although
+/// both states are stored in the same memory.
 #[test]
 fn sums_of_products_have_a_state_before_and_after_it_changes() {
     let steps: [fn(Value, Value) -> Value; 4] = [
@@ -163,7 +163,7 @@ fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
     });
 }
 
-/// Sums over an axis are divided into three parts, each with a partial sum. The initial value is added only once.
+/// Sums over an axis are divided into three parts, each with its own partial sum. The initial value is added only once.
 #[test]
 fn sums_over_three_parts_start_once() {
     agrees("three parts", &[&[9, 3, 2], &[3, 2], &[]], |g| {
@@ -263,7 +263,7 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// The next state consists of elements of the state in another order. Nothing else reads the state.
+/// The next state is computed from elements of the state in another order. Nothing else reads the state.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [
@@ -296,7 +296,7 @@ fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     }
 }
 
-/// Both branches of a choice multiply by the same matrix, and neither may rely on the other to have packed it.
+/// Both branches of a choice multiply by the same matrix. Neither may rely on the other to have packed it.
 #[test]
 fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     for sign in [1.0, -1.0] {
@@ -310,7 +310,7 @@ fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     }
 }
 
-/// A tensor that contains a trace twice has it at both positions.
+/// If a tensor is a concatenation that contains a trace twice, the trace is at both positions.
 #[test]
 fn a_trace_is_joined_with_itself() {
     agrees("joined with itself", &[&[6, 2], &[2]], |g| {
@@ -320,7 +320,7 @@ fn a_trace_is_joined_with_itself() {
     });
 }
 
-/// Two loops over the same matrices each pack the matrix of the current step.
+/// Each of two loops over the same matrices packs the matrix of the current step.
 #[test]
 fn matrices_of_steps_are_laid_out_in_each_loop() {
     agrees("two loops", &[&[4, 5, 5], &[3, 5]], |g| {

@@ -154,7 +154,7 @@ fn slices_must_fit() {
     assert_eq!(executor.call(&[&x], &mut []), Err(none));
 }
 
-/// While columns of a unit are written, other columns of that unit, and other units, may be read.
+/// An instruction that writes columns of a unit may read other columns of that unit, and other units.
 #[test]
 fn columns_around_what_is_written() {
     let mut plan = Plan::default();

@@ -1,5 +1,5 @@
 //! The number of instructions in a plan does not depend on the sizes of tensors: it is the same for a thousand elements
-//! as for ten million, both for an op on its own and for an op in the body of a loop.
+//! as for ten million. This holds both for an op on its own and for an op in the body of a loop.
 
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Dim, Graph, Value, concat, iota, random, scan, select};
@@ -59,7 +59,8 @@ fn operands(g: &funcify::Builder) -> Operands {
     [("x", "f32[N]"), ("m", "f32[N,3]"), ("k", "f32[3,N]"), ("b", "f32[4,N,3]")].map(|(name, ty)| g.input(name, ty))
 }
 
-/// Builds a program that consists of the op, and one with the op in the body of a loop, where it depends on the state.
+/// Builds two programs: one that consists of the op, and one with the op in the body of a loop, where it depends on the
+/// state.
 fn programs(op: ProgramFn) -> [Graph; 2] {
     let alone = Graph::build("alone", |g| op(operands(g)));
     let looped = Graph::build("looped", |g| {

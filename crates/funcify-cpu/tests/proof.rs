@@ -1,5 +1,5 @@
-//! Pairs of plans, one correct and one with a planted error. The checker accepts the first, rejects the second, and
-//! names the faulty instructions.
+//! Pairs of plans, one correct and one with a planted error. The checker accepts the correct plan. It rejects the other
+//! plan, and names the faulty instructions.
 
 use funcify::Graph;
 use funcify_cpu::kernels::{Binary, Fold, Unary};
@@ -13,7 +13,7 @@ fn verdict(graph: &str, plan: &Plan) -> Result<(), String> {
     prove_plan(&graph, plan)
 }
 
-/// Asserts that the correct plan is proved, and that the one with a planted error is rejected with a message that
+/// Asserts that the correct plan is proved, and that the plan with a planted error is rejected with a message that
 /// contains `words`.
 fn rejects(graph: &str, [right, planted]: [Plan; 2], words: &[&str]) {
     assert_eq!(verdict(graph, &right), Ok(()));

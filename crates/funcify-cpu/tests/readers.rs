@@ -1,5 +1,5 @@
-//! Compiled loops that read a state, or a sum of products, in the same step that changes it. Their results agree with
-//! the reference evaluator.
+//! Compiled loops that read a state, or a sum of products, in the same step in which it changes. Their results agree
+//! with the reference evaluator.
 
 mod numbers;
 
@@ -34,8 +34,8 @@ fn rows_follow_from_two_rows_before_them() {
     }
 }
 
-/// A step combines a state with a part of itself, or with its elements in another order. It must read the whole state
-/// before it writes the next one.
+/// A step combines a state with a part of itself, or with its own elements in another order. The step must read the
+/// whole state before it writes the next one.
 #[test]
 fn a_state_is_combined_with_itself_as_it_was() {
     let steps: [fn(Value) -> Value; 6] = [

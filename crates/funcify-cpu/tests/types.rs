@@ -27,7 +27,7 @@ fn same_bits(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Each step rounds, so a running sum of ones stays at 2,048 in f16 and at 256 in bf16.
+/// Each step rounds, so a running sum of ones stops growing at 2,048 in f16 and at 256 in bf16.
 #[test]
 fn narrower_floats_are_rounded_by_each_op() {
     for (dtype, end) in [(DType::F16, 2048.0), (DType::BF16, 256.0)] {
@@ -42,7 +42,7 @@ fn narrower_floats_are_rounded_by_each_op() {
     }
 }
 
-/// Positions count from 0, even if there are too many for a constant of the plan.
+/// Positions count from 0, even if the range is too long to store as a constant of the plan.
 #[test]
 fn many_positions_count_from_0() {
     let graph = built("positions", |g| {
@@ -57,7 +57,7 @@ fn many_positions_count_from_0() {
     assert_eq!(found[0].to_f64_vec(), [0.0, 1.0, 69_999.0, 1.0, 2.0, 70_000.0]);
 }
 
-/// Zeros of different signs are different constants.
+/// Zeros of different signs are stored as different constants.
 #[test]
 fn zeros_keep_their_signs() {
     let graph = built("zeros", |g| {

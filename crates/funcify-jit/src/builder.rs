@@ -19,11 +19,11 @@ pub struct Register(Variable);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream(usize);
 
-/// Builds a loop. Streams, and loads that run once, come before [`begin`](Builder::begin). The operations of an
-/// iteration come after it.
+/// Builds a loop. Streams, and loads that run once, must be added before [`begin`](Builder::begin), and the operations
+/// of an iteration after it.
 ///
 /// All vectors have the routine's number of lanes. If a load reads fewer elements, the remaining lanes are set to zero,
-/// except that a single element is copied to all lanes.
+/// except that a single element is broadcast to all lanes.
 pub struct Builder<'f, T: Number> {
     pub(crate) function: FunctionBuilder<'f>,
     /// The type of an address.
@@ -195,7 +195,7 @@ impl<'f, T: Number> Builder<'f, T> {
         Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
     }
 
-    /// Tests if the first lane is nonzero.
+    /// Emits a test of whether the first lane is nonzero.
     pub(crate) fn is_not_zero(&mut self, value: Value) -> ir::Value {
         let first = if self.lanes == 1 { value.0 } else { self.function.ins().extractlane(value.0, 0) };
         let zero = T::from(0).constant(&mut self.function);

@@ -72,7 +72,7 @@ impl<T: Number> Functions<T> {
     }
 }
 
-/// The elements that a stream may access in an iteration.
+/// The range of elements that a stream may access in an iteration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Reach {
     /// The number of elements that may be accessed, from the stream's current address on.

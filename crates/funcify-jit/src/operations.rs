@@ -15,7 +15,7 @@ pub struct Mask(ir::Value);
 #[derive(Clone, Copy, Debug)]
 pub struct Bits(ir::Value);
 
-/// A comparison. If an operand is NaN, `NotEqual` is true and the others are false.
+/// A comparison. If an operand is NaN, `NotEqual` is true and all other comparisons are false.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     /// x < y.
@@ -42,9 +42,9 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Flips the sign bit, also of NaN.
+    /// Flips the sign bit, including that of NaN.
     neg(x) = fneg;
-    /// Clears the sign bit, also of NaN.
+    /// Clears the sign bit, including that of NaN.
     abs(x) = fabs;
     /// Returns the square root. It is NaN for negative numbers.
     sqrt(x) = sqrt;
@@ -81,7 +81,7 @@ impl<T: Number> Builder<'_, T> {
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
         let larger = self.choose(is_number, larger, x);
-        // For two zeros, `larger` is y, but the maximum is -0 only if both are.
+        // If both values are zeros, `larger` is y. The maximum is -0 only if both are -0.
         let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
@@ -90,8 +90,8 @@ impl<T: Number> Builder<'_, T> {
 
     /// Returns the smaller value, or NaN if either is NaN. -0 is less than +0.
     pub fn min(&mut self, x: Value, y: Value) -> Value {
-        // `first` and `second` differ only for zeros and NaN. For two zeros, the combined bits have a sign if either
-        // zero does, which is the minimum. For NaN and any number, the combined bits are NaN.
+        // `first` and `second` differ only for zeros and NaN. For two zeros, the combined bits are -0 if either zero is
+        // -0, as required. If either value is NaN, the combined bits are NaN.
         let (x_is_less, y_is_less) = (self.mask(Comparison::Less, x, y), self.mask(Comparison::Less, y, x));
         let (first, second) = (self.choose(x_is_less, x, y), self.choose(y_is_less, y, x));
         self.bitwise(first, second, |ins, first, second| ins.bor(first, second))
@@ -122,15 +122,15 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().splat(self.ty, one))
     }
 
-    /// Calls the routine's function with one operand (see [`Functions`](crate::Functions)). `which` is its first
-    /// argument.
+    /// Calls the routine's function with one operand (see [`Functions`](crate::Functions)). `which` selects the
+    /// function to compute.
     pub fn call_unary(&mut self, which: u32, x: Value) -> Value {
         let address = self.functions.unary_address(self.lanes);
         self.call_address(address, which, &[x])
     }
 
-    /// Calls the routine's function with two operands (see [`Functions`](crate::Functions)). `which` is its first
-    /// argument.
+    /// Calls the routine's function with two operands (see [`Functions`](crate::Functions)). `which` selects the
+    /// function to compute.
     pub fn call_binary(&mut self, which: u32, x: Value, y: Value) -> Value {
         let address = self.functions.binary_address(self.lanes);
         self.call_address(address, which, &[x, y])
@@ -178,18 +178,18 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().bitselect(mask, yes.0, no.0))
     }
 
-    /// Returns the bits of numbers.
+    /// Reinterprets numbers as integers of the same width (a bitcast).
     pub fn bits(&mut self, x: Value) -> Bits {
         let words = self.words();
         Bits(self.cast(words, x.0))
     }
 
-    /// Returns the numbers with these bits.
+    /// Reinterprets integers as numbers of the same width (a bitcast).
     pub fn of_bits(&mut self, bits: Bits) -> Value {
         Value(self.cast(self.ty, bits.0))
     }
 
-    /// Returns a vector with the integer `word` in all lanes, each as wide as a number.
+    /// Returns a vector with `word` in all lanes, as integers of the same width as a number.
     pub fn word(&mut self, word: u64) -> Bits {
         let words = self.words();
         // Cranelift requires the constant of a 32-bit word to be zero-extended.

@@ -9,7 +9,7 @@ use crate::number::Number;
 /// A matrix at the address of a stream. It must not be written during the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
-    /// The stream whose address is that of the first element.
+    /// The stream. Its address is the address of the first element.
     pub stream: Stream,
     /// The number of rows.
     pub rows: usize,
@@ -41,8 +41,8 @@ impl<T: Number> Builder<'_, T> {
     /// Adds the product of a row and a matrix to partial sums: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each
     /// row k of the matrix, in order.
     ///
-    /// The sums and one element of the row should fit in the processor's vector registers, of which some processors
-    /// have only 16.
+    /// The sums and one element of the row should fit in the processor's vector registers. Some processors have only
+    /// 16 of them.
     ///
     /// # Panics
     ///
@@ -84,7 +84,7 @@ impl<T: Number> Builder<'_, T> {
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * UNROLL * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
-        // Lists all sums that use the same element of the row together, because block arguments are computed in order.
+        // Groups the sums by the element of the row that they use, because block arguments are computed in order.
         let carried = |elements: IrValue, place: IrValue, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));
             [elements, place].into_iter().chain(sums).map(BlockArg::Value).collect()
@@ -99,7 +99,8 @@ impl<T: Number> Builder<'_, T> {
             }
         }
         for k in 0..UNROLL * SUMS {
-            // Read-only loads may be moved, but this address is known only in the loop, after the copy was written.
+            // Cranelift may move this read-only load, but not out of the loop, because its address changes there. It
+            // therefore stays after the writes to the copy.
             let one = self.function.ins().load(T::TYPE, read_only(), elements, bytes(k) as i32);
             let x = Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) });
             let sums = sums.iter_mut().map(|sums| &mut sums[k % SUMS]);
@@ -133,7 +134,7 @@ impl<T: Number> Builder<'_, T> {
     }
 
     /// Forces values to be computed at this point instead of at their first use, which ends the lifetimes of their
-    /// operands. To this end, stores the values in memory that nothing reads.
+    /// operands. To do so, stores the values in memory that nothing reads.
     pub fn compute(&mut self, values: &[Value]) {
         self.store_in_stack(values);
     }
@@ -158,8 +159,8 @@ impl<T: Number> Builder<'_, T> {
     }
 }
 
-/// Returns the flags of loads from memory that is not written in the meantime. Cranelift may move such loads to the
-/// uses of their values, which avoids spilling many of the values. It does not reorder other loads.
+/// Returns the flags of loads from memory that does not change until the loaded values are used. Cranelift may move
+/// these loads to the uses of their values, which avoids spilling many values. It does not reorder other loads.
 fn read_only() -> MemFlagsData {
     memory().with_readonly().with_can_move()
 }

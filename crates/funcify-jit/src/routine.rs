@@ -25,7 +25,7 @@ pub struct Routine<T> {
 }
 
 /// The signature of the code. The arguments are the addresses of the streams, the stride of each stream per iteration
-/// in bytes, and the maximum number of iterations. Returns the number of iterations that ran.
+/// in bytes, and the maximum number of iterations. The result is the number of iterations that ran.
 type Code = unsafe extern "C" fn(*const *mut u8, *const isize, usize) -> usize;
 
 /// Memory that a routine accesses.
@@ -109,8 +109,8 @@ impl<T> Routine<T> {
 /// The raw address of a buffer, and its dimensions.
 struct RawBuffer {
     start: *mut u8,
-    /// The number of units, followed by the number of columns per unit and the stride between units, in elements. A
-    /// slice is a single unit.
+    /// The number of units, the number of columns per unit, and the stride between units in elements. A slice is a
+    /// single unit.
     units: usize,
     columns: usize,
     pitch: isize,
@@ -126,7 +126,7 @@ impl RawBuffer {
             Buffer::Columns(array) => {
                 let (units, columns) = array.dim();
                 let [pitch, side] = [array.strides()[0], array.strides()[1]];
-                // Columns that are not contiguous count as no columns, so that every access is out of bounds.
+                // If the columns are not contiguous, sets their number to 0, so that every access is out of bounds.
                 let columns = if side == 1 || columns <= 1 { columns } else { 0 };
                 let start = array.as_mut_ptr().cast();
                 return RawBuffer { start, units, columns, pitch, is_columns: true, may_be_written: true };

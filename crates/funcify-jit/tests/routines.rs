@@ -1,4 +1,4 @@
-//! Tests that routines compute the operations they were built from, and access only the memory that they may access.
+//! Tests that routines compute the operations they were built from, and access only memory within their buffers.
 
 use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, RegisterRow, Routine, Span, Value};
 use ndarray::{Array2, s};

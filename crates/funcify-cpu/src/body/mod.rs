@@ -10,10 +10,10 @@
 //!
 //! [`Setting::body`] chooses the fastest kind. To add a kind, add a file here and a variant of `Kind`.
 //!
-//! The checker of plans has its own model of register code (`proof/registers.rs`). It gets every register code that a
-//! loop may be lowered to from [`register_codes`], including code that is not faster than tiles.
+//! The checker of plans has its own model of register code (`proof/registers.rs`). It checks every version of register
+//! code to which a loop may be lowered ([`register_codes`]), including versions that are not faster than tiles.
 //!
-//! **Invariant:** all kinds compute the same bits.
+//! **Invariant:** all kinds compute bit-identical results.
 
 mod planned;
 pub(crate) mod registers;
@@ -37,7 +37,7 @@ use crate::machine::Machine;
 use crate::plan::{DEPTH, Instruction, Region};
 use crate::views::{Cursor, Layout, Range, Start, View};
 
-/// The estimated nanoseconds that register code takes per element.
+/// The estimated nanoseconds per element in register code.
 const NS_PER_REGISTER_OP: f64 = 0.5;
 
 /// An element type that bodies and generated machine code support.
@@ -78,16 +78,16 @@ enum Kind<T> {
     Routine(Arc<routine::Routine<T>>),
 }
 
-/// The positions of a body's operands while it runs. The lists are reused for each body, and are stored inline for up
-/// to about ten instructions.
+/// The positions of a body's operands while it runs. The lists are reused for each body, and are stored inline for
+/// bodies of up to about ten instructions.
 #[derive(Default)]
 pub(crate) struct Operands {
     cursors: SmallVec<[Cursor; 64]>,
     addresses: SmallVec<[Address; 32]>,
 }
 
-/// The current range of a piece, and its stride per iteration. The stride is in units for a column of an array, and in
-/// elements otherwise.
+/// The current range of a piece, and its stride per iteration. The stride is in units if the part sees the region as
+/// columns, and in elements otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     region: usize,
@@ -96,7 +96,7 @@ struct Address {
 }
 
 impl Setting<'_> {
-    /// Returns the fastest body for a loop. Returns `None` if the loop ends on a condition and cannot be lowered to
+    /// Returns the fastest body for a loop. Returns `None` if the loop has a condition and cannot be lowered to
     /// register code.
     pub(crate) fn body<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Body<T>> {
         if let Some(kind) = self.lower_to_registers(planned) {
@@ -110,7 +110,7 @@ impl Setting<'_> {
         Some(body)
     }
 
-    /// Returns a body of one instruction, which runs once.
+    /// Returns a body that consists of one instruction.
     pub(crate) fn single_instruction_body<T: Float>(&self, instruction: &Instruction) -> Body<T> {
         let mut body = Body::empty_tiles();
         self.append(&mut body, instruction);
@@ -158,7 +158,7 @@ impl Setting<'_> {
             Step::Do(instruction) => instruction.elements(),
             Step::EndUnless(_) => 1.0,
         });
-        // No overhead per instruction: register code does not have it.
+        // Register code has no overhead per instruction.
         let nanoseconds = (elements.sum::<f64>() * NS_PER_REGISTER_OP).ceil() as u64;
         Body { kind, starts, nanoseconds }
     }
@@ -176,8 +176,8 @@ impl<T> Body<T> {
 }
 
 impl<T: MathTable> Body<T> {
-    /// Runs iterations of the loop at `level` until a condition ends it or `more` returns 0. `counters` are those of
-    /// the enclosing loops. `more` returns the number of iterations to run next.
+    /// Runs iterations of the loop at `level` until a condition ends it or `more` returns 0. `counters` holds the
+    /// counters of the enclosing loops. `more` returns the number of iterations to run next.
     pub(crate) fn run<S: Simd>(
         &self,
         simd: S,
@@ -215,9 +215,9 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     code
 }
 
-/// Returns every register code that a loop may be lowered to, each with the number of elements in a register: the code
-/// to interpret with vectors, the code to interpret without them, and the code to translate to machine code. Used in
-/// proofs, and therefore independent of cost.
+/// Returns every version of register code to which a loop may be lowered, each with the number of elements in a
+/// register: one to interpret with vectors, one to interpret with single elements, and one to translate to machine
+/// code. Used in proofs, and therefore independent of cost.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

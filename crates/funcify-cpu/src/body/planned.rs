@@ -54,7 +54,7 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the number of terms that are summed for each vector of the result.
+    /// Returns the number of terms summed per vector of the result.
     pub(super) fn terms(&self) -> usize {
         match self {
             Step::Do(Instruction { op: Op::Product { inner, .. }, .. }) => inner.iter().sum(),

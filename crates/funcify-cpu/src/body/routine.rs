@@ -23,13 +23,12 @@ use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
 use crate::views::{Range, View};
 
-/// The estimated nanoseconds of a register op, of a register op that evaluates a function, and of a call of machine
+/// The estimated nanoseconds of a register op, of a register op that evaluates a function, and of a call to machine
 /// code.
 const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 const NS_PER_CALL: f64 = 300.0;
-/// The minimum saving per call, in nanoseconds, that makes translation worthwhile. Translation takes about a
-/// millisecond.
+/// The minimum saving per call, in nanoseconds, for which a loop is translated. Translation takes about a millisecond.
 const MIN_GAIN_NS: f64 = 20_000.0;
 /// The expected number of iterations of a loop without a bound.
 const EXPECTED_ITERATIONS: usize = 1000;
@@ -113,7 +112,7 @@ impl<T> Routine<T> {
             if times == 0 {
                 return;
             }
-            // The plan was checked, so all accesses are within bounds.
+            // No access is out of bounds, because the plan was checked.
             match self.code.run(&mut buffers, &spans, times) {
                 Ok(ran) if ran == times => {}
                 Ok(_) => return,
@@ -140,7 +139,7 @@ fn buffer<'b, T>(view: &'b mut View<'_, T>) -> Buffer<'b, T> {
     }
 }
 
-/// The streams of register code. Pieces that advance by the same step share a stream.
+/// The streams of register code. Pieces of the same unit share a stream if they advance with the same strides.
 struct Streams<'r> {
     regions: &'r [Region],
     /// The first piece of each stream.
@@ -223,8 +222,8 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // Loads from regions that no op stores to come first, because a load waits for pending stores whose addresses
-        // share its low bits.
+        // Emits loads from regions without stores first. A load waits for pending stores whose addresses have the same
+        // low bits.
         let stored: Vec<usize> =
             ops_with_verb(code, Verb::Store).map(|op| code.streams[usize::from(op.to)].region).collect();
         let is_early =
@@ -288,9 +287,9 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         }
     }
 
-    /// Emits the product of a row and packed matrices. Sums terms in the same order as the kernel: four partial sums
-    /// per column, each over every fourth term, which are then added. Columns are processed in groups small enough to
-    /// keep the partial sums in processor registers.
+    /// Emits the product of a row and packed matrices. Sums terms in the same order as the kernel: each column has four
+    /// partial sums, each over every fourth term, which are added at the end. Columns are processed in groups small
+    /// enough to keep the partial sums in processor registers.
     fn product(&mut self, product: &Product, panel: usize) {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
@@ -488,8 +487,8 @@ machine_arithmetic! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // Converts the field, a small integer, to a float: puts it into the fraction of a number whose lowest fraction
-        // bit is worth 1, and subtracts that number.
+        // Converts the field, a small integer, to a float: inserts it as the fraction of a number whose lowest fraction
+        // bit has value 1, and subtracts that number.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);
@@ -532,7 +531,7 @@ extern "C" fn call_binary_vector<T: Number + MathTable>(
     Machine::detect().run(VectorCall(op, x.as_mut(), Some(y.as_ref())));
 }
 
-/// A call to a kernel with one or two elements.
+/// A call of a kernel on one or two elements.
 struct ElementCall<T>(u32, T, Option<T>);
 
 impl<T: MathTable> Work for ElementCall<T> {
@@ -547,7 +546,7 @@ impl<T: MathTable> Work for ElementCall<T> {
     }
 }
 
-/// A call to a kernel with the elements of one or two vectors. The result replaces the first vector.
+/// A call of a kernel on the elements of one or two vectors. The result replaces the first vector.
 struct VectorCall<'v, T>(u32, &'v mut [T], Option<&'v [T]>);
 
 impl<T: MathTable> Work for VectorCall<'_, T> {

@@ -90,8 +90,8 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         self.others.read(self.instruction.from[index].region, range).expect(READABLE)
     }
 
-    /// Appends the blocks of source operand `index` to `blocks`, and advances its cursor. Fills the caller's list,
-    /// because returning a list would copy it.
+    /// Appends the blocks of source operand `index` to `blocks`, and advances its cursor. Returning a new list would
+    /// require a copy.
     fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; MAX_BLOCKS]>) {
         let step = self.cursors[index + 1].block;
         let mut range = self.cursors[index + 1].next();
@@ -103,8 +103,8 @@ impl<'v, T> Access<'_, 'v, '_, T> {
     }
 }
 
-/// Runs an instruction, and advances its cursors to the next iteration. `cursors` holds the cursor of the destination
-/// first, and then those of the sources.
+/// Runs an instruction, and advances its cursors to the next iteration. `cursors` holds the cursor of the destination,
+/// followed by the cursors of the sources.
 fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut [Cursor], views: &mut [View<'_, T>]) {
     let Instruction { op, rows, lanes, to, from } = instruction;
     let (rows, lanes) = (*rows, *lanes);

@@ -1,5 +1,5 @@
-//! The basic operations for mathematical functions. Each function is written once, generic over them, and either runs
-//! on vectors of any instruction set or is translated to machine code.
+//! The basic operations for mathematical functions. Each function is written once, generic over [`Arithmetic`], and
+//! either runs on vectors of any instruction set or is translated to machine code.
 
 use super::*;
 
@@ -24,9 +24,9 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
-    /// Flips the sign bit, also of NaN.
+    /// Flips the sign bit, including that of NaN.
     fn neg(self, a: Self::Vector) -> Self::Vector;
-    /// Clears the sign bit, also of NaN.
+    /// Clears the sign bit, including that of NaN.
     fn abs(self, a: Self::Vector) -> Self::Vector;
     /// Returns `magnitude`, which must not be negative, with the sign of `sign`.
     fn with_sign(self, magnitude: Self::Vector, sign: Self::Vector) -> Self::Vector;
@@ -40,9 +40,9 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn at_least(self, low: Self::Vector, x: Self::Vector) -> Self::Vector;
     /// Returns the smaller of `x` and `high`, or NaN if `x` is NaN.
     fn at_most(self, high: Self::Vector, x: Self::Vector) -> Self::Vector;
-    /// Returns the bits of numbers.
+    /// Reinterprets numbers as integers (a bitcast).
     fn bits(self, a: Self::Vector) -> Self::Bits;
-    /// Returns the numbers with these bits.
+    /// Reinterprets integers as numbers (a bitcast).
     fn of_bits(self, a: Self::Bits) -> Self::Vector;
     /// Returns a vector with the integer `value` in every lane.
     fn splat_word(self, value: u64) -> Self::Bits;
@@ -50,11 +50,11 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn and(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
     /// Computes a + b, wrapping.
     fn add_words(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
-    /// Shifts the integer n to the exponent field of a number, for n between -2000 and 2000.
+    /// Shifts the low bits of the integer n into the exponent field of a number, for n between -2000 and 2000.
     fn to_exponent(self, n: Self::Vector) -> Self::Bits;
     /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two(self, n: Self::Vector) -> (Self::Vector, Self::Vector);
-    /// Returns the biased exponents of nonnegative numbers, as floats.
+    /// Returns the biased exponents of nonnegative numbers, given by their bits, as floats.
     fn exponent_field(self, bits: Self::Bits) -> Self::Vector;
 }
 

@@ -187,7 +187,7 @@ trait Terms<T: Float, S: Simd, const WIDTH: usize>: Copy {
     fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]);
 }
 
-/// The lanes of a single operand.
+/// Terms that are the lanes of a single operand.
 #[derive(Clone, Copy)]
 struct PlainTerms<'a, T, C> {
     fold: Fold,
@@ -195,7 +195,7 @@ struct PlainTerms<'a, T, C> {
     columns: C,
 }
 
-/// The products of the lanes of each row and one element per row. The fold is a sum.
+/// Terms that are the lanes of each row, times one element per row. The fold is a sum.
 #[derive(Clone, Copy)]
 struct Scaled<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -203,7 +203,7 @@ struct Scaled<'a, T, C> {
     columns: C,
 }
 
-/// The lane-by-lane products of two operands. The fold is a sum.
+/// Terms that are the lane-by-lane products of two operands. The fold is a sum.
 #[derive(Clone, Copy)]
 struct Products<'a, T, C> {
     a: LaneRows<'a, T>,

@@ -1,12 +1,12 @@
 //! Elementwise kernels: apply a function of one, two or three vectors to the rows and lanes of a destination.
 //!
-//! An operand is lanes, an element per row, or the destination itself. A function that is as cheap as a load is
-//! compiled separately for each combination of operand kinds. Other functions distinguish the kinds at run time, which
-//! keeps the code small:
+//! An operand has one element per lane, one element per row, or is the destination itself. A function that is as cheap
+//! as a load is compiled separately for each combination of operand kinds. Other functions distinguish the kinds at run
+//! time, which keeps the code small:
 //!
-//! - A unary function has one version for lanes and the destination.
-//! - A function of more operands has one version for lanes and elements, and one for each choice of operands that are
-//!   the destination.
+//! - A unary function has one version, for lanes and the destination.
+//! - A function of several operands has one version for lanes and elements, and one for each choice of operands that
+//!   are the destination.
 //!
 //! A function is a type with an inlined method rather than a closure, because closures do not inherit the instruction
 //! set of the enclosing function.
@@ -17,7 +17,7 @@ use super::*;
 /// The rows and lanes that a kernel writes.
 #[derive(Debug)]
 pub(crate) struct Target<'a, T> {
-    /// The memory from the first element to be written to the last.
+    /// The memory from the first written element to the last.
     pub(crate) data: &'a mut [T],
     /// The number of rows.
     pub(crate) rows: usize,
@@ -35,13 +35,13 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A call of a function with `N` elements, each of which fills all lanes of a vector. To be run by `Simd::vectorize`.
+/// A call of a function on `N` elements, each broadcast to all lanes of a vector. To be run by `Simd::vectorize`.
 pub(crate) struct One<T, F, const N: usize> {
     pub(crate) from: [T; N],
     pub(crate) function: PhantomData<F>,
 }
 
-/// A call of a function with `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
+/// A call of a function on `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
 /// called instead of inlined everywhere.
 pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub(crate) simd: S,

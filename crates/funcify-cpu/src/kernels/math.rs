@@ -26,7 +26,7 @@ pub trait MathTable: Float {
     const LN_2: [Self; 2];
     /// 1 / ln 2.
     const LOG2_E: Self;
-    /// The argument of exp below which the result is 0, and the one above which it is infinite.
+    /// The argument of exp below which the result is 0, and the argument above which it is infinite.
     const EXP_RANGE: [Self; 2];
     /// The coefficients of (exp(r) - 1 - r) / r^2 for abs(r) up to ln 2 / 2, in ascending order.
     const EXP_SERIES: &'static [Self];
@@ -153,7 +153,7 @@ fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector
 }
 
 /// Computes exp(x). Multiplies by 2^n in two steps, because 2^n itself may overflow or be subnormal. A subnormal result
-/// is rounded only once.
+/// is rounded only once, in the second step.
 #[inline(always)]
 pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let [low, high] = T::EXP_RANGE;

@@ -5,7 +5,7 @@ use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
 
-/// The number of rows and lanes of a block, which is small enough to transpose in registers and the L1 cache.
+/// The number of rows and lanes of a block, small enough to transpose in registers and the L1 cache.
 const BLOCK: usize = 16;
 
 /// Transposes the source: sets lane l of row r of the target to element `l * stride + r` of the source. Works on square
@@ -33,8 +33,8 @@ pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T]
     }
 }
 
-/// Gathers elements from a table. Lane l of row r of the target is read `i * step` elements after lane l of row r of
-/// the table, where i is lane l of row r of `index`, clamped to `0..count`.
+/// Gathers elements from a table. Sets lane l of row r of the target to the element that is `i * step` elements after
+/// lane l of row r of the table, where i is lane l of row r of `index`, clamped to `0..count`.
 pub(crate) fn take<T: Float>(
     mut target: Target<'_, T>,
     table: Source<'_, T>,
@@ -85,8 +85,9 @@ pub(crate) fn put<T: Float>(
     }
 }
 
-/// Scatters `x` to the target. Lane l of row r is written, or folded, `i * step` elements after lane l of row r of the
-/// target, where i is lane l of row r of `index`. Skips indices outside `0..count`. Processes rows in order.
+/// Scatters `x` to the target. Writes or folds lane l of row r into the element that is `i * step` elements after lane
+/// l of row r of the target, where i is lane l of row r of `index`. Skips indices outside `0..count`. Processes rows in
+/// order.
 pub(crate) fn scatter<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,

@@ -1,8 +1,9 @@
 //! Matrix products with a pre-packed right operand: target = then(init + Σ left · right).
 //!
-//! A tile has up to 12 rows (6 on processors with 16 registers) and two vectors of columns. Its sums stay in registers
-//! over the whole inner axis. The right operand is packed as panels `[k][two vectors]` and read sequentially. The left
-//! operand is read in place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and 4.
+//! A tile has up to 12 rows (6 on processors with 16 registers) and two vectors of columns. The sums of a tile stay in
+//! registers over the whole inner axis. The right operand is packed as panels `[k][two vectors]` and read sequentially.
+//! The left operand is read in place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and
+//! 4.
 
 use super::map::{Function1, Target};
 use super::math::MathTable;
@@ -12,7 +13,7 @@ use super::table::Elementwise;
 use super::unary::{self, Unary};
 use super::*;
 
-/// Returns the number of elements of a packed right operand with `k` rows and `n` columns. It is sufficient for every
+/// Returns the number of elements of a packed right operand with `k` rows and `n` columns. It is large enough for every
 /// instruction set.
 pub const fn packed_len<T>(k: usize, n: usize) -> usize {
     const MAX_PANEL_BYTES: usize = 128;
@@ -75,7 +76,7 @@ impl<S: Simd> Registers<S> {
     pub(crate) const ARE_FEW: bool = S::REGISTER_COUNT < 32;
 }
 
-/// Computes a sum of matrix products. It starts from `init`, or from 0 if that is `None`, and applies `then` at the
+/// Computes a sum of matrix products. The sum starts from `init`, or from 0 if `init` is `None`. Applies `then` at the
 /// end.
 pub(crate) fn product<T: MathTable, S: Simd>(
     simd: S,
@@ -85,8 +86,8 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     then: Option<Unary>,
 ) {
     let then = match (target.rows, then) {
-        // A product of one row is often on the critical path of a recurrent network, so the function is applied
-        // before the sums are stored.
+        // A product of one row is often on the critical path of a recurrent network, so this case applies the function
+        // before it stores the sums.
         (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
         (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
         (1, then) => {
@@ -292,7 +293,7 @@ fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
     T::as_vectors::<S>(packed).0.as_chunks::<2>().0
 }
 
-/// Loads one row of a tile's columns. `WHOLE` is `true` if they fill two vectors.
+/// Loads one row of a tile's columns. `WHOLE` is `true` if the columns fill two vectors.
 #[inline(always)]
 pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from).0 {

@@ -1,8 +1,8 @@
 //! Recurrences over rows: each row depends on the previous one, and on the same row of other operands.
 //!
 //! A kernel computes y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays
-//! in a register for all rows, so with one lane a step costs only a few cycles and no dispatch. With many lanes,
-//! several vectors are processed together, row by row.
+//! in a register for all rows. With one lane, a step therefore costs only a few cycles and no dispatch. With many
+//! lanes, several vectors are processed together, row by row.
 //!
 //! A running sum of one lane is computed in blocks of eight. The sums within a block do not wait for the previous
 //! block, so the dependency chain has one addition per block.
@@ -72,8 +72,8 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
         if first == lanes {
             return;
         }
-        // The last lanes are computed as a full vector that overlaps the previous one. That is not possible if x is the
-        // destination, because the overlapping lanes of x were overwritten.
+        // The last lanes are computed as a full vector that overlaps the previous vector. This is not possible if x is
+        // the destination, because the overlapping lanes of x have been overwritten.
         if lanes < width || matches!(self.x, Source::Same) {
             self.part(simd, first);
         } else {
@@ -119,7 +119,7 @@ impl<T: Float> Recur<'_, T> {
         }
     }
 
-    /// Runs all steps for the lanes from `first` on, which are fewer than a vector.
+    /// Runs all steps for the lanes from `first` on, which do not fill a vector.
     #[inline(always)]
     fn part<S: Simd>(&mut self, simd: S, first: usize) {
         let count = self.target.lanes - first;
@@ -168,7 +168,7 @@ fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     }
 }
 
-/// Loads `count` elements of a row, starting at lane `first`. They are fewer than a vector.
+/// Loads `count` elements of a row, starting at lane `first`. `count` is less than a vector.
 #[inline(always)]
 fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, count: usize) -> T::Vector<S> {
     match source {
@@ -211,7 +211,7 @@ impl<T: Float> Recur<'_, T> {
 
 const BLOCK: usize = 8;
 
-/// Computes the running sums of a block, starting from `carry`. Returns the last one.
+/// Computes the running sums of a block, starting from `carry`. Returns the last sum.
 #[inline(always)]
 fn sum_block<T: Float>(to: &mut [T; BLOCK], x: &[T; BLOCK], carry: T) -> T {
     let mut sum = T::ZERO;

@@ -1,8 +1,8 @@
 //! Adds sums of outer products to the target: target += Σ leftᵀ · right, over blocks of rows.
 //!
-//! This computes the gradient of a weight over a strip of steps. Each tile is first summed from 0 in registers, and
-//! then added to the target. If the sums started from the target instead, all steps of the loop would form one long
-//! chain of additions. The rows of a step form a block, and the blocks of a strip may be anywhere in memory.
+//! This computes the gradient of a weight over a strip of steps. Each tile is accumulated from 0 in registers, and then
+//! added to the target. If the sums started from the target instead, all steps of the loop would form one long chain of
+//! dependent additions. The rows of a step form a block, and the blocks of a strip may be anywhere in memory.
 
 use super::map::Target;
 use super::product::{add_pairs, load_columns, load_pair, most_rows, store_pair, with_rows};

@@ -7,9 +7,9 @@ use super::*;
 pub(crate) enum Source<'a, T> {
     /// One element per lane: row r starts at `data[r * stride]`. With stride 0, all rows are the same.
     Lanes { data: &'a [T], stride: usize },
-    /// One element for all lanes: that of row r is `data[r * stride]`.
+    /// One element for all lanes: the element of row r is `data[r * stride]`.
     Element { data: &'a [T], stride: usize },
-    /// The destination itself: the operand is its value before the instruction.
+    /// The destination itself: the operand is its contents before the instruction.
     Same,
 }
 
@@ -129,8 +129,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
     }
 }
 
-/// Rows with one element per lane or for all lanes, distinguished at run time. For functions that cost more than this
-/// check.
+/// Rows with one element per lane or for all lanes, distinguished at run time. For functions that cost more than the
+/// test for the kind.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -169,7 +169,7 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
 }
 
 /// Rows with one element per lane, or the rows of the destination, distinguished at run time. For functions that cost
-/// more than this check.
+/// more than the test for the kind.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) data: &'a [T],

@@ -17,7 +17,7 @@ pub(crate) trait Elementwise<const N: usize> {
     fn of_vectors<T: MathTable, S: Simd>(self, simd: S, from: [T::Vector<S>; N]) -> T::Vector<S>;
 }
 
-/// Declares the ops with `$count` operands. The ops under `registers` are defined on vectors, and those under
+/// Declares the ops with `$count` operands. The ops under `registers` are defined on vectors, and the ops under
 /// `elements` on f64 values.
 macro_rules! table {
     (

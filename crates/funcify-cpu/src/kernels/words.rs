@@ -1,7 +1,7 @@
-//! Kernels on words, which are 32-bit integers stored in the bits of elements (for f64, in the lower bits).
+//! Kernels on words, which are 32-bit integers stored in the bits of elements (for f64, in the low bits).
 //!
-//! Random bits are words, and so are values computed from them until they are converted to floats. Kernels that only
-//! move elements also support words.
+//! Random bits are words. Values computed from them are words too, until they are converted to floats. Kernels that
+//! only move elements also support words.
 
 use funcify_core::ops::{Words, threefry_words};
 
@@ -75,7 +75,7 @@ fn of_elements<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, op: 
     }
 }
 
-/// Fills each row of the target with random words, generated from the row's key and starting counter, both of which are
+/// Fills each row of the target with random words, generated from the row's key and starting counter. Both of them are
 /// pairs of words. The strides are the distances between the pairs of consecutive rows, in elements.
 pub(crate) fn threefry<T: Float>(
     target: &mut Target<'_, T>,

@@ -59,13 +59,13 @@ impl Plan {
 
     /// Returns the approximate size in bytes of the plan itself, without its tensors.
     pub fn bytes(&self) -> usize {
-        // Adds the operands, which are a separate allocation per instruction.
+        // Includes the operands, which each instruction allocates separately.
         self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
     }
 }
 
 impl Operand {
-    /// Creates an operand at the start of a region. It does not move with loops, and all its rows are the same.
+    /// Creates an operand at the start of a region. It does not move with loops, and its row stride is 0.
     pub fn of(region: usize) -> Self {
         Operand { region, unit: 0, steps: [0; DEPTH], offset: 0, row: 0, across: Across::Lanes }
     }
@@ -91,7 +91,7 @@ impl Operand {
         Operand { row, ..self }
     }
 
-    /// Makes each row a single element, which applies to all lanes.
+    /// Makes each row a single element, broadcast over all lanes.
     pub fn element(self) -> Self {
         Operand { across: Across::Element, ..self }
     }

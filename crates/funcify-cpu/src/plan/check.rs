@@ -191,7 +191,7 @@ impl Checker<'_> {
         self.plan.regions[operand.region]
     }
 
-    /// Returns `true` if parts see the region as columns, so that each unit is a separate slice.
+    /// Returns `true` if each part sees only its columns of the region, so that each unit is a separate slice.
     fn in_columns(&self, region: Region) -> bool {
         matches!(region.split, Split::Columns(_)) && self.stage.parts.len() > 1
     }

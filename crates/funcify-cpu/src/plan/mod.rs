@@ -11,10 +11,10 @@
 //! `pitch` elements each. In a sequence or a trace, a unit is one step. [`Split`] determines which elements a part
 //! sees:
 //!
-//! - `Whole`: all elements. If the stage has several parts, they may only read them. Used for weights, packed weights
+//! - `Whole`: all elements. In a stage with several parts, the region is read-only. Used for weights, packed weights
 //!   and constants.
 //! - `Columns(width)`: `width` elements of each unit for each index of the parallel axis. A part sees only its own
-//!   columns, and offsets are relative to the first of them. Used for sequences, traces and final values.
+//!   columns, and offsets are relative to its first column. Used for sequences, traces and final values.
 //! - `Parts(count)`: a separate region for each of `count` parts. Used for registers, strips and partial sums. A later
 //!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add partial
 //!   sums.
@@ -32,7 +32,7 @@
 //! - First steps, which read initial values, are instructions before the loop (loop peeling).
 //! - A loop over strips is two nested loops, over strips and over steps, with instructions before and after the inner
 //!   loop.
-//! - A remainder is another loop after the first.
+//! - A remainder, such as the last steps that do not fill a strip, is a separate loop after the main one.
 //! - A while loop tests an element before each iteration. A choice also tests an element, to select one of two lists of
 //!   nodes.
 //!
@@ -45,16 +45,17 @@
 //! [`Op`] documents how each op uses its operands.
 //!
 //! An operand may coincide exactly with the destination, including the stride; any other overlap is invalid. If the
-//! stride between rows is larger than the number of lanes, the elements in between also count as accessed.
+//! stride between rows is larger than the number of lanes, the gaps between rows also count as accessed.
 //!
 //! Masks are numbers: 1 is true and 0 is false.
 //!
 //! # Costs
 //!
-//! An instruction costs some 15 to 25 ns before its first element, so bodies with few lanes should have few
-//! instructions: fuse an activation into its product (`then` of [`Op::Product`]), and express a loop over one lane as
-//! a single [`Op::Recur`]. A product of few rows costs as much as reading its right operand. From 8 rows on, it runs
-//! at the peak multiplication rate of the processor. Several factors in one product need no extra pass over the result.
+//! Each instruction has a fixed overhead of about 15 to 25 ns, so bodies with few lanes should have few instructions:
+//! fuse an activation into its product (`then` of [`Op::Product`]), and express a loop over one lane as a single
+//! [`Op::Recur`]. A product with few rows is limited by the time to read its right operand. With 8 rows or more, it
+//! runs at the peak multiplication rate of the processor. Several factors in one product need no extra pass over the
+//! result.
 //! `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example
@@ -106,8 +107,8 @@ use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 /// The overhead of an instruction in nanoseconds, before it computes its first element, measured on one server core.
 pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
-/// The trip count that the check assumes for a loop without a bound. It is so large that an operand that moved in the
-/// loop would always leave its region.
+/// The trip count that the check assumes for a loop without a bound. It is so large that the check rejects every
+/// operand that moves in such a loop.
 pub(crate) const UNBOUNDED_ITERATIONS: usize = 1 << 30;
 
 /// The maximum depth of nested loops in a program.
@@ -149,11 +150,11 @@ pub enum Storage {
 /// Determines which elements of a region a part sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Split {
-    /// The whole region.
+    /// All elements of the region.
     Whole,
-    /// This number of elements of each unit, for each index of the parallel axis.
+    /// The part's columns. Contains the number of columns per index of the parallel axis.
     Columns(usize),
-    /// Its own region, one of this number of regions in scratch memory.
+    /// A separate region for each part, in scratch memory. Contains the number of parts.
     Parts(usize),
 }
 
@@ -206,9 +207,9 @@ pub enum Node {
     },
     /// A branch between two lists of nodes.
     Choice {
-        /// The element that holds the condition. If it is 0, the second list runs, and otherwise the first.
+        /// The element that holds the condition. The first list runs if it is nonzero, and the second if it is 0.
         holds: Operand,
-        /// The nodes for a true condition, and those for a false one.
+        /// The nodes that run if the condition is true, and the nodes that run if it is false.
         branches: [Vec<Node>; 2],
     },
 }
@@ -218,7 +219,7 @@ pub enum Node {
 pub struct Instruction {
     /// The op to compute.
     pub op: Op,
-    /// The number of rows written. For some ops it means something else; see [`Op`].
+    /// The number of rows written. Some ops use it differently; see [`Op`].
     pub rows: usize,
     /// The number of elements per row.
     pub lanes: usize,
@@ -244,7 +245,7 @@ impl Instruction {
         }
     }
 
-    /// Returns the estimated nanoseconds that the instruction takes.
+    /// Returns the estimated run time of the instruction in nanoseconds.
     pub(crate) fn nanoseconds(&self) -> f64 {
         let of_an_element = match &self.op {
             Op::Product { .. } | Op::Sink { .. } => NS_PER_TERM,
@@ -269,8 +270,8 @@ pub enum Op {
     Binary(Binary),
     /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. Operands: x, y, z.
     Ternary(Ternary),
-    /// `to[r][l] = op(x[r][l], y[r][l])` on words, which are stored as the bits of elements. Operands: x, and also y
-    /// for ops with two operands.
+    /// `to[r][l] = op(x[r][l], y[r][l])` on words, which are stored as the bits of elements. Operands: x, and y if the
+    /// op has two operands.
     Word(WordOp),
     /// `to[r]` = random words generated from the key and starting counter of row r. [`Threefry`] defines them.
     /// Operands: keys and counters, each with two words per row.
@@ -306,13 +307,13 @@ pub enum Op {
     },
     /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`, the product AᵀB over blocks of rows. Operands: left, with
     /// as many elements per row as `to` has rows, and right, with as many elements per row as `to` has lanes. The sum
-    /// starts from 0 and is added to `to` at the end.
+    /// is accumulated from 0 and then added to `to`.
     Sink {
         /// The number of blocks.
         blocks: usize,
-        /// The number of rows per block. The stride between them is [`Operand::row`].
+        /// The number of rows per block. [`Operand::row`] is the stride between them.
         block_rows: usize,
-        /// The strides between the blocks of left and of right, in units.
+        /// The strides between blocks, in units: of the left operand, and of the right operand.
         block_steps: [isize; 2],
     },
     /// `to` = a matrix with `rows` rows and `lanes` columns, packed in the order in which [`Op::Product`] reads it.
@@ -332,7 +333,7 @@ pub enum Op {
         /// The stride between positions, in elements.
         step: usize,
     },
-    /// Sets the element that is `i * step` elements after `to[r][l]` to `x[r][l]`, where i is the index, clamped to
+    /// Copies `x[r][l]` to the element that is `i * step` elements after `to[r][l]`, where i is the index, clamped to
     /// `0..count`. Operands: x, and the index, a single integer.
     Put {
         /// The number of positions.
@@ -340,8 +341,8 @@ pub enum Op {
         /// The stride between positions, in elements.
         step: usize,
     },
-    /// Sets the element that is `i * step` elements after `to[r][l]` to `x[r][l]`, or folds `x[r][l]` into it, where i
-    /// is `index[r][l]`. Skips indices outside `0..count`. Rows are processed in order, and rows of `to` may overlap.
+    /// Copies `x[r][l]` to the element that is `i * step` elements after `to[r][l]`, or folds `x[r][l]` into it, where
+    /// i is `index[r][l]`. Skips indices outside `0..count`. Rows are processed in order, and rows of `to` may overlap.
     /// Operands: x, and index, whose elements must be integers.
     Scatter {
         /// The number of positions.
@@ -367,8 +368,8 @@ pub const MAX_FACTORS: usize = 3;
 /// The maximum number of blocks of a sink.
 pub const MAX_BLOCKS: usize = 256;
 
-/// A source or destination of an instruction: elements of a region, which may move in each iteration of the enclosing
-/// loops.
+/// A source or destination of an instruction: elements of a region. In each iteration of an enclosing loop, an operand
+/// may move by a fixed number of units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand {
     /// The index of the region.
@@ -379,7 +380,7 @@ pub struct Operand {
     pub steps: [isize; DEPTH],
     /// The offset of the first element within the unit, or within the part's columns of the unit.
     pub offset: usize,
-    /// The stride between rows, in elements.
+    /// The stride between rows, in elements. With stride 0, all rows are the same.
     pub row: usize,
     /// The kind of row: one element per lane, or one element for all lanes.
     pub across: Across,

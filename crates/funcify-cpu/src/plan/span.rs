@@ -9,7 +9,7 @@ use crate::kernels::{Fold, Recurrence, packed_len};
 /// The span of each operand, starting with the destination: the number of elements from its first to its last.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
-/// Returns the span of an operand, or 0 if it is missing.
+/// Returns the span of an operand, or 0 if the instruction lacks that operand.
 fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
     operand.map_or(0, |operand| (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 })
 }
@@ -41,7 +41,8 @@ impl Instruction {
         if to.row < lanes && rows > 1 && !may_overlap {
             return Err("rows of the destination overlap".to_string());
         }
-        // The spans of the destination and the first `count` operands, if each has `rows` rows of `lanes` elements.
+        // Computes the spans of the destination and the first `count` operands, if each has `rows` rows of `lanes`
+        // elements.
         let all = |count: usize| -> Spans {
             let operands = std::iter::once(Some(to)).chain((0..count).map(|index| from.get(index)));
             operands.map(|operand| span(operand, rows, lanes)).collect()

@@ -4,7 +4,8 @@ use super::recurrence::recurrence;
 use super::view::View;
 use super::*;
 
-/// A stack of nodes: those that run once before the parts, those of a part's program, and those of each open loop.
+/// A stack of node lists: the nodes that run once before the parts, the nodes of a part's program, and the nodes of
+/// each open loop.
 pub(super) struct Blocks(Vec<Block>);
 
 #[derive(Default)]
@@ -21,7 +22,7 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Returns two programs: the one that runs once before the parts, and the one that each part runs.
+    /// Returns two programs: one that runs once before the parts, and one that each part runs.
     pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
         let programs: Vec<Vec<Node>> = self.0.into_iter().map(|block| block.nodes).collect();
         programs.try_into().expect("the planner closes every loop it opens")

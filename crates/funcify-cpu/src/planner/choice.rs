@@ -6,7 +6,7 @@ use super::*;
 
 impl Planner {
     /// Plans a switch whose first operand has the given dtype. Returns the results that `used` marks, and `None` for
-    /// the others.
+    /// each unused result.
     pub(super) fn choice(
         &mut self,
         switch: &Switch,

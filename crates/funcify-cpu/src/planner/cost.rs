@@ -1,8 +1,8 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
 //! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
-//! slower but does not affect results. `Instruction::nanoseconds` uses twice these constants: it determines how long a
-//! compiled loop runs between two checks for cancellation, where an overestimate is safe.
+//! slower but does not affect results. `Instruction::nanoseconds` uses twice these values. It determines how long
+//! a compiled loop runs between two checks for cancellation, and overestimating that time is safe.
 
 use funcify_core::ops::{Creation, Op, Product};
 
@@ -44,7 +44,7 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usiz
     let divisors = (2..=MAX_PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
     match cost.has_products {
         true => divisors.filter(|parts| labels.size() / parts >= MIN_ROWS_PER_PART).max().unwrap_or(1),
-        // The fewest parts that fit, so that rows stay long.
+        // Uses the smallest number of parts for which a part fits, so that rows stay long.
         false => {
             let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= MAX_ELEMENTS_PER_PART;
             divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)
@@ -55,7 +55,7 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usiz
 fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, times: f64, is_loop: bool) {
     let live = graph.live_nodes();
     for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-        // A shape that is known only at run time counts as one element. The planner rejects ops with such shapes.
+        // A shape that is known only at run time counts as one element. The planner rejects ops with unknown shapes.
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).unwrap_or_default();
         let elements = |value: ValueId| shape(value).iter().product::<usize>() as f64;
         if let Op::Scan(scan) = &node.op {

@@ -25,11 +25,11 @@ use crate::plan::repeat;
 /// The maximum number of instructions in a plan.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
-/// The minimum size of an axis that becomes a loop instead of being unrolled: first outside of loops, and then inside,
-/// where the addresses of a nested loop are recomputed each time it starts.
+/// The minimum size of an axis to become a loop instead of being unrolled: for outermost loops, and for nested loops,
+/// whose addresses are recomputed each time they start.
 const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
-/// The maximum number of lanes for which the start of a row dominates the cost of a kernel that takes some twenty
+/// The maximum number of lanes for which the overhead per row dominates the cost of a kernel of about twenty
 /// instructions per vector.
 const MAX_SHORT_ROW: usize = 64;
 
@@ -38,7 +38,7 @@ const MAX_SHORT_ROW: usize = 64;
 pub(super) struct Emitter {
     pub(super) plan: Plan,
     pub(super) blocks: Blocks,
-    /// The scratch memory that all parts share, and that of one part.
+    /// The scratch memory that all parts share, and the scratch memory of one part.
     memory: [Memory; 2],
     /// The indices of the two regions for these memories.
     registers: [usize; 2],
@@ -55,9 +55,9 @@ pub(super) struct Emitter {
     packs: Vec<Copied>,
     /// Cached copies of tensors in another layout. They are copied outside of all loops.
     copies: Vec<Copied>,
-    /// Registers for partial sums that start from an initial value in the first part, each with that value.
+    /// Registers for partial sums that start from an initial value in the first part, each with its initial value.
     initial_shares: Vec<(View, View)>,
-    /// Results that are sums over all parts, each with the register that holds a part's partial sum.
+    /// Results that are sums over all parts, each with the register for a part's partial sum.
     sums: Vec<(View, View)>,
 }
 
@@ -69,7 +69,7 @@ impl Emitter {
         emitter
     }
 
-    /// Builds the plan, in which each of `parts` parts of `len` indices runs the program.
+    /// Builds the plan, which runs the program on `parts` parts of `len` indices each.
     pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
         let sums = self.emit_share_sums(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
@@ -94,13 +94,13 @@ impl Emitter {
         Ok(plan)
     }
 
-    /// Returns the current number of cached packed matrices, and of cached copies in another layout.
+    /// Returns the number of entries in each cache: the packed matrices, and the copies in another layout.
     pub(super) fn cached(&self) -> [usize; 2] {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Drops entries that were added to the caches since [`cached`](Emitter::cached) returned these numbers, because
-    /// the code that computes them may not run. Keeps entries at level 0, which are always computed.
+    /// Drops the entries that were added to the caches since [`cached`](Emitter::cached) returned `cached`, because the
+    /// code that computes them may not run. Keeps entries at level 0, which are always computed.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -108,12 +108,12 @@ impl Emitter {
         }
     }
 
-    /// Returns the operand for an element that holds a condition.
+    /// Returns an operand for the element `holds`, which holds a condition.
     pub(super) fn condition(&self, holds: &View) -> Operand {
         self.operand(holds, 0, &[], 0, Across::Element)
     }
 
-    /// Reserves memory for a tensor that is written at `level`.
+    /// Reserves memory for a tensor that instructions at `level` write.
     pub(super) fn reserve(&mut self, shape: &[usize], level: usize) -> View {
         let (is_outside, own) = (level < self.blocks.depth(), usize::from(level > 0));
         let register = self.memory[own].reserve(shape.iter().product(), is_outside);
@@ -186,8 +186,8 @@ impl Emitter {
         self.map(Op::Fill(number), to, &[])
     }
 
-    /// Returns an operand that starts `start` elements after the start of the view. `along` lists the loops to be added
-    /// around just this instruction, each with the number of elements that the operand moves per iteration.
+    /// Returns an operand that starts `start` elements after the start of the view. `along` lists the loops that will
+    /// enclose only this instruction, each with the number of elements that the operand moves per iteration.
     fn operand(&self, view: &View, start: isize, along: &[(usize, isize)], row: isize, across: Across) -> Operand {
         let (start, mut steps) = (view.start.wrapping_add_signed(start), view.steps);
         for (index, stride) in along {
@@ -206,8 +206,8 @@ impl Emitter {
     }
 
     /// Adds instructions to the block at `level`: one for each combination of indices along the axes in `rest`. The
-    /// longest of these axes become loops instead. For each operand, `row` holds the stride between rows, and `across`
-    /// the kind of its rows.
+    /// longest of these axes become loops instead. `row` holds the row stride of each operand, and `across` the kind of
+    /// its rows.
     fn push(
         &mut self,
         level: usize,
@@ -298,7 +298,7 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes);
             }
-            // Copies operands that are contiguous along a different axis than the destination to the destination's
+            // If an operand is contiguous along another axis than the destination, copies it to the destination's
             // layout.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
@@ -318,7 +318,7 @@ impl Emitter {
             && axes[lanes].strides.contains(&0)
             && axes[lanes].size <= MAX_SHORT_ROW
         {
-            // Short rows are slow. A separate exponential can process adjacent rows as one long row.
+            // Short rows are slow. A separate exponential can process adjacent rows as a single long row.
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }
@@ -496,8 +496,8 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &lanes), &[])
     }
 
-    /// Returns a register for partial sums, which starts from the initial value in the first part, and from 0 in the
-    /// others.
+    /// Returns a register for partial sums. It starts from the initial value in the first part, and from 0 in all other
+    /// parts.
     pub(super) fn initial_share(&mut self, initial: &View) -> View {
         let register = self.memory[1].reserve(initial.len(), true);
         let view = View::whole(self.registers[1], register.start, &initial.shape, 1);
@@ -506,8 +506,8 @@ impl Emitter {
         view
     }
 
-    /// Schedules setting `to` to the sum over all parts of the partial sums in `share`, after the parts have run. Does
-    /// nothing if `to` is empty.
+    /// Schedules the sum of the partial sums in `share` over all parts. It is written to `to` after the parts have run.
+    /// Does nothing if `to` is empty.
     pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
         if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));

@@ -1,8 +1,8 @@
 //! Plans scans. Sequences are read in place, traces are written in place, and values for the next step stay in
 //! registers.
 //!
-//! A loop with early exit counts its steps. Its traces have rows for the maximum number of steps; the caller uses only
-//! the rows of the steps that ran.
+//! A loop with early exit counts its steps. Its traces have enough rows for the maximum number of steps, but only the
+//! rows of the steps that ran are valid.
 
 use std::ops::Range;
 
@@ -15,11 +15,11 @@ use super::*;
 /// The maximum number of rows to keep of a buffer that is never read as a whole.
 const MAX_ROWS_AT_HAND: usize = 64;
 
-/// The use of a buffer's rows outside the loop.
+/// The readers of a buffer's rows.
 enum Use {
-    /// The rows are a result, to be written to this view if possible.
+    /// Code after the loop: the rows are a result, to be written to this view if possible.
     Result(Option<View>),
-    /// None: only the steps of the loop read the rows.
+    /// Only the steps of the loop.
     Steps,
 }
 
@@ -45,16 +45,17 @@ impl BufferRows {
 
 /// The memory that holds a carry between steps.
 enum Carry {
-    /// A register.
+    /// A register holds the carry.
     Register(View),
-    /// The row that the previous step wrote to a trace with write offset `offset`. The first step reads `initial`.
+    /// Each step reads the row that the previous step wrote to the trace of `buffer` at write offset `offset`. The
+    /// first step reads `initial`.
     InTrace { initial: View, buffer: usize, offset: usize },
 }
 
 /// The elements that control a loop with early exit.
 #[derive(Clone)]
 struct Ending {
-    /// An element that is nonzero if another step runs.
+    /// An element that is nonzero if the loop continues.
     goes_on: View,
     /// The number of steps that ran.
     count: View,
@@ -63,7 +64,7 @@ struct Ending {
 /// A scan being planned: its operands, and the memory of its buffers and carries.
 struct Loop<'a> {
     scan: &'a Scan,
-    /// The operands before the invariants. Each may consist of several tensors, whose rows are concatenated.
+    /// The operands before the invariants. Each may consist of several tensors, concatenated along the rows.
     operands: Vec<Vec<View>>,
     invariants: Vec<Argument>,
     buffers: Vec<BufferRows>,
@@ -81,7 +82,7 @@ struct Steps {
     strip: Option<usize>,
 }
 
-/// Returns `true` if the rows of a trace may have the layout of `place`: in order, or with the requested axis
+/// Returns `true` if a trace can be stored in the layout of `place`: its rows are in order, or the requested axis is
 /// innermost.
 fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
@@ -141,7 +142,7 @@ impl Planner {
     /// Emits the loops over all steps.
     fn all_steps(&mut self, planned: &Loop<'_>) -> Result<()> {
         let steps = planned.steps;
-        // Carries that are held in traces are not there yet in the first step, so that step is planned separately.
+        // The first step cannot read a carry from a trace, because no row is written yet. It is planned separately.
         let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
         self.steps(planned, Steps { from: 0, strip: None }, first)?;
@@ -155,7 +156,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits the loop over a range of steps within which each read of a sequence stays in the same tensor.
+    /// Emits the loop over a range of steps in which each sequence is read from a single tensor.
     fn emit_stretch(&mut self, planned: &Loop<'_>, stretch: Range<usize>) -> Result<()> {
         let Loop { scan, buffers, .. } = planned;
         let first = stretch.start;
@@ -295,7 +296,7 @@ impl Planner {
             let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
             if let Some(given) = given {
                 for index in 0..count {
-                    // A reverse loop visits the initial rows from last to first.
+                    // A reverse loop visits the initial rows in reverse order.
                     let from = if scan.reverse { count - 1 - index } else { index };
                     self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
                 }
@@ -350,7 +351,7 @@ impl Planner {
         let (places, results) = (scan.operands(), scan.results());
         // The index of the loop's first step, and its increment.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
-        // In a loop over strips, rows also advance by a strip's number of steps per iteration.
+        // In a loop over strips, rows also advance by the length of a strip per iteration.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
@@ -397,7 +398,7 @@ impl Planner {
         parameters.extend(invariants.iter().cloned());
 
         let mut scope = Scope::new(self, &scan.body, parameters)?;
-        // Each row is computed in its final memory, unless a read of the same step overlaps it.
+        // Each row is computed at its destination, unless a read of the same step overlaps it.
         let mut written = Vec::new();
         for (buffer, (rows, outputs)) in scan.buffers.iter().zip(buffers.iter().zip(&results.buffers)) {
             for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {
@@ -456,11 +457,11 @@ impl Planner {
         self.emit_moves(moves)
     }
 
-    /// Moves the results of a step to where the next step reads them. First copies any source that a move would
-    /// overwrite before it is read.
+    /// Moves the results of a step to the memory from which the next step reads them. First copies any source that a
+    /// move would overwrite before it is read.
     pub(super) fn emit_moves(&mut self, mut moves: Vec<(View, View)>) -> Result<()> {
         let level = self.emitter.blocks.depth();
-        // A source needs no copy if no earlier move, nor its own move, overwrites it (order-c5).
+        // A source must be copied first if an earlier move, or its own move, overwrites it (order-c5).
         let mut written = Occupants::default();
         for index in 0..moves.len() {
             let (to, from) = &moves[index];
@@ -508,7 +509,7 @@ fn find_row(parts: &[View], mut row: usize) -> (&View, usize) {
     (&parts[index], row)
 }
 
-/// Returns the numbers of steps after which some read of a sequence moves on to its next tensor, and `steps` itself.
+/// Returns the step counts after which a read of a sequence moves on to the next tensor, and `steps` itself.
 fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize> {
     let mut ends = vec![steps];
     for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {

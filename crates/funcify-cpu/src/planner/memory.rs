@@ -37,8 +37,8 @@ struct Allocator {
 }
 
 impl Memory {
-    /// Reserves `len` elements: the smallest free range that is long enough, or new memory if there is none or if
-    /// `untouched` is set.
+    /// Reserves `len` elements. Uses the smallest free range that is long enough, or new memory if no range is long
+    /// enough or if `untouched` is set.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let len = len.next_multiple_of(ELEMENTS_PER_LINE);
         let mut allocator = self.0.borrow_mut();

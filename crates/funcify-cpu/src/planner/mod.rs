@@ -59,7 +59,7 @@ pub struct GraphPlan {
     /// The plan. Its inputs are the graph's inputs, followed by the constants. Its outputs are the graph's outputs.
     pub plan: Plan,
     /// The element type of the plan: the widest float type of the graph, and at least f32. It also represents narrower
-    /// floats, booleans (as 1 and 0), and integers that are small enough to be exact.
+    /// floats, booleans (as 1 and 0), and integers small enough to be represented exactly.
     pub dtype: DType,
     /// The dtype of each input that the plan reads, or `None` for an input that it does not read.
     pub reads: Vec<Option<DType>>,
@@ -67,7 +67,7 @@ pub struct GraphPlan {
     pub constants: Vec<HostTensor>,
     /// The dtype and shape of each result.
     pub results: Vec<(DType, Vec<usize>)>,
-    /// `true` if `u32` values are words, stored as the bits of elements, and not numbers.
+    /// `true` if `u32` values are words, stored as the bits of elements, instead of numbers.
     pub has_words: bool,
     /// `true` if the plan has an additional output: an element that is nonzero if a loop reached the bound that the
     /// planner assumed for it. The other results are then invalid.
@@ -80,9 +80,9 @@ pub enum Division {
     /// Divides a program if the parts are worth running on several threads, or fit better in a cache.
     #[default]
     Worthwhile,
-    /// Like `Worthwhile`, but for a plan that runs inside a tensor library. The planner rejects work for which the
-    /// library needs less memory: losses over large vocabularies, where the library neither packs the weights nor
-    /// computes a weight gradient in each part.
+    /// Like `Worthwhile`, but for a plan that runs inside a tensor library. The planner rejects losses over large
+    /// vocabularies, because the library computes them with less memory: it does not pack the weights, and does not
+    /// compute a weight gradient in each part.
     BesideLibrary,
     /// Divides every program that has a parallel axis, and also applies transformations that are normally reserved for
     /// large programs. For tests.
@@ -90,7 +90,7 @@ pub enum Division {
 }
 
 impl Division {
-    /// Returns the minimum size of an axis to be laid out innermost in loops.
+    /// Returns the minimum size of the parallel axis for loops to lay it out innermost.
     fn min_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
@@ -100,14 +100,14 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the desired number of rows of a product over a whole strip.
+    /// Returns the number of rows to aim for in a product over a whole strip.
     fn rows_of_strip(self) -> usize {
         if self == Division::Always { 6 } else { 256 }
     }
 }
 
-/// Plans a graph for the given sizes. With `may_refuse`, the plan may reject a call at run time, and the caller checks
-/// that integers in the inputs can be represented in the plan's element type.
+/// Plans a graph for the given sizes. With `may_refuse`, the plan may reject a call at run time, and the caller must
+/// check that the plan's element type can represent the integers in the inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let element = element_type(graph)?;
     let ranges = Rc::new(Ranges::find(graph, sizes, element, may_refuse));
@@ -131,7 +131,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
 }
 
 /// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, or `None` if there is no such
-/// axis or it is the last one. A plan that writes an output in this layout spares another plan a transpose.
+/// axis or it is the last one. If a plan writes an output in this layout, the plan that reads it needs no transpose.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
     let none = || vec![None; graph.outputs().len()];
     let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };
@@ -247,8 +247,7 @@ struct Planner {
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
     inputs: usize,
-    /// The position of the parallel axis in each value, the number of its indices per part, and `true` if there are
-    /// several parts.
+    /// The position of the parallel axis in each value. `part` is the number of its indices per part.
     labels: ParallelAxis,
     part: usize,
     is_divided: bool,
@@ -286,7 +285,7 @@ impl Planner {
         view
     }
 
-    /// Reserves the element that marks the call as rejected, if a loop of the graph may set it. It is initialised here,
+    /// Reserves the element that marks the call as rejected, if a loop of the graph may set it. Initialises it here,
     /// because code in a branch may not run.
     fn reserve_refusal(&mut self, graph: &Graph) -> Result<()> {
         if self.ranges.max_checked_steps().is_some() && has_unbounded(graph) {
@@ -344,7 +343,7 @@ impl Planner {
         if value.is_same_view(place) { Ok(()) } else { self.emitter.copy(place, value) }
     }
 
-    /// Returns the shape of a value, not divided into parts.
+    /// Returns the full shape of a value, even if the plan divides the value into parts.
     fn whole_shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>> {
         let ty = graph.ty(value);
         let shape =
@@ -378,7 +377,7 @@ impl Planner {
     }
 
     /// Returns `true` if the plan can represent a value: a float, a boolean, a word, or an integer whose range is small
-    /// enough to be exact.
+    /// enough to be represented exactly.
     fn can_represent(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;
         self.is_number(dtype) || self.is_words(dtype) || self.ranges.is_exact(graph, value)
@@ -395,8 +394,8 @@ impl Planner {
     }
 
     /// Returns the op that rounds numbers of the plan to a narrower float type. The planner rounds the result of each
-    /// op of that type. The two roundings yield the correctly rounded result, because the plan's type has more than
-    /// twice as many digits (Figueroa, When is double rounding innocuous?, 1995).
+    /// op of that type. Despite the double rounding, the result is correctly rounded, because the plan's type has more
+    /// than twice as many digits (Figueroa, When is double rounding innocuous?, 1995).
     fn rounding(&self, dtype: DType) -> Option<Unary> {
         match dtype {
             DType::F16 => Some(Unary::ToF16),

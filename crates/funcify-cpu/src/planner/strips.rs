@@ -1,10 +1,10 @@
 //! Plans strips: groups of steps whose products are summed by one instruction.
 //!
-//! Some loops add a matrix product to a carry in each step; a backward loop does so for each weight. This reads and
-//! writes the whole carry in each step. Instead, the planner nests the loop over steps in a loop over strips, and one
-//! instruction after the steps of a strip computes all their products. Factors in a sequence or a trace stay in place.
-//! Other factors are copied to memory for the whole strip. Rows of a full buffer are also copied, because later steps
-//! of the strip may overwrite them.
+//! Some loops add a matrix product to a carry in each step; a backward loop does so for each weight. Each step then
+//! reads and writes the whole carry. Instead, the planner nests the loop over steps in a loop over strips, and a single
+//! instruction after the steps of a strip adds all their products to the carry. Factors in a sequence or a trace stay
+//! in place. Other factors are copied to memory that holds them for all steps of the strip. Rows of a full buffer are
+//! also copied, because later steps of the strip may overwrite them.
 
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Op};
@@ -100,7 +100,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Copies a value that is computed in a step to memory that holds a row for each step of the strip.
+    /// Copies a value that is computed in a step to memory with one row per step of the strip.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;

@@ -1,4 +1,4 @@
-//! Views of tensors during planning: the elements of a region that a tensor consists of in each iteration.
+//! Views of tensors during planning: the elements of a region that belong to a tensor in each iteration.
 
 use std::ops::{Deref, DerefMut};
 
@@ -73,7 +73,7 @@ impl View {
         (view, step)
     }
 
-    /// Returns a view over the first `count` axes and one over the others.
+    /// Splits the view into a view over the first `count` axes and a view over the remaining axes.
     pub(super) fn split_axes(&self, count: usize) -> (View, View) {
         let (first, others) = self.layout.split_axes(count);
         (self.with(first), self.with(others))
@@ -99,7 +99,7 @@ impl View {
         self.with(self.layout.at(axis, index))
     }
 
-    /// Returns the view with its axes permuted to this order.
+    /// Returns the view with its axes permuted to the order in `axes`.
     pub(super) fn transposed(&self, axes: &[usize]) -> View {
         self.with(self.layout.transposed(axes))
     }
@@ -114,7 +114,7 @@ impl View {
         Some(self.with(self.layout.reshaped(shape)?))
     }
 
-    /// Identifies the memory of the view: that of its register, or the whole region if it has none.
+    /// Identifies the memory of the view: its register, or the whole region if it has no register.
     pub(super) fn memory(&self) -> Memory {
         Memory { region: self.region, allocation: self.register.as_ref().map(|register| register.number) }
     }
@@ -124,8 +124,8 @@ impl View {
         self.memory().may_share(&other.memory())
     }
 
-    /// Returns `true` if the address ranges of two different views overlap, like those of adjacent columns of a matrix.
-    /// An instruction must not read one view and write the other.
+    /// Returns `true` if the address ranges of two different views overlap, as for adjacent columns of a matrix. An
+    /// instruction must not read one view and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
         self.shares_memory(other)

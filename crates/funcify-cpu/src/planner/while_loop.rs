@@ -1,14 +1,14 @@
 //! Plans while loops: carries are held in registers, and the condition is evaluated before each step.
 //!
 //! In a loop without a bound, a counter could exceed the integers that the plan represents exactly. If a fallback
-//! exists, the planner adds a bound, and the plan rejects the call if the condition still holds there.
+//! exists, the planner adds a bound, and the plan rejects the call if the condition still holds at the bound.
 
 use funcify_core::ops::While;
 
 use super::*;
 
 impl Planner {
-    /// Plans a while loop. Returns the results that `used` marks, and `None` for the others.
+    /// Plans a while loop. Returns the results that `used` marks, and `None` for each unused result.
     pub(super) fn while_loop(&mut self, op: &While, operands: &[Argument], used: &[bool]) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("while", reason);
         let bound = match &op.bound {

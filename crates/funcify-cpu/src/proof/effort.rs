@@ -1,4 +1,4 @@
-//! Limits the work of a proof: to a small amount in a user's debug build, and to a much larger one in tests of plans.
+//! Limits the work of a proof. Debug builds have a small budget, and tests of plans a much larger one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +17,8 @@ pub(super) fn graph_budget() -> usize {
     if IS_THOROUGH.load(Ordering::Relaxed) { 128_000_000 } else { 1_000_000 }
 }
 
-/// Returns the budget for interpreting a plan, in elementary operations. It is larger than that of the graph, because
-/// interpretation takes more operations. It also limits the number of elements in the plan's memory.
+/// Returns the budget for interpreting a plan, in elementary operations. It is larger than the budget of the graph,
+/// because interpretation takes more operations. It also limits the number of elements in the plan's memory.
 pub(super) fn plan_budget() -> usize {
     4 * graph_budget()
 }

@@ -2,7 +2,7 @@
 //!
 //! 2 has order 61 in this field, so multiplying by a power of two rotates the bits. Every finite float maps to an
 //! element: its mantissa times a power of two. Every element maps to a signed number: elements up to half of the prime
-//! are nonnegative, and the others are negative. Small integers therefore compare as usual.
+//! are nonnegative, and larger elements are negative. Small integers therefore compare as usual.
 
 /// The modulus, a prime.
 pub(super) const PRIME: u64 = (1 << 61) - 1;
@@ -14,7 +14,7 @@ pub(super) const HALF: u64 = PRIME >> 1;
 /// integers. (The largest element that is such a fraction is -1/2.) Its negative represents negative infinity.
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
-/// The element that represents NaN, chosen arbitrarily, so that computations do not yield it by accident.
+/// The element that represents NaN. It is an arbitrary element, so that computations do not yield it by accident.
 pub(super) const NAN: u64 = 0x0b5e_97c3_21d4_6a8f;
 
 /// Returns `a + b`.
@@ -107,8 +107,8 @@ pub(super) fn of_f64(number: f64) -> u64 {
 }
 
 /// Returns the numerator and denominator of an element that is a fraction of small integers, or `None` for other
-/// elements, such as random ones. They are the first remainders of Euclid's algorithm that are below the square root of
-/// half the prime, which makes them unique.
+/// elements, such as random ones. Takes the first remainders of Euclid's algorithm that are below the square root of
+/// half the prime. This makes the fraction unique.
 pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     const MAX_TERM: i64 = 1 << 29;
     let small = signed(a);

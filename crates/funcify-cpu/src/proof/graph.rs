@@ -85,8 +85,8 @@ impl Grid {
         *self.cells.first().expect("counts, indices and conditions have an element")
     }
 
-    /// Converts the grid to a tensor of 64-bit integers. These are the elements themselves or, with `as_integers`, the
-    /// signed integers that they represent.
+    /// Converts the grid to a tensor of 64-bit integers: the elements themselves or, with `as_integers`, the signed
+    /// integers that they represent.
     fn host(&self, as_integers: bool) -> HostTensor {
         let number = |cell: &u64| if as_integers { signed(*cell) } else { *cell as i64 };
         let numbers: Vec<i64> = self.cells.iter().map(number).collect();
@@ -183,7 +183,8 @@ impl Evaluator<'_> {
         Ok(results)
     }
 
-    /// Evaluates an op that only moves elements, by its reference rule. `indices` lists the operands that are integers.
+    /// Evaluates an op that only moves elements, using its reference rule. `indices` lists the operands that are
+    /// integers.
     fn move_elements(
         &mut self,
         graph: &Graph,
@@ -220,7 +221,7 @@ pub(super) fn unknown(op: &str) -> NoMeaning {
     NoMeaning::Unknown(op.to_string())
 }
 
-/// Converts an integer to `dtype`, with wrap-around if that has fewer bits than the field.
+/// Converts an integer to `dtype`. Wraps around if `dtype` has fewer bits than the field.
 pub(super) fn wrap(number: i64, dtype: DType) -> u64 {
     of_signed(match dtype {
         DType::U8 => i64::from(number as u8),

@@ -1,8 +1,8 @@
 //! Records which instruction wrote each cell of a faulty plan, to report two instructions in the error.
 //!
-//! The first is the earliest instruction on the way to the wrong result that wrote a value which the graph never
-//! computes. The second is the last one that wrote its operands. Partial sums are also values that the graph never
-//! computes, but they end up in a sum that the graph does compute. Operands of a value that the graph computes are
+//! The first is the earliest instruction that contributed to the wrong result and wrote a value that the graph never
+//! computes. The second is the last instruction that wrote the operands of the first. The graph never computes partial
+//! sums either, but they end up in a sum that it does compute. Operands of a value that the graph computes are
 //! therefore not reported.
 
 use std::collections::{HashMap, HashSet};
@@ -17,8 +17,8 @@ use crate::plan::{Instruction, Op, Plan};
 struct Event<'p> {
     place: Position,
     instruction: &'p Instruction,
-    /// The regions that it read, each with the event that last wrote the cells read, or `None` if there is none. An
-    /// instruction that wrote several of these cells is listed once per region.
+    /// The regions that the instruction read, each with the event that last wrote the cells read, or `None` if no event
+    /// wrote them. An instruction that wrote several of these cells is listed only once per region.
     sources: Vec<(usize, Option<usize>)>,
 }
 
@@ -33,8 +33,8 @@ pub(super) struct History<'p> {
     known: HashSet<u64>,
     events: Vec<Event<'p>>,
     writers: HashMap<Cell, usize>,
-    /// For each cell whose value depends on a value that the graph does not compute: `true` if that value may be a
-    /// partial sum, and the event that wrote it.
+    /// For each cell whose value depends on a value that the graph does not compute: a flag that is `true` if that
+    /// value may be a partial sum, and the event that wrote that value.
     origins: HashMap<Cell, (bool, usize)>,
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Interpreter<'p> {
     /// Rounds a number to the plan's element type.
     pub(super) rounded: fn(f64) -> f64,
     registers: Option<&'p Registers<'p>>,
-    /// The register code of each loop that was compared with it, and the number of comparisons so far.
+    /// For each loop that was compared with its register code: the number of comparisons so far, and the register code.
     compared: HashMap<NodeId, (usize, Lowered)>,
     pub(super) bases: Bases,
     pub(super) place: Position,
@@ -208,7 +208,7 @@ impl<'p> Interpreter<'p> {
         Ok(())
     }
 
-    /// Runs a loop, and then runs each of its register codes on the same initial memory. Checks that the resulting
+    /// Runs a loop, and then each version of its register code on the same initial memory. Checks that the resulting
     /// memory is the same.
     fn compare_with_registers(
         &mut self,

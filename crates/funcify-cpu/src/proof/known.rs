@@ -2,7 +2,7 @@
 //! the same proof is often needed again.
 //!
 //! The key is a 128-bit hash of everything that a proof depends on: graph, sizes, plan, types, constants, instruction
-//! set, and budget. If another thread is already proving the same subject, a caller waits for the result.
+//! set, and budget. If another thread is already proving the same subject, a caller waits for that thread's result.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -33,7 +33,7 @@ pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
         }
         known.entry(key).or_default().clone()
     };
-    // The lock is released here, because a proof takes a long time.
+    // The lock is not held here, because a proof takes a long time.
     let verdict = verdict.get_or_init(|| subject.prove()).clone();
     let is_cancelled =
         || ActiveHandles::current().check(&Place::new("check", Site::Unknown), Progress::Uncounted).is_err();

@@ -98,7 +98,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Returns the rows of a buffer before the first step. The initial rows come first in loop order.
+/// Returns the rows of a buffer before the first step. The initial rows come first in the order of the loop's steps.
 fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> WrittenRows {
     let given: WrittenRows =
         given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());

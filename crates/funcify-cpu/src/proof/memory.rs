@@ -33,8 +33,8 @@ pub(super) struct Memory {
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Allocates memory whose cells have distinct values from `uncomputed`, which mark them as uninitialized. The
-    /// caller fills in the inputs.
+    /// Allocates memory. Its cells have distinct values from `uncomputed`, which mark them as uninitialized. The caller
+    /// fills in the inputs.
     pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
@@ -79,7 +79,7 @@ impl Memory {
             last.push((cell, *place));
             *place = before;
         }
-        // Keeps the last write to each cell, which comes first in this order.
+        // Keeps the last write to each cell, which comes first because changes are undone in reverse.
         let mut seen = std::collections::HashSet::new();
         last.retain(|(cell, _)| seen.insert(*cell));
         last
@@ -119,7 +119,7 @@ impl Bases {
         )
     }
 
-    /// Returns the index of the part's cell `at` of a region, moved by `steps` units per iteration.
+    /// Returns the index of the part's cell `at` of a region, moved by `steps` units per iteration of each loop.
     pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)

@@ -1,12 +1,12 @@
 //! Proves that a plan computes the same values as its graph, independently of the planner.
 //!
 //! Graph and plan are evaluated on random inputs over the prime field with 2^61 - 1 elements, and must agree. Sums and
-//! products are those of the field, so a plan that only reassociates, fuses, defers or divides them agrees exactly.
+//! products are computed in the field, so a plan that only reassociates, fuses, defers or divides them agrees exactly.
 //! Every other function is an opaque symbol, the same on both sides (`model.rs`). By the Schwartz–Zippel lemma (J. T.
 //! Schwartz, Fast Probabilistic Algorithms for Verification of Polynomial Identities, J. ACM 27, 1980), two different
 //! expressions of degree d agree on random inputs with probability at most d / 2^61. If the results agree, graph and
-//! plan therefore compute the same expressions, for all inputs that take the same branches. Several random seeds cover
-//! several branches.
+//! plan therefore almost certainly compute the same expressions, for all inputs that take the same branches. Several
+//! random seeds cover several branches.
 //!
 //! The graph is evaluated by separate rules (`graph.rs`, `ops.rs`, and `loops.rs` for the invariants of loops). The
 //! plan is interpreted cell by cell (`interpret.rs`, `instruction.rs`, `memory.rs`):
@@ -14,14 +14,15 @@
 //! - **proof-c1** Scratch memory and outputs start as distinct elements that no program computes. This exposes reads of
 //!   memory that was never written.
 //! - **proof-c2** Parts run in both orders. This exposes reads of another part's results.
-//! - **proof-c3** A loop that can become register code leaves the same memory as its register code: the code for this
-//!   machine, for machines without vectors, and for the translation to machine code (`registers.rs`).
-//! - **proof-c4** Words (random bits) differ from numbers: a cell with a word differs from a cell with the number of
-//!   the same value.
+//! - **proof-c3** A loop and its register code leave the same memory. This covers the code for this machine, for
+//!   machines without vectors, and for the translation to machine code (`registers.rs`).
+//! - **proof-c4** Words (random bits) differ from numbers: a cell that holds a word differs from a cell that holds the
+//!   number of the same value.
 //!
-//! If the two sides round to narrower floats in different places, as for sums that are rounded only once, the proof
+//! If the two sides round to narrower floats at different points, as for sums that are rounded only once, the proof
 //! omits rounding, and its result says so. If there is no proof, because an op has no rule or the proof would take too
-//! long, the plan is run on small numbers, and its results are compared with the reference evaluator (`running.rs`).
+//! long, the plan is run on random inputs, and its results are compared with those of the reference evaluator
+//! (`running.rs`).
 //!
 //! A plan that fails is a bug in funcify. The error names an instruction that computed a value which the graph does not
 //! compute, and the instructions that wrote its operands (`history.rs`).

@@ -1,7 +1,7 @@
-//! The interpretation of each function over the field. The evaluations of graph and plan share it, and nothing else.
+//! The interpretation of each function over the field. The evaluations of graph and plan share only this module.
 //!
-//! Sums and products are those of the field. Every other function is a symbol, usually a keyed hash of its operands.
-//! Programs rely on some functions of small numbers (comparisons, choices, rounding to integers). For these numbers,
+//! Sums and products are computed in the field. Every other function is a symbol, usually a keyed hash of its operands.
+//! Programs rely on some functions of small numbers (comparisons, choices, rounding to integers). For small numbers,
 //! the symbol of such a function agrees with the function itself. Both evaluations must use the same symbol for the
 //! same function.
 
@@ -109,8 +109,8 @@ impl Model {
         }
     }
 
-    /// Rounds x to a narrower float type, and returns numbers of that type unchanged. These are small integers divided
-    /// by small powers of two, and the results of earlier rounding to that type, which have a tag in their low bits.
+    /// Rounds x to a narrower float type. Returns numbers of that type unchanged: small integers divided by small
+    /// powers of two, and results of earlier rounding to that type, which have a tag in their low bits.
     pub(super) fn round(self, x: u64, dtype: DType) -> u64 {
         let size = signed(x).unsigned_abs();
         let is_exact = |x: u64| signed(x).unsigned_abs() < 1 << 8;
@@ -129,8 +129,8 @@ impl Model {
         if signed(x) < 0 { neg(rounded) } else { rounded }
     }
 
-    /// Returns an element that is derived from `random` and represents a number of type `dtype`. For f64, this is every
-    /// element.
+    /// Returns an element that is derived from `random` and represents a number of type `dtype`. Every element
+    /// represents an f64 number.
     fn representable(self, random: u64, dtype: DType) -> u64 {
         match dtype {
             DType::F16 | DType::BF16 | DType::F32 => (random & (HALF >> 1) & !((1 << TAG_BITS) - 1)) | tag(dtype),
@@ -139,7 +139,7 @@ impl Model {
     }
 
     /// Returns the cell that holds a word. It differs from the cell of the number with the same value, which exposes
-    /// code that confuses the two. Only 0 is the same as a word and as a number, because its bits are the same.
+    /// code that confuses the two. The exception is 0, whose bits are the same as a word and as a number.
     pub(super) fn cell_of_word(self, word: u32) -> u64 {
         if word == 0 { 0 } else { add(self.first_word(), u64::from(word)) }
     }

@@ -155,7 +155,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells.into_iter().map(|cell| self.result(cell, of)).collect()))
     }
 
-    /// Returns the index of the maximum along an axis: the first of several equal elements, or the first NaN.
+    /// Returns the index of the first maximum along an axis, or of the first NaN if there is one.
     fn largest(&mut self, axis: usize, x: &Grid) -> Meaning<Grid> {
         let mut shape = x.shape.clone();
         let count = shape.remove(axis);

@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
 
-/// Every register code that a loop can be lowered to.
+/// Every version of register code to which a loop can be lowered.
 pub(super) type Lowered = Rc<[FieldCode]>;
 
 /// A function that lowers a loop to register code, once for each register width that is checked.
@@ -56,8 +56,8 @@ impl<'p> Registers<'p> {
         Registers { regions: &plan.regions, machine, codes: codes::<T> }
     }
 
-    /// Returns every register code of a loop. `times` holds the trip counts of the enclosing loops and of this loop,
-    /// the outermost first.
+    /// Returns every version of a loop's register code. `times` holds the trip counts of the enclosing loops and of
+    /// this loop, the outermost first.
     pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
         let planned = PlannedLoop::of(node, times);
         planned.map_or_else(Vec::new, |planned| (self.codes)(self.regions, &planned, self.machine)).into()
@@ -374,7 +374,7 @@ mod tests {
     }
 
     /// Returns register code for that loop. With `aside`, the row is read from register 3. Otherwise, it is read from
-    /// the state's register, which is wrong, because that register was overwritten in the meantime.
+    /// the state's register, which is wrong, because the state was overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

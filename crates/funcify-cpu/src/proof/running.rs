@@ -1,4 +1,4 @@
-//! Validates a plan that has no proof: runs it on small numbers, and compares its results with those of the reference
+//! Validates a plan that has no proof: runs it on random inputs, and compares its results with those of the reference
 //! evaluator.
 
 use std::collections::HashMap;
@@ -22,11 +22,11 @@ const RUNS: usize = 2;
 /// The time limit for a run of the plan or of the reference evaluator, because a loop may not end for some inputs.
 pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// The ranges of random float inputs, each as its center and the maximum distance from it. A loop that does not end for
-/// inputs from one range may end for inputs from another.
+/// The ranges of random float inputs, each as its center and half its width. A loop that does not end for inputs from
+/// one range may end for inputs from another.
 const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
-/// The maximum number of elements in all values of the graph. The reference evaluator is too slow for more.
+/// The maximum number of elements in all values of the graph. For more, the reference evaluator is too slow.
 const MAX_ELEMENTS: usize = 4_000_000;
 
 /// Runs a plan that has no proof, and checks its results. `reason` states why there is no proof.

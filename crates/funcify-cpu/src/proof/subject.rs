@@ -1,4 +1,4 @@
-//! The subject of a proof, a plan and its graph: builds inputs, evaluates both, and compares the results.
+//! The subject of a proof: a plan and its graph. Builds inputs, evaluates both, and compares the results.
 
 use std::collections::HashSet;
 
@@ -43,8 +43,8 @@ pub(crate) struct Subject<'a> {
 /// The maximum number of seeds in a proof. Each seed determines random inputs and a random interpretation of functions.
 const SEEDS: u64 = 2;
 
-/// The number of operations after which no further seed is tried, so that debug builds stay usable. If a plan needs
-/// fewer operations, its parts run in both orders.
+/// The number of operations after which no further seed is tried, so that debug builds stay fast enough. If a plan
+/// needs fewer operations, its parts run in both orders.
 const SUFFICIENT_OPERATIONS: usize = 100_000;
 
 /// The outcome for one seed.
@@ -147,8 +147,8 @@ impl Subject<'_> {
         Ok(Evidence::Agrees)
     }
 
-    /// Evaluates the graph. Returns its outputs and all sizes, including those that the evaluation bound. If `known` is
-    /// given, also returns it with the computed elements added.
+    /// Evaluates the graph. Returns its outputs and all sizes, including sizes that the evaluation bound. If `known` is
+    /// given, also returns this set with the computed elements added.
     fn meaning(
         &self,
         model: Model,

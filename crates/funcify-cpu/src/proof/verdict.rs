@@ -1,4 +1,4 @@
-//! Results of checking plans, and statistics of them.
+//! Results of checking plans, and their statistics.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -19,8 +19,8 @@ use crate::views::{Layout, UnsplitView, View};
 use arena::Arena;
 use program::{Prepared, Stop};
 
-/// The regions before they are split among parts (`Regions`), and as one part sees them (`Views`). The lists are on the
-/// stack unless a plan has many regions.
+/// The regions before they are split among parts (`Regions`), and as one part sees them (`Views`). The lists are stored
+/// inline unless a plan has many regions.
 type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
 
@@ -73,7 +73,7 @@ impl<T: Element> Executor<T> {
         Ok(Executor::of(plan, Programs { stages, machine }))
     }
 
-    /// Creates another executor for a checked plan, with its own scratch memory.
+    /// Creates an executor for a checked plan that already has programs, with its own scratch memory.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
         let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
             (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
@@ -99,8 +99,8 @@ impl<T: Element> Executor<T> {
         self.call_until(inputs, outputs, &|| false).map(|_| ())
     }
 
-    /// Runs the plan until it finishes or `stop` returns `true`, and returns `true` if it finished. Polls `stop` about
-    /// once a millisecond.
+    /// Runs the plan until it finishes or `stop` returns `true`. Returns `true` if the plan finished. Polls `stop`
+    /// about once per millisecond.
     pub fn call_until(
         &mut self,
         inputs: &[&[T]],
@@ -181,8 +181,8 @@ mod sealed {
     sealed!(f32, f64);
 }
 
-/// Appends to `views` the views of all regions, for a stage with a single part. Fills the caller's list, because
-/// returning a list would copy it.
+/// Appends to `views` the views of all regions, for a stage with a single part. Returning a new list would require a
+/// copy.
 fn push_views<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
@@ -225,7 +225,7 @@ fn regions_of<'a, T>(
     regions.collect()
 }
 
-/// Reborrows the outputs into a list, from which each region can take its output.
+/// Reborrows the outputs into a list, so that each region can take its output from the list.
 fn reborrow_outputs<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
     outputs.iter_mut().map(|output| &mut **output).collect()
 }
@@ -245,8 +245,7 @@ impl<T: MathTable> Work for RunPart<'_, '_, T> {
     }
 }
 
-/// Several parts of a stage, which are split in half recursively until one part is left. Running them consumes the
-/// regions.
+/// Several parts of a stage, split in half recursively until one part is left. Running the parts consumes the regions.
 pub struct RunParts<'p, 'a, T> {
     programs: &'p [Prepared<T>],
     parts: &'p [Part],

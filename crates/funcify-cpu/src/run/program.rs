@@ -7,7 +7,7 @@ use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
 use crate::views::{Start, View};
 
-/// The estimated nanoseconds per iteration of a loop that contains loops, in addition to its body.
+/// The estimated overhead per iteration of a loop that contains loops, in nanoseconds.
 const NS_PER_ITERATION: u64 = 10;
 
 /// A function that returns `true` if a call must stop early.
@@ -120,7 +120,7 @@ impl StopTimer<'_> {
         }
     }
 
-    /// Records that iterations have run, and calls [`Stop`] if that is due.
+    /// Records that iterations have run, and calls [`Stop`] when the time is up.
     #[inline]
     fn count(&mut self, iterations: usize, nanoseconds: u64) {
         self.left = self.left.saturating_sub((iterations as u64).saturating_mul(nanoseconds));

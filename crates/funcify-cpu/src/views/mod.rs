@@ -31,17 +31,18 @@ pub(crate) enum UnsplitView<'a, T> {
     /// No elements.
     #[default]
     None,
-    /// Read-only elements from the first part's first column on, and the number of columns per index of the axis.
+    /// Read-only elements from the first part's first column on, and the number of columns per index of the stage's
+    /// parallel axis.
     Read(&'a [T], usize),
-    /// Writable elements, and the number of columns per index of the axis.
+    /// Writable elements, and the number of columns per index of the stage's parallel axis.
     Columns(ArrayViewMut2<'a, T>, usize),
     /// The elements of all parts, and the number of elements per part.
     Parts(&'a mut [T], usize),
 }
 
 impl<'a, T> UnsplitView<'a, T> {
-    /// Splits the region in two: one for the first `parts` parts, which together have `indices` indices of the axis,
-    /// and one for the remaining parts.
+    /// Splits the region in two: one for the first `parts` parts, which together have `indices` indices of the parallel
+    /// axis, and one for the remaining parts.
     pub(crate) fn split(self, parts: usize, indices: usize) -> (Self, Self) {
         match self {
             UnsplitView::None => (UnsplitView::None, UnsplitView::None),
@@ -73,9 +74,9 @@ impl<'a, T> UnsplitView<'a, T> {
 /// The range of elements that an operand spans in the current iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
-    /// The index of the unit if the view is columns, or else of the first element.
+    /// The index of the unit if the view is [`View::Columns`], and the index of the first element otherwise.
     pub(crate) at: usize,
-    /// The index of the first element within the unit. Used only if the view is columns.
+    /// The index of the first element within the unit. Used only if the view is [`View::Columns`].
     pub(crate) offset: usize,
     /// The number of elements.
     pub(crate) span: usize,
@@ -132,14 +133,14 @@ pub(crate) struct Unwritten<'v, 'a, T> {
     above: &'v [View<'a, T>],
     /// The elements being written.
     range: Range,
-    /// The elements before and after the ones being written. In a view of columns, only those of the same unit.
+    /// The elements before and after the range being written. In a view of columns, only elements of the same unit.
     before: &'v [T],
     after: &'v [T],
     columns: Option<&'v Columns<'v, T>>,
 }
 
 impl<'v, T> Unwritten<'v, '_, T> {
-    /// Returns the elements of a range of a region, or `None` if they are the ones being written.
+    /// Returns the elements of a range of a region, or `None` if it is the range being written.
     #[inline(always)]
     pub(crate) fn read(&self, region: usize, from: Range) -> Option<&'v [T]> {
         let written = self.below.len();

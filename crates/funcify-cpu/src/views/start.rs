@@ -70,8 +70,8 @@ impl Start {
         Start { region, range: Range { at, offset, span }, block: block * scale, moves: steps.map(|step| step * scale) }
     }
 
-    /// Returns the start of `span` elements from element `at` of a region on. They move by `steps` units per iteration
-    /// of each loop.
+    /// Returns the start of an operand that spans `span` elements from element `at` of a region on. The operand moves
+    /// by `steps` units per iteration of each loop.
     pub(crate) fn at(layouts: &[Layout], region: usize, at: usize, steps: [isize; DEPTH], span: usize) -> Self {
         let (unit, offset) = match layouts[region] {
             Layout::Columns { pitch } => (at / pitch, at % pitch),
@@ -80,7 +80,8 @@ impl Start {
         Start::of(layouts, &Operand { steps, ..Operand::of(region).at(unit).offset(offset) }, span, 0)
     }
 
-    /// Returns the cursor in the first iteration of the loop at `level`. `counters` are those of the enclosing loops.
+    /// Returns the cursor in the first iteration of the loop at `level`. `counters` holds the
+    /// counters of the enclosing loops.
     pub(crate) fn inside(&self, counters: &[isize; DEPTH], level: usize) -> Cursor {
         let moved: isize = counters.iter().zip(&self.moves).take(level).map(|(counter, step)| counter * step).sum();
         let range = Range { at: self.range.at.wrapping_add_signed(moved), ..self.range };

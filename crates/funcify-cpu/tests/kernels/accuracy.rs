@@ -132,7 +132,7 @@ fn element_by_element() {
     bounded(Unary::Cbrt, f64::cbrt, [0.5, 0.0], &[[-10.0, 10.0]]);
 }
 
-/// The exact function of two numbers, in f64.
+/// The reference implementation of an op with two operands, in f64.
 type Exact = fn(f64, f64) -> f64;
 
 #[test]

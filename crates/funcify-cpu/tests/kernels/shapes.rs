@@ -6,7 +6,7 @@ use funcify_cpu::{Element, Executor, Machine};
 
 use super::{numbers, run, unary};
 
-/// Numbers of lanes that fill part of a vector, one vector, or several, with and without a tail.
+/// Lane counts that fill part of a vector, one vector, or several, with and without a tail.
 const LANES: [usize; 12] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100];
 
 #[test]
@@ -33,7 +33,7 @@ const KINDS: [Kind; 4] = [
     ("one element", |x, _| x.element(), |x, _, _, _| x[0]),
 ];
 
-/// The exact function of three numbers, in f64.
+/// The reference implementation of an op, on up to three operands in f64.
 type Exact = fn(f64, f64, f64) -> f64;
 
 /// Tests binary and ternary ops with all kinds of operands, including the destination itself.
@@ -60,7 +60,7 @@ fn kinds<T: Element>(machine: Machine, lanes: usize) {
         check(format!("copy of {a_name}"), Op::Unary(Unary::Square), &|from, _| vec![a(from, lanes)], &|row, lane| {
             x(row, lane).powi(2)
         });
-        // `Div` distinguishes the kinds of operands at run time, and `Sub` at compile time.
+        // `Div` distinguishes operand kinds at run time, and `Sub` at compile time.
         for (op, apply) in [(Binary::Sub, (|x, y| x - y) as fn(f64, f64) -> f64), (Binary::Div, |x, y| x / y)] {
             let applied = |row, lane| apply(x(row, lane), old(row, lane));
             let operands = |from, to| vec![a(from, lanes), to];
@@ -127,7 +127,7 @@ fn fold(kind: Fold, start: Option<f64>, terms: impl Iterator<Item = f64>) -> f64
 
 #[test]
 fn folds_of_rows_and_of_lanes() {
-    // Few rows, and enough rows for several accumulators.
+    // Tests few rows, and enough rows for several accumulators.
     [5, 67].into_iter().for_each(folds_of);
 }
 
@@ -157,7 +157,7 @@ fn folds_of(height: usize) {
                     (0..2 * height).map(|i| if i % 2 == 0 { of_lanes(i / 2) } else { 1.5 }).collect();
                 near(&elements, &expected, &what);
             }
-            // Sums of products, where the second operand has one element per lane or one for all lanes.
+            // Tests sums of products whose second operand has one element per lane, or one for all lanes.
             for element in [false, true] {
                 let what =
                     format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());
@@ -198,7 +198,7 @@ fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let z = output(&mut plan, 1, m * n).rows(n);
     let sum = output(&mut plan, 2, k * n).rows(n);
     let packed = Operand::of(plan.shared(packed_len::<T>(k, n)));
-    // The data of the right operand in column-major order, which is another matrix with k rows and n columns.
+    // Interprets the data of the right operand as a column-major matrix with k rows and n columns.
     let packed_transposed = Operand::of(plan.shared(packed_len::<T>(k, n)));
     let product = |inner: Vec<usize>, init, then| Op::Product { inner, init, then };
     plan.once(vec![

@@ -1,4 +1,4 @@
-//! Special values: those for which `funcify-core` specifies the result, and the ends of the functions' ranges.
+//! Special values: inputs for which `funcify-core` specifies the result, and the ends of the functions' ranges.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
 use funcify_cpu::plan::Op;
@@ -151,7 +151,7 @@ fn nan_wins_in_folds() {
     }
 }
 
-/// Folds treat -0 as less than +0, at any position among the lanes and rows.
+/// Folds treat -0 as less than +0, in every lane and row.
 #[test]
 fn zeros_have_an_order_in_folds() {
     for machine in Machine::all() {

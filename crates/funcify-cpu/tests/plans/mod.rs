@@ -1,4 +1,4 @@
-//! Hand-written plans that resemble those of the planner. A plain loop in f64 computes the expected results of each.
+//! Hand-written plans that resemble the planner's. The expected results of each plan are computed by a plain f64 loop.
 
 mod lstm;
 mod rnn;

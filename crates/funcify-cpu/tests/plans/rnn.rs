@@ -144,8 +144,8 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
             product.clone().over([rows, width], carry, &[buffer, packed_transposed]),
         ]
     };
-    // The weight gradients of a strip. The state before its first step is in the previous strip, or is the initial
-    // state.
+    // The weight gradients of a strip. The state before the strip's first step is in the previous strip, or is the
+    // initial state.
     let sink = |blocks, to, left, right| {
         Op::Sink { blocks, block_rows: rows, block_steps: [1, 1] }.over([width, width], to, &[left, right])
     };

@@ -1,4 +1,4 @@
-//! Chains register ops: an op reads the previous op's result directly instead of from a register.
+//! Chains register ops: lets an op read the previous op's result directly instead of from a register.
 
 use super::{RegisterOp, Verb};
 

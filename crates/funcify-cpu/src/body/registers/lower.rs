@@ -98,8 +98,8 @@ impl Slicer<'_> {
         Piece { region: operand.region, at, steps: operand.steps, len }
     }
 
-    /// Returns the pieces that the loop accesses, each with `true` if it is written. Returns `None` if pieces may
-    /// overlap in a way that registers do not support, or if there are too many.
+    /// Returns the pieces that the loop accesses, each with a flag that is `true` if the piece is written. Returns
+    /// `None` if pieces may overlap in a way that registers do not support, or if there are too many.
     fn accessed_pieces(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
         for step in steps {
@@ -162,7 +162,7 @@ struct Lowering<'r, T> {
     slicer: Slicer<'r>,
     level: usize,
     code: RegisterCode<T>,
-    /// The registers of pieces that stay at the same address in every iteration.
+    /// The registers of pieces whose address is the same in every iteration.
     resident: HashMap<Piece, u8>,
     /// The registers that currently hold moving pieces.
     loaded: HashMap<Piece, u8>,
@@ -240,9 +240,9 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.ops.push(RegisterOp { verb, to, from });
     }
 
-    /// Writes the result of a verb to a piece. A moving piece is stored, so the registers of all other pieces of that
-    /// region become stale. A write to a register also invalidates the loaded piece that it held (order-c4 of the
-    /// planner). Stale pieces are loaded again when they are read.
+    /// Writes the result of a verb to a piece. If the piece moves, it is stored to memory, and all other loaded pieces
+    /// of its region become stale. If the piece's register held another loaded piece, that piece becomes stale too
+    /// (order-c4 of the planner). Stale pieces are loaded again when they are read.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
         let register = match self.resident.get(&to) {

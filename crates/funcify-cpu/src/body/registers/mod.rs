@@ -1,8 +1,8 @@
 //! Lowers loops over few elements to register code.
 //!
-//! An instruction over rows and lanes costs about 20 ns before its first element. For loops whose instructions have
-//! only a few elements each, register code is cheaper: a register op takes 1 to 3 ns, or more for exponentials and
-//! similar functions.
+//! An instruction over rows and lanes has a fixed overhead of about 20 ns. For loops whose instructions have only a few
+//! elements each, register code is cheaper: a register op takes 1 to 3 ns, or more for exponentials and similar
+//! functions.
 //!
 //! Data whose address is the same in every iteration stays in a register during the whole loop. Data whose address
 //! changes is loaded and stored in each iteration. Small carries therefore never reach memory while the loop runs.
@@ -54,7 +54,7 @@ pub(crate) struct RegisterCode<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub(crate) factors: Vec<Factor>,
-    /// The registers that hold the initial value of each sum. If this is `None`, sums start from 0.
+    /// The registers that hold the initial values of the sums, or `None` if the sums start from 0.
     pub(crate) init: Option<Vec<u8>>,
     /// The registers of the result.
     pub(crate) to: Vec<u8>,
@@ -72,7 +72,7 @@ pub(crate) struct Factor {
 }
 
 impl<T> RegisterCode<T> {
-    /// Returns the pieces loaded before the loop, then those stored after it, and then the streams.
+    /// Returns the pieces loaded before the loop, followed by the pieces stored after it and the streams.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
         outside.chain(&self.streams)
@@ -109,9 +109,9 @@ pub(crate) struct RegisterOp {
 /// - `EndUnless` ends the loop if the first lane of `from[0]` is 0.
 /// - `Product` computes the product with index `from[0]`.
 ///
-/// Verbs with `Last` in their name occur only in code for single elements. They read one operand directly from the
-/// previous op, because reading it back from a register takes longer than an addition. In their descriptions, `last`
-/// is that operand, `a` is `from[0]` and `b` is `from[1]`.
+/// Verbs with `Last` in their name occur only in code for single elements. They use the previous op's result directly,
+/// because reading it back from a register takes longer than an addition. In their descriptions, `last` is that result,
+/// `a` is `from[0]` and `b` is `from[1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Verb {
     Load,

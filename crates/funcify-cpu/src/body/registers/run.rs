@@ -261,7 +261,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
 ) -> bool {
     let mut last = R::splat(simd, T::ZERO);
     for op in &code.ops {
-        // Closures, so that only the operands that a verb uses are loaded.
+        // These are closures, so that only the operands that a verb uses are loaded.
         let operand = |index: usize| registers[usize::from(op.from[index])];
         let (a, b, c) = (|| operand(0), || operand(1), || operand(2));
         let value = match op.verb {

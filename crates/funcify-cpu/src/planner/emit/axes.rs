@@ -1,4 +1,4 @@
-//! The axes of an instruction: finds contiguous axes, merges axes, and determines their order in memory.
+//! Finds the contiguous axes of an instruction, merges axes, and determines their order in memory.
 
 use super::*;
 
@@ -10,13 +10,13 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns `true` if no operand is reversed along this axis. Otherwise it cannot be the axis of the rows.
+    /// Returns `true` if no operand is reversed along this axis. A reversed axis cannot become the rows.
     pub(super) fn is_upward(&self) -> bool {
         self.strides.iter().all(|stride| *stride >= 0)
     }
 }
 
-/// Returns the view with its axes in this order in memory, the last one innermost. Axes for which `is_own` returns
+/// Returns the view with its axes laid out in the given order, the last one innermost. Axes for which `is_own` returns
 /// `false` get stride 0.
 pub(super) fn with_axis_order(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
     let mut strides = vec![0; view.shape.len()];
@@ -64,12 +64,12 @@ pub(super) fn is_side_by_side(axis: &Axis) -> bool {
     axis.strides[0] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1))
 }
 
-/// Returns the index of the longest axis among those for which `of` returns `true`.
+/// Returns the index of the longest axis for which `of` returns `true`.
 pub(super) fn longest_axis(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
     (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
 }
 
-/// Returns all axes except those with the indices in `but`.
+/// Returns all axes except the ones at the indices in `but`.
 pub(super) fn axes_except(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
     axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

@@ -18,12 +18,12 @@ impl Emitter {
         if let [one, other] = from
             && crosses(one, other)
         {
-            // Copies the operand that is computed in the outer loop to the layout of the other.
+            // Copies the operand from the outer level to the layout of the other operand.
             let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
             let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
-        // Computes the result in the layout of the operand and transposes it, because it has fewer elements.
+        // Computes the result in the layout of the operand and then transposes the result, which has fewer elements.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
@@ -31,7 +31,7 @@ impl Emitter {
             self.fold(fold, &result, from, folded)?;
             return self.copy(to, &result);
         }
-        // Moves the folded axes to the end. The destination has stride 0 along them.
+        // Moves the folded axes to the end. The destination has stride 0 along these axes.
         let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
         let remains = |axis: &usize| !is_folded(axis);
         let order: Vec<usize> = (0..shape.len()).filter(remains).chain((0..shape.len()).filter(is_folded)).collect();
@@ -76,7 +76,7 @@ impl Emitter {
         }
     }
 
-    /// Folds contiguous copies of the operands, whose last axes are the folded ones.
+    /// Folds the last axes of contiguous copies of the operands.
     fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
         let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();

@@ -3,8 +3,8 @@
 use super::*;
 
 impl Emitter {
-    /// Returns the stride between units, in elements, if the view's region is split into columns. An instruction on
-    /// such a view must stay within one unit.
+    /// Returns the stride between units, in elements, if the view's region is split into columns. In that case, an
+    /// instruction on the view must stay within one unit.
     pub(super) fn unit(&self, view: &View) -> Option<usize> {
         self.pitch(view.region)
     }
@@ -14,8 +14,8 @@ impl Emitter {
         matches!(region.split, Split::Columns(_)).then_some(region.pitch)
     }
 
-    /// Returns the sequence if the stride between its rows is a multiple of the unit, or its region is not split into
-    /// columns. Otherwise returns a copy.
+    /// Returns the sequence itself if the stride between its rows is a multiple of the size of a unit, or if its region
+    /// is not split into columns. Otherwise returns a copy.
     pub(in super::super) fn in_units(&mut self, sequence: &View) -> Result<View> {
         let is_apart = self.unit(sequence).is_none_or(|unit| sequence.strides[0].unsigned_abs().is_multiple_of(unit));
         if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }
@@ -27,7 +27,8 @@ impl Emitter {
         (0..view.shape.len()).filter(moves).all(|axis| self.stays_in_unit(view, view.strides[axis]))
     }
 
-    /// Returns `true` if an axis with this stride, in elements, may stay within a unit of the view.
+    /// Returns `true` if the stride, in elements, is smaller than a unit of the view, or if the view's region is not
+    /// split into columns.
     fn stays_in_unit(&self, view: &View, stride: isize) -> bool {
         self.unit(view).is_none_or(|unit| stride.unsigned_abs() < unit)
     }

@@ -82,7 +82,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.emit_elementwise(Op::Binary(kernel), &operands, value)?))
     }
 
-    /// Rounds the result of an op to its type, if that type is narrower than the plan's.
+    /// Rounds the result of an op to its type, if that type is narrower than the plan's element type.
     pub(super) fn round_result(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
         // Partial sums are rounded only after they are added, where the output is written.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
@@ -100,7 +100,8 @@ impl Scope<'_, '_> {
     }
 }
 
-/// Returns `true` if an op on numbers of a type may return a number that is not of that type, and must be rounded.
+/// Returns `true` if the result of an op on numbers of a type may not be representable in that type, and must be
+/// rounded.
 fn may_round(op: &GraphOp) -> bool {
     use ops::Binary;
     use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};

@@ -2,7 +2,7 @@
 //! or all parts are read in place.
 //!
 //! For example, a backward loop reads the initial state followed by the states of the forward loop. The forward loop
-//! therefore writes its trace after a free row. If the trace is an input instead, the backward loop reads it and the
+//! therefore leaves a row free before its trace. If the trace is an input instead, the backward loop reads it and the
 //! initial state as two separate tensors.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(super) struct Joins {
 }
 
 impl Joins {
-    /// Finds the live concatenations of traces. A trace in several concatenations is assigned to the first one.
+    /// Finds the live concatenations of traces. If a trace is in several concatenations, it is assigned to the first.
     pub(super) fn of(planner: &Planner, graph: &Graph) -> Self {
         let mut parts = HashMap::new();
         let live = graph.live_nodes();
@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
         let innermost = self.planner.innermost(self.graph, whole);
         let memory = match (self.joins.whole(whole), &self.places[whole.index()]) {
             (Some(memory), _) => memory,
-            // The output is also read by steps of a loop, so it must have the layout that they require.
+            // Steps of a loop also read the output, so it must have the layout that they require.
             (None, Some(place)) if place.level == level && innermost.is_none_or(|axis| place.strides[axis] == 1) => {
                 place.clone()
             }

@@ -88,7 +88,7 @@ pub(super) struct Scope<'p, 'g> {
     order: ReadOrder<'g>,
     /// The assigned destination of each value, if any.
     places: Vec<Option<View>>,
-    /// For each value that is the next value of a state: that state, and its register.
+    /// For each value that becomes a state in the next step: that state, and its register.
     next_of: Vec<Option<(ValueId, View)>>,
     /// The concatenations whose parts are written directly to their final position.
     joins: Joins,
@@ -121,7 +121,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Sets the destination of a value, if it is the result of an op. If the value is a reshape, its operand gets the
-    /// same destination. If it is a transpose of the rows of a loop, the rows get the transposed destination.
+    /// same destination. If the value is a transpose of the rows of a loop, the rows get the transposed destination.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -232,7 +232,8 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Returns the memory for a value that is computed at `level`: its assigned destination, if it has one. Otherwise,
-    /// if the value is the next value of a state whose register is free, that register. Otherwise, new memory.
+    /// if the value is the next value of a state whose register is free, returns that register. Otherwise, reserves new
+    /// memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level => {
@@ -403,7 +404,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let x = self.tensor(node.inputs[0])?;
                 let bound = |dim: &funcify_core::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
-                // The program is wrong if a slice extends past the end. Its error is reported at run time.
+                // A slice that extends past the end is an error in the program, which is reported at run time.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
                     return Err(Declined::new(name, "bounds beyond the operand"));
                 }
@@ -507,9 +508,8 @@ fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }
 
-/// Returns an error if the graph contains an op that is unsupported for all types: one with several results and no
-/// bodies. This error is more helpful than the one about an unsupported type of its results, which the planner would
-/// otherwise report first.
+/// Finds an op that is unsupported for all types: one with several results and no bodies. The returned error is more
+/// helpful than an error about an unsupported type of the results, which the planner would otherwise report first.
 pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     let live = graph.live_values();
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));
@@ -521,7 +521,7 @@ pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     })
 }
 
-/// Returns `true` if an op writes its result row by row or operand by operand, so that each of these parts can be
+/// Returns `true` if an op writes its result row by row or operand by operand, so that each row or operand can be
 /// written directly to its destination.
 fn gives_parts(op: &GraphOp) -> bool {
     match op.class() {

@@ -9,15 +9,15 @@ use super::*;
 
 /// The operands of a node that may overwrite the register of a state.
 pub(super) struct Operands<'v> {
-    /// The operands that are read elementwise: each element is read at the latest when the same element of the result
-    /// is written.
+    /// The operands that are read elementwise: each element is read no later than the same element of the result is
+    /// written.
     pub(super) elementwise: &'v [View],
     /// The operands that are read in any other order.
     pub(super) others: &'v [View],
 }
 
 impl Scope<'_, '_> {
-    /// Sets the planned form of a value, or clears it if nothing reads the value any more.
+    /// Sets the planned form of a value, or clears it if no reads of the value remain.
     pub(super) fn set(&mut self, value: ValueId, now: Option<Value>) {
         let index = value.index();
         for view in self.values[index].iter().flat_map(Value::views) {

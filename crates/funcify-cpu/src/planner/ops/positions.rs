@@ -5,7 +5,7 @@ use funcify_core::ops::Scatter;
 use super::super::Division;
 use super::*;
 
-/// The minimum size of an axis for which indexed access is left to the tensor library, if there is one.
+/// The minimum size of an axis for which indexed access is left to the tensor library, if the plan runs inside one.
 const LARGE_VOCABULARY: usize = 256;
 
 impl Scope<'_, '_> {
@@ -117,8 +117,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Plans an `argmax`: returns the index of the maximum along an axis. This is the first of several equal elements,
-    /// or the first NaN if there is one.
+    /// Plans an `argmax`: returns the index of the first maximum along an axis, or of the first NaN if there is one.
     pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let x = self.without_reversed_axes(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::plan::MAX_FACTORS;
 
-/// A deferred sum of matrix products: an initial value, plus left operands times packed right operands. As a matrix,
-/// the result is `[rows, lanes]`.
+/// A deferred sum of matrix products: an initial value, plus the products of left operands and packed right operands.
+/// The result is a matrix `[rows, lanes]`, reshaped to `shape`.
 #[derive(Clone, Debug)]
 pub(super) struct Products {
     shape: Vec<usize>,
@@ -21,7 +21,7 @@ impl Products {
         self.init.iter().chain(factors)
     }
 
-    /// Returns the sum with its result in another shape.
+    /// Returns the same sum with a result of another shape.
     pub(super) fn reshaped(&self, shape: &[usize]) -> Products {
         Products { shape: shape.to_vec(), ..self.clone() }
     }
@@ -80,7 +80,7 @@ impl Scope<'_, '_> {
     }
 
     /// Plans a difference with a deferred elementwise product as one instruction. Returns `None` if neither operand is
-    /// such a product.
+    /// a deferred elementwise product.
     pub(super) fn difference(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<View>> {
         for (waiting, other, op) in [(right, left, Ternary::NegMulAdd), (left, right, Ternary::MulSub)] {
             if let (Some(Value::ElementProduct(x, y)), true) =
@@ -148,7 +148,7 @@ impl Scope<'_, '_> {
     /// Plans a single matrix product, whose result has the shape of `value`.
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        // The left operand is transposed in memory, so the summed axis is its rows.
+        // The left operand is stored transposed, so the summed axis is its rows.
         let emitter = &self.planner.emitter;
         if emitter.lies_within_units(left)
             && emitter.lies_within_units(right)
@@ -182,8 +182,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the operands of a product, with the one that is computed in the outer loop packed. The product of a
-    /// vector with an operand that changes in each step is not worth packing.
+    /// Returns the operands of a product, one of them packed: preferably the operand that is computed in the outer
+    /// loop. The product of a vector with an operand that changes in each step is not worth packing.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         let emitter = &mut self.planner.emitter;
@@ -214,8 +214,8 @@ impl Scope<'_, '_> {
             |view: &View, last: [isize; 3]| view.with_axes(shape.clone(), [&view.strides[..axes], &last].concat());
         let lefts = with_axes(left, [left.strides[axes], 0, left.strides[axes + 1]]);
         let rights = with_axes(right, [0, right.strides[axes + 1], right.strides[axes]]);
-        // The first operand of a fold must be contiguous along the axis of the lanes, which is either contiguous in the
-        // destination or the summed axis.
+        // The first operand of a fold must be contiguous along the axis of the lanes. This axis is either contiguous in
+        // the destination, or the summed axis.
         let last = shape.len() - 1;
         let lanes = (0..last).find(|axis| to.strides[*axis] == 1 && shape[*axis] > 1).unwrap_or(last);
         let runs = |view: &View| [view.strides[lanes] == 1, view.strides[last] == 1];

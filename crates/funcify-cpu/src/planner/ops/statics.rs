@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
         }
         let mut sizes = self.planner.sizes.clone();
         let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
-        // If evaluation fails, the program is wrong. Its error is reported at run time.
+        // If evaluation fails, the program is invalid, and the error is reported at run time.
         let results = node.op.eval(&mut context, &inputs, std::slice::from_ref(self.graph.ty(value)));
         let Some(result) = results.ok().and_then(|results| results.into_iter().next()) else { return Ok(None) };
         let is_number = fits(&value);
@@ -70,7 +70,7 @@ impl Scope<'_, '_> {
         Ok(Some(Value::Static(result)))
     }
 
-    /// Returns `true` if a value is a range of positions that is too long for a constant.
+    /// Returns `true` if a value is a range of positions that is too long to store as a constant.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
         let are_numbers = self.planner.can_represent(self.graph, value) && !self.planner.is_words(dtype);
@@ -104,7 +104,7 @@ impl Scope<'_, '_> {
         let indices: Vec<usize> = indices.scalars().map(clamped).collect();
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, x.level);
-        // Flattens the axes of the indices to one.
+        // Flattens the axes of the indices into one axis.
         let flat = [&shape[..axis], &[indices.len()], &shape[shape.len() - (x.shape.len() - axis - 1)..]].concat();
         let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not contiguous"))?;
         let mut start = 0;

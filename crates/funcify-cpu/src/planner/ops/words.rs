@@ -1,7 +1,7 @@
 //! Plans ops on words: the 32-bit integers of programs with random bits, stored as the bits of the plan's elements.
 //!
-//! All `u32` values of such a program are words. Ops that move elements support words, and so do a few arithmetic ops.
-//! A cast converts words to numbers.
+//! All `u32` values of a program with random bits are words. Ops that move elements and a few arithmetic ops support
+//! words. A cast converts words to numbers.
 
 use funcify_core::ops::Threefry;
 
@@ -29,8 +29,8 @@ impl Scope<'_, '_> {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => WordOp::OfNumber,
-            // Only dtypes for which the cast rounds at most once, because rounding twice may not yield the nearest
-            // number.
+            // Includes only dtypes for which the cast rounds at most once, because rounding twice may not yield the
+            // nearest number.
             GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => WordOp::ToNumber,
             GraphOp::Bits(ops::Bits::ShiftLeft) => WordOp::ShiftLeft,
             GraphOp::Bits(ops::Bits::ShiftRightLogical) => WordOp::ShiftRight,

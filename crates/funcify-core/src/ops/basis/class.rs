@@ -2,8 +2,8 @@
 //!
 //! Each fact is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
 //! decides: the lanes of an elementwise op are independent, and data movement computes nothing. Facts that depend on
-//! an op's attributes are in its own file. A new op therefore compiles only when all these matches, and the passes that
-//! match on classes, handle it.
+//! an op's attributes are in the op's own file. A new op therefore compiles only when all these matches, and the passes
+//! that match on classes, handle it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -57,11 +57,11 @@ pub enum OpClass<'a> {
     Indexing(Indexing<'a>),
     /// The op combines or orders elements along axes.
     Along(Along<'a>),
-    /// The op sums products of elements of two operands.
+    /// The op generates random bits.
     Product(Product<'a>),
-    /// The op sums products of elements of its two operands.
+    /// The op binds a size to a number that the program computes.
     RandomBits(&'a Threefry),
-    /// The op turns a number into a size.
+    /// The op runs bodies.
     Binding(&'a BindSize),
     /// The op binds a size to a number that the program computes.
     Control(Control<'a>),

@@ -28,9 +28,9 @@ impl ReachKind {
     }
 }
 
-/// A guess of the flags that a rule finds by tracing.
+/// A guess at the flags that a rule finds by tracing.
 pub(crate) struct Guess {
-    /// The flags that are set in any case.
+    /// The flags that are certain to be set.
     least: Vec<bool>,
     now: Vec<bool>,
     is_guessed: bool,
@@ -42,7 +42,7 @@ impl Guess {
         Guess { least, now: guess, is_guessed }
     }
 
-    /// Creates a guess that contains only flags that are set in any case.
+    /// Creates a guess that contains only flags that are certain to be set.
     pub(crate) fn certain(flags: Vec<bool>) -> Self {
         Guess::new(flags.clone(), flags)
     }

@@ -149,8 +149,8 @@ impl CotangentReach {
     }
 }
 
-/// An op with bodies through which lanes and derivatives can be followed. The parameter `bodies` of the methods keeps
-/// the reached values of the bodies from call to call.
+/// An op with bodies through which lanes and derivatives can be followed. The `bodies` parameter of the methods holds
+/// the reached values of the bodies between calls.
 pub(crate) trait Connected {
     /// Returns which results are reached from the marked operands.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
@@ -272,7 +272,7 @@ impl Connected for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Returns the initial entry for `combine`, in which both elements may have cotangents.
+    /// Returns the initial [`CotangentReach`] of `combine`, in which both elements may have cotangents.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
         CotangentReach::of(&self.combine, &wrt)

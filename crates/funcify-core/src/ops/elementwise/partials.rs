@@ -148,8 +148,8 @@ fn one_minus_square(x: Value) -> Value {
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
 }
 
-/// Scales both numbers by the larger of their magnitudes, to avoid overflow and underflow. Returns the scaled `a`, that
-/// magnitude, and the sum of the squares of the scaled numbers.
+/// Divides both numbers by the larger of their magnitudes, to avoid overflow and underflow. Returns the scaled `a`, the
+/// larger magnitude, and the sum of the squares of the scaled numbers.
 fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
     let length = magnitude(a, b);
     let (a, b) = (a / length, b / length);

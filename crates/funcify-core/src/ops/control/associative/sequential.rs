@@ -7,7 +7,7 @@ use crate::ops::scan::{ScanOptions, try_repeat};
 use crate::ops::select_flagged;
 use crate::value::full;
 
-/// Returns the cotangents of the leaves and of the captured values. `reached` is a guess of the leaves that have
+/// Returns the cotangents of the leaves and of the captured values. `reached` is a guess at which leaves have
 /// cotangents.
 pub(super) fn vjp(
     op: &AssociativeScan,

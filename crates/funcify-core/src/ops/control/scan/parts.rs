@@ -28,7 +28,7 @@ pub(super) struct BufferPart {
     pub(super) names: Vec<String>,
 }
 
-/// The values that a step reads, grouped by part.
+/// The values that a step reads, grouped by sequence, buffer and carry.
 pub(super) struct StepReads {
     values: Vec<Value>,
     sequences: Vec<Range<usize>>,

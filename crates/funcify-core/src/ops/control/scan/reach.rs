@@ -85,7 +85,7 @@ impl Scan {
         })
     }
 
-    /// Returns the initial entry for the body, from which cotangents are followed to the operands in `wrt`.
+    /// Returns the initial [`CotangentReach`] of the body, for derivatives with respect to the operands in `wrt`.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         CotangentReach::of(&self.body, &self.active(wrt))
     }

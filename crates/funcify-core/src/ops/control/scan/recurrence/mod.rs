@@ -166,8 +166,8 @@ impl Recurrence {
         self
     }
 
-    /// Adds a sequence. Let `low` be the minimum of its taps and 0, and `high` their maximum. At step `t`, tap `k` reads
-    /// row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
+    /// Adds a sequence. Let `low` be the minimum of its taps and 0, and `high` their maximum. At step `t`, tap `k`
+    /// reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

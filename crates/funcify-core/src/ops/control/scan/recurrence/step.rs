@@ -21,7 +21,7 @@ pub struct State<const N: usize>(pub(super) usize);
 #[derive(Clone, Copy, Debug)]
 pub struct MitMot<const R: usize, const W: usize>(pub(super) usize);
 
-/// The handle of a tree of states without traces, of which only the last values are kept (untraced sit-sot).
+/// The handle of a tree of states without traces. Only their last values are kept (untraced sit-sot).
 #[derive(Clone, Debug)]
 pub struct Carry<T> {
     pub(super) index: usize,

@@ -57,13 +57,13 @@ pub enum OpClass<'a> {
     Indexing(Indexing<'a>),
     /// The op combines or orders elements along axes.
     Along(Along<'a>),
-    /// The op generates random bits.
+    /// The op sums products of elements of its two operands.
     Product(Product<'a>),
-    /// The op binds a size to a number that the program computes.
+    /// The op generates random bits.
     RandomBits(&'a Threefry),
-    /// The op runs bodies.
-    Binding(&'a BindSize),
     /// The op binds a size to a number that the program computes.
+    Binding(&'a BindSize),
+    /// The op runs bodies.
     Control(Control<'a>),
     /// The op is defined in another crate.
     Custom(&'a Custom),

@@ -34,9 +34,9 @@ pub(crate) enum Bodies {
     Numbered(&'static str),
     /// A single body, written directly in the braces of the op.
     Inline {
-        /// The keyword that introduces those results of the body that are not written to a result of the op.
+        /// The keywords that begin a line about parameters, such as `seq` and `nit-sot`.
         roles: &'static [&'static str],
-        /// The keyword before those results of the body that are not written to a result of the op.
+        /// The keyword that introduces those results of the body that are not written to a result of the op.
         result_keyword: &'static str,
     },
 }
@@ -178,9 +178,9 @@ pub(crate) struct Binder {
 pub(crate) struct Reading<'a> {
     /// The graph that contains the op.
     pub(crate) graph: &'a Graph,
-    /// The spelling of each enclosing op, with the bodies of that op that are already complete.
+    /// The results of the op.
     pub(crate) results: &'a [Binder],
-    /// The spelling of each enclosing op, with those of its bodies that are already complete.
+    /// The spelling of each enclosing op, with the bodies of that op that are already complete.
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 

@@ -109,15 +109,15 @@ enum BufferCotangent {
 struct BackwardLayout {
     /// The sources of the parameters of the forward body.
     arguments: Vec<BackwardRead>,
-    /// For each buffer, the sequence or buffer that holds its cotangent.
+    /// The sources of the saved values of the forward body.
     residuals: Vec<(ValueId, BackwardRead)>,
-    /// For each carry, the backward carry that holds its cotangent.
+    /// For each buffer, the sequence or buffer that holds its cotangent.
     buffers: Vec<BufferCotangent>,
-    /// For each sequence with several taps, the backward buffer that sums its cotangents, and that buffer's offsets.
+    /// For each carry, the backward carry that holds its cotangent.
     carries: Vec<Option<usize>>,
-    /// For each invariant, the backward carry that sums its cotangents.
+    /// For each sequence with several taps, the backward buffer that sums its cotangents, and that buffer's offsets.
     sums: Vec<Option<(usize, Vec<usize>)>>,
-    /// For each invariant, the carry that sums its cotangents.
+    /// For each invariant, the backward carry that sums its cotangents.
     invariants: Vec<Option<usize>>,
 }
 

@@ -294,7 +294,7 @@ fn trace_lanes(
     })
 }
 
-/// Records an error in the open trace: `component` is `found` in place of `expected`.
+/// Records an error in the open trace: `component` should be `expected`, but is `found`.
 pub(crate) fn fail_mismatch(
     at: &Place,
     values: &[Value],
@@ -430,7 +430,7 @@ fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     }
 }
 
-/// Builds a tensor, returned as the only result of an op.
+/// Builds a tensor, and returns it as the only result of an op.
 fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
     Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
 }

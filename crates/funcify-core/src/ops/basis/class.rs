@@ -59,7 +59,7 @@ pub enum OpClass<'a> {
     Along(Along<'a>),
     /// The op sums products of elements of its two operands.
     Product(Product<'a>),
-    /// The op generates random bits.
+    /// The op computes random bits from keys and counters.
     RandomBits(&'a Threefry),
     /// The op binds a size to a number that the program computes.
     Binding(&'a BindSize),

@@ -30,7 +30,7 @@ impl Call {
         },
     };
 
-    /// The syntax of a call that a rule makes to its own function. If rules are nested, the innermost one counts.
+    /// The syntax of a call that a rule makes to its own function. In nested rules, it refers to the innermost one.
     pub(crate) const ITSELF_SPELLING: Spelling = Spelling {
         name: "itself",
         example: "itself %x",

@@ -228,8 +228,8 @@ impl<'a> Backward<'a> {
         (parts, plan)
     }
 
-    /// Adds reads of the arguments of a forward step. If the trace of a carry holds the values after each step, and the
-    /// backward loop may read them, the value after the current step is added to `residuals`.
+    /// Adds the reads that supply the arguments of a forward step. If the trace of a carry holds the values after each
+    /// step, and the backward loop may read them, the value after the current step is added to `residuals`.
     fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
@@ -279,7 +279,7 @@ impl<'a> Backward<'a> {
         arguments
     }
 
-    /// Adds reads of the saved values of a forward step. Returns their sources, followed by `known`.
+    /// Adds the reads that supply the saved values of a forward step. Returns their sources, followed by `known`.
     fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {

@@ -14,7 +14,7 @@
 //!   the same in both orders, and no data is reversed.
 //! - **scan-c3** every row that the steps read or write is inside its tensor. The type rule proves this if the sizes
 //!   allow it; otherwise it is checked once the sizes are known.
-//! - **scan-c4** the types of carries and of written rows equal those of the initial values exactly.
+//! - **scan-c4** the types of carries and of written rows exactly equal the types of the initial values.
 //! - **scan-c5** no step reads a row that was neither given nor written before. A buffer that starts empty is never
 //!   read, and is written at offset 0. A buffer that starts from `g` initial rows is written once per step, next to the
 //!   rows that it already has, and steps read only the `g` rows before the written one, in the order of the loop. A
@@ -373,7 +373,7 @@ impl Scan {
         active_params(&self.body, active, &feeds)
     }
 
-    /// Converts the operand with the number of steps to a size, or returns an error if it is negative.
+    /// Converts a number of steps that is an operand to a size, or returns an error if it is negative.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }

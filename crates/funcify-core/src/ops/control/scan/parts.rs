@@ -22,7 +22,7 @@ pub(super) struct SequencePart {
 /// A buffer, with the name of each row that a step reads.
 pub(super) struct BufferPart {
     pub(super) buffer: Buffer,
-    /// The initial rows, if the buffer has some.
+    /// The initial rows, if the buffer has any.
     pub(super) value: Option<Value>,
     pub(super) row: TensorType,
     pub(super) names: Vec<String>,

@@ -88,7 +88,7 @@ struct State {
     carries: Vec<Value>,
 }
 
-/// A range of steps. It selects their rows from tensors that have rows for all steps.
+/// A range of steps, used to slice the rows of these steps from tensors that have rows for all steps.
 #[derive(Clone)]
 struct StepRange {
     first: Dim,

@@ -75,7 +75,7 @@ impl Combining {
     }
 
     /// Computes, for each update, the product of the other updates with the same index. A stable sort groups the
-    /// updates by index, and running products yield the product before and after each update in its group.
+    /// updates by index. Cumulative products then yield the product before and after each update in its group.
     fn products_of_others(&self) -> Value {
         let (axis, count) = (self.axis(), self.indices.dim(self.axis()));
         let indices = self.indices.cast(DType::I64);

@@ -373,7 +373,7 @@ impl Scan {
         active_params(&self.body, active, &feeds)
     }
 
-    /// Converts `count`, the value of the operand for the number of steps, to a size. Returns an error if it is negative.
+    /// Converts the value of the step-count operand to a size, or returns an error if it is negative.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }

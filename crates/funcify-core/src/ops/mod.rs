@@ -81,17 +81,17 @@ pub trait OpRules: OpText {
         self.text_attributes()
     }
 
-    /// Applies the batching rule: adds to the open trace what computes this op for `size` lanes at once, and returns
-    /// its results. At least one operand has lanes.
+    /// Applies the batching rule: adds ops to the open trace that compute this op for `size` lanes at once, and returns
+    /// their results. At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// Applies the forward-mode (JVP) rule: adds the op to the open trace, followed by the tangents of its results. At
     /// least one operand has a tangent.
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
-    /// Applies the reverse-mode (VJP) rule: adds the cotangents of the operands to the open trace, computed from those
-    /// of the results. An operand's cotangent is `None` if no derivative passes to it. At least one result has a
-    /// cotangent.
+    /// Applies the reverse-mode (VJP) rule: adds ops to the open trace that compute the cotangents of the operands from
+    /// the cotangents of the results. An operand's cotangent is `None` if no derivative passes to it. At least one
+    /// result has a cotangent.
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
 }
 
@@ -219,7 +219,7 @@ struct_ops! {
     Cumulative, Sort, Conv, Polygamma
 }
 
-/// The names of the ops that have no lowering rules, because the host runs them, on every backend. Calls of functions
+/// The names of the ops that have no lowering rules, because the host runs them on every backend. Calls of functions
 /// with a user's derivative rule are inlined.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
@@ -273,8 +273,8 @@ fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
-/// Traces a body for `size` lanes. Its parameters are those of `graph` that `mapped` covers, and then `extra`. The
-/// `mapped` parameters and all `extra` parameters have lanes.
+/// Traces a body for `size` lanes. Its parameters are the first `mapped.len()` parameters of `graph`, followed by
+/// `extra`. The parameters marked in `mapped`, and all `extra` parameters, have lanes.
 fn trace_lanes(
     op: &str,
     graph: &Graph,
@@ -294,7 +294,7 @@ fn trace_lanes(
     })
 }
 
-/// Records an error in the open trace: `component` is not as expected.
+/// Records an error in the open trace: `component` should be `expected`, but is `found`.
 pub(crate) fn fail_mismatch(
     at: &Place,
     values: &[Value],
@@ -430,7 +430,7 @@ fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     }
 }
 
-/// Builds a tensor, returned as the only result of an op.
+/// Builds a tensor, and returns it as the only result of an op.
 fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
     Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
 }

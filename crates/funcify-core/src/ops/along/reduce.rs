@@ -246,8 +246,8 @@ impl Reduce {
         y.reshape(ones).broadcast_to(shape)
     }
 
-    /// Computes, for each element, the product of all other elements of its reduction, as the product of the running
-    /// products before and after it. Nothing is divided, so derivatives of every order are correct at zeros.
+    /// Computes, for each element, the product of all other elements of its reduction, from the cumulative products
+    /// before and after it. This needs no division, so derivatives of every order are correct at zeros.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

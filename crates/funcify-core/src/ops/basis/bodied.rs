@@ -59,14 +59,14 @@ pub(crate) trait Prunable {
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
 }
 
-/// The sizes that an op with bodies uses or binds itself, or that another op binds.
+/// The sizes that an op uses or binds itself.
 #[derive(Default)]
 pub(crate) struct OwnSizes<'a> {
     /// A dimension that the op uses, with a description.
     pub(crate) dim: Option<(&'static str, &'a Dim)>,
     /// The symbol for a size that is bound before the bodies run, from an operand. The bodies can use it.
     pub(crate) bound_before: Option<&'a Symbol>,
-    /// The symbol for a size that is bound when the op has run.
+    /// The symbol for a size that is bound only after the op has run.
     pub(crate) bound_after: Option<&'a Symbol>,
 }
 
@@ -186,7 +186,7 @@ impl Op {
     }
 
     /// Adds the op to a forward pass, with the residuals from which the backward pass computes the cotangents of the
-    /// operands in `wrt`. Loops save their states. The policy selects the values in bodies that are saved as well.
+    /// operands in `wrt`. Loops save their states. The policy selects further values in the bodies to save.
     pub(crate) fn forward(
         &self,
         operands: &[Value],
@@ -200,7 +200,7 @@ impl Op {
     }
 }
 
-/// Replaces the first bodies by the new ones, in order, and keeps the others.
+/// Replaces the first bodies with the new ones, in order, and keeps the rest.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

@@ -2,8 +2,8 @@
 //!
 //! Each fact is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
 //! decides: the lanes of an elementwise op are independent, and data movement computes nothing. Facts that depend on
-//! an op's attributes are in its own file. A new op therefore compiles only when all these matches, and the passes that
-//! match on classes, handle it.
+//! an op's attributes are in the op's own file. A new op therefore compiles only when all these matches, and the passes
+//! that match on classes, handle it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -57,13 +57,13 @@ pub enum OpClass<'a> {
     Indexing(Indexing<'a>),
     /// The op combines or orders elements along axes.
     Along(Along<'a>),
-    /// The op sums products of elements of two operands.
-    Product(Product<'a>),
     /// The op sums products of elements of its two operands.
+    Product(Product<'a>),
+    /// The op computes random bits from keys and counters.
     RandomBits(&'a Threefry),
-    /// The op turns a number into a size.
-    Binding(&'a BindSize),
     /// The op binds a size to a number that the program computes.
+    Binding(&'a BindSize),
+    /// The op runs bodies.
     Control(Control<'a>),
     /// The op is defined in another crate.
     Custom(&'a Custom),

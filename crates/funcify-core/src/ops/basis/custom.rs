@@ -26,20 +26,20 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Returns the attributes in the order in which the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// Applies the batching rule: adds to the open trace what computes this op for `size` lanes at once, using
-    /// [`apply`](crate::apply) and the methods of values, and returns its results. At least one operand has lanes. An
+    /// Applies the batching rule: adds ops to the open trace that compute this op for `size` lanes at once, using
+    /// [`apply`](crate::apply) and the methods of values, and returns their results. At least one operand has lanes. An
     /// elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
     /// guarantees that hold for every rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// Applies the forward-mode rule: adds the op and the tangents of its results to the open trace, like
-    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps to write the rule.
+    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps you write the rule.
     /// Returns `None` if the op has no such rule. A program that needs the missing rule is rejected.
     fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         Ok(None)
     }
 
-    /// Applies the reverse-mode rule: adds the cotangents of the operands to the open trace, like
+    /// Applies the reverse-mode rule: adds ops to the open trace that compute the cotangents of the operands, like
     /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no such rule. A program that needs the
     /// missing rule is rejected.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {

@@ -7,7 +7,7 @@ use crate::ops::no_size;
 use crate::ops::rules::*;
 use crate::types::{SizeError, Sizes};
 
-/// The context in which the reference evaluator runs an op: the sizes that are bound, and the op's place for errors.
+/// The context in which the reference evaluator runs an op: the bound sizes, and the op's place for error messages.
 pub struct EvalContext<'a> {
     /// The op's name, and the site of the call that recorded it.
     pub at: Place,

@@ -36,7 +36,7 @@ pub(crate) enum Bodies {
     Inline {
         /// The keywords that begin a line about parameters, such as `seq` and `nit-sot`.
         roles: &'static [&'static str],
-        /// The keyword before those results of the body that are not written to a result of the op.
+        /// The keyword that introduces those results of the body that are not written to a result of the op.
         result_keyword: &'static str,
     },
 }
@@ -66,7 +66,7 @@ impl Spelling {
         if let Bodies::Inline { roles, .. } = self.bodies { roles } else { &[] }
     }
 
-    /// Returns the keyword before those results of a body that are not written to a result of the op.
+    /// Returns the keyword that introduces those results of a body that are not written to a result of the op.
     pub(crate) fn result_keyword(&self) -> &'static str {
         if let Bodies::Inline { result_keyword, .. } = self.bodies { result_keyword } else { "give" }
     }
@@ -95,7 +95,7 @@ pub(crate) struct Form {
     /// The operands written after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// For each printed result, the number of last rows to keep, or `None` for all rows. Missing entries mean all rows.
+    /// For each printed result, `k` to keep only the last `k` rows, or `None` for all. Missing entries mean all rows.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
@@ -170,7 +170,7 @@ pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) ty: TensorType,
-    /// The number of last rows to keep, or `None` to keep all.
+    /// The number of rows to keep if only the last ones are kept, or `None` to keep all.
     pub(crate) last: Option<usize>,
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) graph: &'a Graph,
     /// The results of the op.
     pub(crate) results: &'a [Binder],
-    /// The spelling of each enclosing op, with those of its bodies that are already complete.
+    /// The spelling of each enclosing op, with the bodies of that op that are already complete.
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 
@@ -337,7 +337,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
         }
     }
 
-    /// Checks that parse errors of such an op use the words of its spelling, and point to the right position.
+    /// Checks that parse errors of an op with a [`Spelling`] use its keywords, and point to the right position.
     #[test]
     fn described_ops_are_refused_in_their_words() {
         let refused = |text: &str, old: &str, new: &str, says: &[&str]| {

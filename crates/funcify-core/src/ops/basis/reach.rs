@@ -28,9 +28,9 @@ impl ReachKind {
     }
 }
 
-/// A guess of the flags that a rule finds by tracing.
+/// A guess at the flags that a rule finds by tracing.
 pub(crate) struct Guess {
-    /// The flags that are set in any case.
+    /// The flags that are certain to be set.
     least: Vec<bool>,
     now: Vec<bool>,
     is_guessed: bool,
@@ -42,7 +42,7 @@ impl Guess {
         Guess { least, now: guess, is_guessed }
     }
 
-    /// Creates a guess that contains only flags that are set in any case.
+    /// Creates a guess that contains only flags that are certain to be set.
     pub(crate) fn certain(flags: Vec<bool>) -> Self {
         Guess::new(flags.clone(), flags)
     }
@@ -149,8 +149,8 @@ impl CotangentReach {
     }
 }
 
-/// An op with bodies through which lanes and derivatives can be followed. The parameter `bodies` of the methods keeps
-/// the reached values of the bodies from call to call.
+/// An op with bodies through which lanes and derivatives can be followed. The `bodies` parameter of the methods holds
+/// the reached values of the bodies between calls.
 pub(crate) trait Connected {
     /// Returns which results are reached from the marked operands.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
@@ -272,7 +272,7 @@ impl Connected for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Returns the initial entry for `combine`, in which both elements may have cotangents.
+    /// Returns the initial [`CotangentReach`] of `combine`, in which both elements may have cotangents.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
         CotangentReach::of(&self.combine, &wrt)

@@ -35,7 +35,7 @@ pub(crate) fn eval_op(text: &str, inputs: &[HostTensor]) -> HostTensor {
 }
 
 /// Checks that the batching rule computes the same results as the op on each lane separately. An operand marked `true`
-/// has one row per lane. The number of lanes is given once as a constant and once as a symbol.
+/// has one row per lane. Runs the check with a constant number of lanes, and again with a symbolic one.
 pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
     let op = parse(text);
     let lanes = operands.iter().find(|(_, mapped)| *mapped).expect("some operand has lanes").0.shape()[0];

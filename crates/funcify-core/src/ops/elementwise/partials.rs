@@ -1,6 +1,6 @@
-//! The partial derivatives of the elementwise ops, shared by both modes. Each function returns `t` times the derivative
-//! of the result with respect to one operand. `t` may be a tangent or a cotangent, because the Jacobian of an
-//! elementwise op is diagonal.
+//! The partial derivatives of the elementwise ops, used in forward and reverse mode. Each function returns `t` times
+//! the derivative of the result with respect to one operand. `t` may be a tangent or a cotangent, because the Jacobian
+//! of an elementwise op is diagonal.
 //!
 //! At points where an op is not differentiable, a value is chosen: see the tables of `numerics.md` in the documentation
 //! of [`super`]. The rules themselves are differentiated for higher orders. A rule must therefore be correct in a
@@ -111,7 +111,7 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Max => derivative_of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
         Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // At x = 0 and y >= 1, the derivative of this rule with respect to `y` is 0 or infinite, so the gradient
+            // At x = 0 and y >= 1, the derivative of this product with respect to `y` is 0 or infinite, so the gradient
             // is stopped. The selection at (0, 0) avoids computing `0 * 0^-1`.
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
@@ -148,8 +148,8 @@ fn one_minus_square(x: Value) -> Value {
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
 }
 
-/// Scales both numbers by the larger of their magnitudes, to avoid overflow and underflow. Returns the scaled `a`, that
-/// magnitude, and the sum of the squares of the scaled numbers.
+/// Divides both numbers by the larger of their magnitudes, to avoid overflow and underflow. Returns the scaled `a`, the
+/// larger magnitude, and the sum of the squares of the scaled numbers.
 fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
     let length = magnitude(a, b);
     let (a, b) = (a / length, b / length);

@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Checks all pairs of some numbers, including zeros of both signs and NaN.
+    /// Checks all pairs of a few numbers, including zeros of both signs and NaN.
     #[test]
     fn zeros_have_an_order_in_extremes() {
         let numbers = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];

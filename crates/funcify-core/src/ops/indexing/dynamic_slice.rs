@@ -94,7 +94,7 @@ pub(in crate::ops) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape
     along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)
 }
 
-/// Broadcasts a vector to `shape`, as a function of the index along `axis`.
+/// Broadcasts a vector to `shape`, with its elements along `axis`.
 pub(in crate::ops) fn along(vector: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     dims[axis] = vector.dim(0);

@@ -8,7 +8,7 @@ use crate::ops::indexing::gather::clamped;
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 
-/// The op `take(x, indices)`. `indices` may have any rank. In the result, its axes replace `axis`.
+/// The op `take(x, indices)`. `indices` may have any rank. In the result, the axes of `indices` replace `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
     /// The axis.

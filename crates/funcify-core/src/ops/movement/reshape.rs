@@ -2,7 +2,8 @@
 
 use crate::ops::rules::*;
 
-/// The operand's elements in a new shape. Both shapes must have the same number of elements, whatever the sizes.
+/// The operand's elements in a new shape. Both shapes must have the same number of elements for all values of their
+/// symbols.
 #[derive(Clone, Debug)]
 pub struct Reshape {
     /// The shape of the result.

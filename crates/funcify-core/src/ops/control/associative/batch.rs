@@ -1,4 +1,4 @@
-//! The batching rule of the associative scan: batches `combine`. The lanes are axis 1 of the leaves.
+//! The batching rule of the associative scan: batches `combine`. The lanes are along axis 1 of the leaves.
 //!
 //! A leaf has lanes if its operand has lanes, or if combining adds them: see [`reach`](crate::ops::reach).
 

@@ -45,12 +45,12 @@ impl AssociativeScanOptions {
     }
 }
 
-/// Computes running combinations of the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
+/// Computes an inclusive prefix scan over the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
 ///
-/// `xs` is any [`Tree`] whose leaves have the same number of rows. `combine` receives two single elements, and must
+/// `xs` can be any [`Tree`] whose leaves have the same number of rows. `combine` receives two single elements, and must
 /// return an element of the same structure and types. It may capture values of the enclosing graph. It is traced once
 /// and must be associative; the order of the combinations is not specified. The scan combines many pairs of elements at
-/// once: it has logarithmic depth and about 2n combinations.
+/// once: it has logarithmic depth, and combines about 2n pairs of elements in total.
 ///
 /// The gradient also has logarithmic depth if the result of `combine` depends on its first parameter through
 /// elementwise ops only, as in sums, products, maxima and affine maps. Otherwise, for example for matrix products, the

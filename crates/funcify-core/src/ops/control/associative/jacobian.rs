@@ -1,5 +1,5 @@
-//! Transposed Jacobians of a `combine` that is elementwise. Between each pair of leaves, the Jacobian has at most one
-//! number per element, and for most pairs it is zero.
+//! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian has at most one number per
+//! element, and for most pairs it is zero.
 //!
 //! A transposed Jacobian maps cotangents of the result's leaves to cotangents of the leaves of the first element.
 //! Applying several in sequence equals multiplying their matrices in the order of application.

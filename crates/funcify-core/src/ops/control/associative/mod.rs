@@ -1,4 +1,4 @@
-//! The associative scan: running combinations of elements, in logarithmic depth, like JAX's `lax.associative_scan`.
+//! The associative scan: an inclusive prefix scan in logarithmic depth, like JAX's `lax.associative_scan`.
 //!
 //! Forward, `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`. In reverse, `y[n-1] = x[n-1]` and `y[t] = combine(y[t+1],
 //! x[t])`. `combine` is defined on single elements.
@@ -7,8 +7,8 @@
 //! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that leaf
 //!   all have the same type.
 //! - **associative-c3** `combine` is associative. This is not checked. The order of the combinations is unspecified, so
-//!   the result is unspecified if `combine` is not associative. For floats, rounding makes the last digits depend on
-//!   the order in any case.
+//!   the result is unspecified if `combine` is not associative. For floats, rounding always makes the last digits
+//!   depend on the order.
 //!
 //! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
 //! `combine`: the leaves of the first element, those of the second element, the captured values. Results: a tensor for
@@ -144,8 +144,8 @@ impl OpRules for AssociativeScan {
 mod tests {
     use crate::{Error, Graph, HostTensor, evaluate};
 
-    /// Parses a reverse scan over two leaves. `combine` adds the first leaf, and returns the second element of the
-    /// other.
+    /// Parses a reverse scan over two leaves. `combine` adds the elements of the first leaf, and returns the second
+    /// element of the other leaf.
     fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
         Graph::parse(&format!(
             "fn @f(%a: {a}, %b: {b}) {{

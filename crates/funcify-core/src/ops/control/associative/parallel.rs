@@ -11,7 +11,7 @@
 //! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
 //! 4. pulls them back to obtain the cotangents of the elements and, summed, of the captured values.
 //!
-//! The first element of the scan is not combined, as in the loop. Unlike the loop, the rule multiplies the Jacobians of
+//! As in the loop, the first element of the scan is not combined. Unlike the loop, the rule multiplies the Jacobians of
 //! many elements before it applies them to a cotangent. These products may overflow or underflow where the loop does
 //! not, like the products in the forward pass.
 
@@ -187,7 +187,7 @@ fn jacobians(
     Ok((leaves, factors))
 }
 
-/// Computes the total cotangents of the results. `given` are the cotangents from outside the scan.
+/// Computes the total cotangents of the results. `given` holds the cotangents from outside the scan.
 fn accumulate_cotangents(
     op: &AssociativeScan,
     order: &Order,
@@ -223,7 +223,7 @@ fn accumulate_cotangents(
     results[results.len() - given.len()..].to_vec()
 }
 
-/// Lists the coefficients of the factors, as scan elements. `likes` are values that have the types of the leaves.
+/// Lists the coefficients of the factors, as leaves of a scan. `likes` are values that have the types of the leaves.
 fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for (kinds, factors) in kinds.iter().zip(factors) {
@@ -238,7 +238,7 @@ fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Valu
     values
 }
 
-/// Rebuilds factors from the front of `values`, the inverse of [`pack_factors`]. Also returns the remaining values.
+/// Rebuilds the factors from the first values, and returns the remaining values too. Inverts [`pack_factors`].
 fn unpack_factors(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut count = 0;
     let mut next = || {

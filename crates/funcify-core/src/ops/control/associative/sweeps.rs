@@ -21,7 +21,7 @@ pub struct Sweeps {
     /// The program that computes the results at all rows from those at every other row. Its inputs are these results,
     /// the rows of the pairs, and the values that `combine` captures. It covers only the needed leaves.
     pub down: Arc<Graph>,
-    /// The leaves whose running combinations are needed.
+    /// The used leaves, and the leaves that `combine` reads to compute them.
     pub needed: Vec<usize>,
 }
 

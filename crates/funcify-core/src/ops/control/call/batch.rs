@@ -2,9 +2,9 @@
 //! rule.
 //!
 //! A result has lanes if it has lanes in the function or in the rule. An argument without lanes has a single cotangent:
-//! the sum of the cotangents of all lanes. It must be a sum of products, not a product of sums, so results also have
-//! lanes wherever `backward` returns lanes. If a rule calls its own function, everything has lanes, so that the inner
-//! call has the same types as the outer one.
+//! the sum of the cotangents of all lanes. `backward` must run on each lane's cotangents before they are summed, so all
+//! float results have lanes if any cotangent that `backward` returns has lanes. If a rule calls its own function,
+//! everything has lanes, so that the inner call has the same types as the outer one.
 
 use super::*;
 
@@ -92,7 +92,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Traces a graph of the call. `mapped` marks the parameters that have lanes, without the captured ones.
+    /// Traces a graph of the call. `mapped` marks the parameters that have lanes, and does not cover captured values.
     fn trace(
         &mut self,
         part: &CallBody<'_>,

@@ -4,8 +4,8 @@
 //! can be transposed, by differentiating it in reverse mode. JAX also transposes a `custom_jvp`, but rejects a
 //! `custom_vjp` in forward mode.
 //!
-//! The ops of the rule become ordinary nodes of the program, so second derivatives are those of the rule. If the rule
-//! calls its own function, that call is one of these nodes.
+//! The ops of the rule become ordinary nodes of the program, so second derivatives are computed by differentiating
+//! them. If the rule calls its own function, that call is one of these nodes.
 
 use super::*;
 use crate::derivative::{emit_transpose, no_derivative, no_record, primals};

@@ -16,7 +16,7 @@
 //!   results of `itself` have the function's types. Neither the function nor the rule captures anything.
 //!
 //! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
-//! captures. A value that two graphs capture is an operand twice. Results: those of the function.
+//! captures. A value that two graphs capture appears twice among the operands. Results: those of the function.
 //!
 //! The reference evaluator runs the function. No backend has a lowering rule for the op: `Graph::without_rules`
 //! inlines the function's nodes before a program is built.
@@ -59,7 +59,7 @@ pub enum Rule {
         /// arguments.
         tangent: Arc<Graph>,
     },
-    /// The rule of the innermost call in whose rule this call occurs (call-c7).
+    /// The rule of the innermost call whose rule contains this call (call-c7).
     Itself,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct CallBody<'a> {
     /// The graph's name in the text form and in errors.
     pub(crate) name: &'static str,
     pub(crate) graph: &'a Arc<Graph>,
-    /// The number of parameters, without the captured values that follow them.
+    /// The number of parameters, not counting the captured values that follow them.
     pub(crate) params: usize,
     /// The indices of the operands that the graph captures.
     pub(crate) captured: Range<usize>,

@@ -30,7 +30,7 @@ impl Call {
         },
     };
 
-    /// The syntax of a function's call in a graph of its own rule. It refers to the innermost enclosing rule.
+    /// The syntax of a call that a rule makes to its own function. In nested rules, it refers to the innermost one.
     pub(crate) const ITSELF_SPELLING: Spelling = Spelling {
         name: "itself",
         example: "itself %x",

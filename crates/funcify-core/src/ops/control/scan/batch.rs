@@ -109,8 +109,8 @@ impl Lanes<'_> {
         self.ends || self.steps.by_lane.is_some()
     }
 
-    /// Gives lanes to all states if some lanes may finish before others. Returns an error if the loop returns last rows
-    /// that a lane may lack.
+    /// Gives lanes to all states if some lanes may finish before others. Returns an error if the loop returns only the
+    /// last rows of a trace, and a lane may have too few of them.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.may_lanes_finish_early() {
             return Ok(());
@@ -360,7 +360,7 @@ impl Lanes<'_> {
         self.steps.by_lane.map_or_else(shared, Batched::mapped)
     }
 
-    /// Returns the rows of a buffer that are results, so that each lane's own rows come first.
+    /// Returns the rows of a buffer that the loop returns, arranged so that each lane's own rows come first.
     fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Result<Batched, Failed> {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {

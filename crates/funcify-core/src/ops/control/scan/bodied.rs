@@ -50,7 +50,7 @@ impl Bodied for Scan {
 }
 
 impl Scan {
-    /// Returns `true` if nothing but the symbol for its number of steps is needed from the loop.
+    /// Returns `true` if the loop is needed only to bind the symbol for its number of steps.
     fn is_needed_only_for_steps(&self, results: &[bool]) -> bool {
         !results.contains(&true) && self.until.is_none()
     }

@@ -63,7 +63,7 @@ impl ScanOptions {
         self
     }
 
-    /// Sets the policy that selects the residuals which the loop saves for the backward pass. The default is
+    /// Sets the policy for choosing the residuals that the loop saves for the backward pass. The default is
     /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
@@ -102,8 +102,8 @@ impl ScanOptions {
 /// Runs `body` over the rows of `xs` while carrying a state: `(carry, y) = body(carry, x)` for each row `x`, from the
 /// first to the last. Returns the last carry, and all `y` stacked along axis 0.
 ///
-/// `init`, `xs` and the ys are any [`Tree`]. The next carry must have the same structure and types as `init`. The body
-/// is traced once. It may capture values of all enclosing graphs.
+/// `init`, `xs` and the ys can be any [`Tree`]. The next carry must have the same structure and types as `init`. The
+/// body is traced once. It may capture values of all enclosing graphs.
 ///
 /// The semantics are those of JAX's `lax.scan`.
 ///
@@ -154,7 +154,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
 
 /// Runs `body` on each row of `xs`, and returns the results stacked along axis 0. This is a [`scan()`] without a carry.
 ///
-/// `xs` and the results are any [`Tree`].
+/// `xs` and the results can be any [`Tree`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -170,8 +170,8 @@ pub fn map<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     scan((), xs, |(), x| ((), body(x))).1
 }
 
-/// Runs a loop like [`scan_with`], with two additions. The body also returns a condition that ends the loop, if it is
-/// not `None`. `count`, if given, is an integer scalar with the number of steps.
+/// Runs a loop like [`scan_with`], with two additions. The body also returns an optional condition that ends the loop.
+/// `count`, if given, is an integer scalar that holds the number of steps.
 #[track_caller]
 pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     at: &Place,

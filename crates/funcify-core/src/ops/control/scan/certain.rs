@@ -1,10 +1,10 @@
-//! Checks whether a loop is certain to find all rows that it needs.
+//! Checks whether all rows that a loop needs are certain to exist.
 
 use super::*;
 use crate::graph::KnownSizes;
 
 impl Scan {
-    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), without knowledge about sizes.
+    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), without any known sizes.
     #[doc(hidden)]
     pub fn has_all_rows(&self, operands: &[&TensorType]) -> bool {
         self.has_all_rows_given(operands, &KnownSizes(&Sizes::new()))

@@ -47,8 +47,8 @@ pub enum CheckpointPolicy {
     /// Saves the states, and all values that the backward pass reads. This policy recomputes the least.
     SaveAll,
     /// Saves the state before each segment of this many steps (0 counts as 1). The backward pass goes through the
-    /// segments in reverse order. It runs the steps of each segment again, and saves their states. With segments of `k`
-    /// steps, about `n / k + k` states of `n` steps exist at a time. This is least if `k` is the square root of `n`.
+    /// segments in reverse order. It runs the steps of each segment again, and saves their states. With `n` steps in
+    /// segments of `k`, about `n / k + k` states exist at a time. This is smallest when `k` is the square root of `n`.
     /// The remaining steps, fewer than `k`, are treated as in [`Recompute`](CheckpointPolicy::Recompute).
     ///
     /// The number of steps may be a symbol, or a value that the program computes. `Recompute` replaces this policy for
@@ -64,8 +64,8 @@ pub enum CheckpointPolicy {
     /// `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. If none fits, chooses the policy that uses
     /// the least memory.
     ///
-    /// The bytes are an upper bound computed from the types: they include all states and values that the policy may
-    /// save, even if the backward pass does not read them. A symbolic size counts as 1024.
+    /// The byte count is an upper bound computed from the types: it covers all states and values that the policy may
+    /// save, even those that the backward pass does not read. A symbolic size counts as 1024.
     Budget(usize),
 }
 

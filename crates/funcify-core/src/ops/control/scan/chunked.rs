@@ -45,7 +45,7 @@ impl MapOptions {
         self
     }
 
-    /// Sets the policy that selects the residuals which the loop saves for the backward pass: see
+    /// Sets the policy for choosing the residuals that the loop saves for the backward pass: see
     /// [`ScanOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);

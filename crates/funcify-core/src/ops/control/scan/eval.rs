@@ -56,7 +56,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         let mut written = written.map_err(|error| error.in_step(&context.at, ran))?;
         let ends = results.until.is_some_and(|until| written[until].get(0).as_bool());
         carries = written.drain(results.carries.clone()).collect();
-        // scan-c1: the step has done all its reads at this point.
+        // scan-c1: at this point, the step has done all its reads.
         for (index, buffer) in scan.buffers.iter().enumerate() {
             for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
                 buffers[index].insert(t + k, written[result].clone());

@@ -10,7 +10,7 @@
 //!
 //! The body of the backward loop recomputes a step of the forward loop from the residuals ([`saves`](super::saves)) and
 //! from the values in its traces ([`readable_values`](super::readable_values)), and pulls cotangents back through it.
-//! The parts of the forward loop have these cotangents:
+//! The cotangents of the forward loop's buffers, sequences, carries and invariants are held as follows:
 //!
 //! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A step
 //!   reads `G[t+k]` for k in `writes`, which are the cotangents of the written rows. It then sets `G[t+k] := (k in
@@ -94,7 +94,7 @@ enum BackwardRead {
     Captured(Value),
 }
 
-/// The part of the backward loop that holds the cotangent of a buffer.
+/// The sequence or buffer of the backward loop that holds the cotangent of a forward buffer.
 #[derive(Clone, Copy)]
 enum BufferCotangent {
     /// None: the buffer has no cotangent.
@@ -105,23 +105,23 @@ enum BufferCotangent {
     Full(usize),
 }
 
-/// Maps each part of the forward loop to its part of the backward loop.
+/// The sources of the values that a backward step reads, and the places of the cotangents in the backward loop.
 struct BackwardLayout {
     /// The sources of the parameters of the forward body.
     arguments: Vec<BackwardRead>,
     /// The sources of the saved values of the forward body.
     residuals: Vec<(ValueId, BackwardRead)>,
-    /// For each buffer, the part that holds its cotangent.
+    /// For each buffer, the sequence or buffer that holds its cotangent.
     buffers: Vec<BufferCotangent>,
-    /// For each carry, the carry that holds its cotangent.
+    /// For each carry, the backward carry that holds its cotangent.
     carries: Vec<Option<usize>>,
-    /// For each sequence with several taps, the buffer that sums its cotangents, and the offsets of that buffer.
+    /// For each sequence with several taps, the backward buffer that sums its cotangents, and that buffer's offsets.
     sums: Vec<Option<(usize, Vec<usize>)>>,
-    /// For each invariant, the carry that sums its cotangents.
+    /// For each invariant, the backward carry that sums its cotangents.
     invariants: Vec<Option<usize>>,
 }
 
-/// The parts of the backward loop collected so far.
+/// The sequences, buffers and carries of the backward loop, collected so far.
 #[derive(Default)]
 struct Draft {
     sequences: Vec<SequencePart>,
@@ -130,7 +130,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Adds a tap of a tensor. Consecutive calls with the same tensor add taps of the same sequence.
+    /// Adds a tap of a tensor. Consecutive calls with the same tensor add taps to the same sequence.
     fn read(&mut self, value: Value, offset: usize, name: String) -> BackwardRead {
         match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
             Some(last) => last.reads.push((offset, name)),
@@ -151,7 +151,7 @@ impl Draft {
     }
 }
 
-/// Records the cotangents that a backward step computes.
+/// Marks the cotangents that a backward step computes.
 #[derive(Default)]
 struct Found {
     buffers: Vec<bool>,
@@ -198,7 +198,7 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// Returns the parts of the backward loop, in the order of its operands, and their layout.
+    /// Returns the sequences, buffers and carries of the backward loop, and their layout.
     fn parts(&self) -> (Parts, BackwardLayout) {
         let mut draft = Draft::default();
         let mut residuals = Vec::new();
@@ -228,8 +228,8 @@ impl<'a> Backward<'a> {
         (parts, plan)
     }
 
-    /// Adds reads of the arguments of a forward step. If the trace of a carry holds the values after each step, and the
-    /// backward loop may read them, the value after the current step is added to `residuals`.
+    /// Adds the reads that supply the arguments of a forward step. If the trace of a carry holds the values after each
+    /// step, and the backward loop may read them, the value after the current step is added to `residuals`.
     fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
@@ -279,7 +279,7 @@ impl<'a> Backward<'a> {
         arguments
     }
 
-    /// Adds reads of the saved values of a forward step. Returns their sources, followed by `known`.
+    /// Adds the reads that supply the saved values of a forward step. Returns their sources, followed by `known`.
     fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
@@ -288,7 +288,7 @@ impl<'a> Backward<'a> {
         residuals.map(read).chain(known).collect()
     }
 
-    /// Adds the parts that hold the cotangents of the buffers.
+    /// Adds the sequences and buffers that hold the cotangents of the forward buffers.
     fn cotangents_of_buffers(&self, draft: &mut Draft) -> Vec<BufferCotangent> {
         let (scan, body, layout, results) = (self.scan, &self.scan.body, self.scan.params(), self.scan.results());
         let of = |(number, buffer): (usize, &Buffer)| {
@@ -313,7 +313,7 @@ impl<'a> Backward<'a> {
         scan.buffers.iter().enumerate().map(of).collect()
     }
 
-    /// Adds the carries that hold the cotangents of the carries.
+    /// Adds the carries that hold the cotangents of the forward carries.
     fn cotangents_of_carries(&self, draft: &mut Draft) -> Vec<Option<usize>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, index): (usize, usize)| {
@@ -363,7 +363,7 @@ impl<'a> Backward<'a> {
     }
 
     /// Returns `true` if the cotangent of a sequence is built from one row per step by padding with zeros. This
-    /// requires a sequence with a single tap, and padding that is certain not to be negative on either side.
+    /// requires a sequence with a single tap, and padding that is provably non-negative on both sides.
     fn is_placed(&self, sequence: usize) -> bool {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
@@ -501,7 +501,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Adds a contribution to a sum, if there is one.
+/// Adds the contribution to the sum, unless it is `None`.
 fn add_contribution(sum: Value, contribution: Option<Value>) -> Value {
     contribution.map_or(sum, |contribution| sum + contribution)
 }

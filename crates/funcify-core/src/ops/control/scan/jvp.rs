@@ -38,7 +38,7 @@ impl Duals<'_> {
         Ok(Dual::pair(parts.emit(body)?, &flags))
     }
 
-    /// Returns the parts of the loop, each followed by its twin if it has a tangent.
+    /// Returns the sequences, buffers and carries of the loop, each followed by its twin if it has a tangent.
     fn parts(&self) -> Parts {
         let (scan, body, layout, places) = (self.scan, &self.scan.body, self.scan.params(), self.scan.operands());
         let name = |index: usize| body.input_name(index).to_string();

@@ -14,7 +14,7 @@
 //!   the same in both orders, and no data is reversed.
 //! - **scan-c3** every row that the steps read or write is inside its tensor. The type rule proves this if the sizes
 //!   allow it; otherwise it is checked once the sizes are known.
-//! - **scan-c4** the types of carries and of written rows equal those of the initial values exactly.
+//! - **scan-c4** the types of carries and of written rows exactly equal the types of the initial values.
 //! - **scan-c5** no step reads a row that was neither given nor written before. A buffer that starts empty is never
 //!   read, and is written at offset 0. A buffer that starts from `g` initial rows is written once per step, next to the
 //!   rows that it already has, and steps read only the `g` rows before the written one, in the order of the loop. A
@@ -23,16 +23,16 @@
 //!   has an early exit. The body has an additional result, a boolean scalar, and `n` is the maximum number of steps:
 //!   the loop ends after the first step whose `until` is true. The rows that this step writes are kept. The loop binds
 //!   a symbol to the number of steps that ran. This symbol can be used only after the loop. Growing buffers have only
-//!   the rows of the steps that ran, in row order: if only `s` steps ran, a loop in ascending order omits the rows
-//!   after these, and a loop in descending order omits the rows before them. A full buffer keeps all its rows.
+//!   the rows of the steps that ran, in row order: a loop in ascending order omits the rows after them, and a loop in
+//!   descending order omits the rows before them. A full buffer keeps all its rows.
 //! - **scan-c7** each buffer states which of its rows are returned: all, or the last `k` in the order of the loop.
 //!   Trimming a trace changes this attribute, and leaves the rest of the graph unchanged. A loop that ends with fewer
 //!   than `k` rows is an error, like a slice past the end of a trace, because the type promises `k` rows.
 //! - **scan-c8** reverse mode differentiates a loop that is truncated to `k` as if everything before its last `k`
 //!   steps, in the order of the loop, were constant. Values and forward-mode tangents do not change.
 //!
-//! Offsets are not negative, because the smallest tap of all reads and writes is subtracted from them. The names
-//! sit-sot, mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of buffers.
+//! Offsets are taps minus the smallest tap of all reads and writes, so they are never negative. The names sit-sot,
+//! mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of buffers.
 //!
 //! Operands, in order: the number of steps if it is an operand, the sequences, the initial rows of the buffers that
 //! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence, the rows
@@ -113,12 +113,12 @@ pub enum Start {
 pub enum Returned {
     /// All rows.
     All,
-    /// The last rows in the order of the loop, this many of them.
+    /// Only this many rows, which are the last ones in the order of the loop.
     Last(usize),
 }
 
 impl Returned {
-    /// Returns the number of last rows, or `None` if all rows are returned.
+    /// Returns the number of rows if only the last ones are returned, or `None` if all rows are returned.
     pub(crate) fn last(self) -> Option<usize> {
         if let Returned::Last(count) = self { Some(count) } else { None }
     }
@@ -138,7 +138,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Creates a nit-sot: a trace of one result of each step, all rows of which the loop returns.
+    /// Creates a nit-sot: a trace of one result per step. The loop returns all its rows.
     pub fn nit_sot() -> Self {
         Buffer { start: Start::Empty, reads: vec![], writes: vec![0], returned: Returned::All }
     }
@@ -175,8 +175,8 @@ pub struct Scan {
     pub body: Arc<Graph>,
     /// The number of steps, `n`. With `until`, the maximum number of steps.
     pub steps: Dim,
-    /// `true` if operand 0 is an integer scalar with the number of steps. `steps` is then the symbol that it binds
-    /// (scan-c6).
+    /// `true` if operand 0 is an integer scalar that holds the number of steps. `steps` is then the symbol that it
+    /// binds (scan-c6).
     pub steps_operand: bool,
     /// The symbol for the number of steps that ran, if the loop has an early exit. The body's last result then decides
     /// when the loop ends (scan-c6).
@@ -193,10 +193,10 @@ pub struct Scan {
     pub invariants: usize,
     /// The unroll factor of a native loop. This is a hint that does not change results.
     pub unroll: usize,
-    /// The policy that selects the residuals which a forward pass saves, if the loop has its own. It does not change
+    /// The loop's own policy for choosing the residuals that a forward pass saves, if it has one. It does not change
     /// values.
     pub policy: Option<CheckpointPolicy>,
-    /// The number of last steps that are differentiated in reverse mode, or `None` for all (scan-c8).
+    /// The number of steps, at the end of the loop, that reverse mode differentiates, or `None` for all (scan-c8).
     pub truncate: Option<usize>,
 }
 
@@ -319,8 +319,8 @@ impl Scan {
         sizes.bound_before.into_iter().chain(sizes.bound_after)
     }
 
-    /// Returns the range of a buffer's rows that the loop returns, if its last `left_out` steps did not run (scan-c6,
-    /// scan-c7). `rows` is the number of rows after all steps.
+    /// Returns the range of a buffer's rows that the loop returns when the loop's last `left_out` steps did not run
+    /// (scan-c6, scan-c7). `rows` is the number of rows after all steps.
     pub fn returned_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
         let present = match (buffer.start, self.reverse) {
             (Start::Full, _) => 0..rows,
@@ -334,7 +334,7 @@ impl Scan {
         }
     }
 
-    /// Checks that every trace has at least the rows that the loop returns, if `ran` steps ran (scan-c7).
+    /// Checks that, after `ran` steps, every trace has at least as many rows as the loop returns (scan-c7).
     pub fn check_returned(&self, at: &Place, ran: usize) -> Result<()> {
         for (index, buffer) in self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.start != Start::Full) {
             infer::returned_rows(at, &infer::buffer_name(index, buffer), buffer, buffer.rows(&Dim::from(ran), None))?;
@@ -342,8 +342,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Checks that every tensor has enough rows for `steps` steps (scan-c3), and that every trace has at least the rows
-    /// that the loop returns (scan-c7). `rows(operand)` is the number of rows of an operand.
+    /// Checks that every tensor has enough rows for `steps` steps (scan-c3), and that every trace has at least as many
+    /// rows as the loop returns (scan-c7). `rows(operand)` is the number of rows of an operand.
     pub fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
         let operands = self.operands();
         let steps = Dim::from(steps);
@@ -373,7 +373,7 @@ impl Scan {
         active_params(&self.body, active, &feeds)
     }
 
-    /// Converts the operand with the number of steps to a size, or returns an error if it is negative.
+    /// Converts the value of the step-count operand to a size, or returns an error if it is negative.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }

@@ -22,13 +22,13 @@ pub(super) struct SequencePart {
 /// A buffer, with the name of each row that a step reads.
 pub(super) struct BufferPart {
     pub(super) buffer: Buffer,
-    /// The initial rows, if the buffer has some.
+    /// The initial rows, if the buffer has any.
     pub(super) value: Option<Value>,
     pub(super) row: TensorType,
     pub(super) names: Vec<String>,
 }
 
-/// The values that a step reads, grouped by part.
+/// The values that a step reads, grouped by sequence, buffer and carry.
 pub(super) struct StepReads {
     values: Vec<Value>,
     sequences: Vec<Range<usize>>,

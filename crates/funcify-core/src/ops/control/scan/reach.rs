@@ -1,6 +1,5 @@
 //! Predicts which states of a loop (buffers, then carries) have lanes, tangents or cotangents, by following the paths
-//! through its body. Converts between flags of operands, flags of states, and flags of the body's parameters and
-//! results.
+//! through its body. Converts flags between the operands, the states, and the body's parameters and results.
 
 use super::*;
 use crate::fixpoint::or_flags;
@@ -85,7 +84,7 @@ impl Scan {
         })
     }
 
-    /// Returns the initial entry for the body, from which cotangents are followed to the operands in `wrt`.
+    /// Returns the initial [`CotangentReach`] of the body, for derivatives with respect to the operands in `wrt`.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         CotangentReach::of(&self.body, &self.active(wrt))
     }

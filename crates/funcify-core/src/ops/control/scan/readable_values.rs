@@ -23,8 +23,8 @@ pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved:
     }
 }
 
-/// Returns `true` if a discontinuous op would combine operands computed from `value` with recomputed operands, if only
-/// the values in `given` are read.
+/// Assumes that only the values in `given` are read, and returns `true` if a discontinuous op would then combine
+/// operands computed from `value` with recomputed operands.
 fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);

@@ -3,15 +3,15 @@
 //! The states are always saved. These are the carries before each step, and those rows of a full buffer that a step
 //! reads and a later step overwrites. All other rows that steps read are in the sequences and in the final buffers.
 //! [`CheckpointPolicy`] adds values that a step computes. A value that the loop stacks anyway, as one of its ys, is not
-//! saved a second time. If this value is the next value of a carry, it replaces the trace of the carry, and is not
-//! recomputed either. Pruning removes residuals that the backward loop does not read.
+//! saved a second time. If it is also the next value of a carry, its trace replaces the trace of that carry, and the
+//! value is not recomputed. Pruning removes residuals that the backward loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
-/// The number of terms from which a matrix product counts as expensive. A product with fewer terms is recomputed,
-/// because this costs no more than writing it to memory and reading it back.
+/// The smallest number of terms for which a matrix product counts as expensive. A product with fewer terms is
+/// recomputed, because this costs no more than writing it to memory and reading it back.
 const COSTLY_PRODUCT_TERMS: i64 = 32;
 
 /// The residuals that a loop saves for the backward pass. `T` is a value, or the index of a result of the loop.
@@ -52,7 +52,7 @@ impl LoopRecord<usize> {
     }
 }
 
-/// The results of a loop, extended by the traces of saved values.
+/// The results of a loop, followed by the traces of saved values.
 struct Stacked<'a> {
     body: &'a Graph,
     buffers: Vec<Buffer>,
@@ -148,8 +148,8 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// Returns the number of last rows that the backward loop of a truncated loop reads, if the loop is certain to have
-/// that many.
+/// Returns the number of steps to which the loop is truncated, if the loop is certain to run that many. The backward
+/// loop then reads only this many rows, the last ones.
 fn last_rows(scan: &Scan) -> Option<usize> {
     let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
     scan.truncate.filter(is_there)
@@ -226,7 +226,7 @@ impl Scan {
     }
 }
 
-/// Selects the rows that the loop returns. `all` are all rows of the buffer.
+/// Selects the rows that the loop returns. `all` holds all rows of the buffer.
 pub(super) fn returned(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
     let Returned::Last(count) = buffer.returned else { return all };
     let start = if scan.reverse { Dim::from(0) } else { all.dim(0) - count };

@@ -4,9 +4,9 @@
 //! case for segments: the backward pass of the outer loop runs the body again, which is the inner loop, and pulls
 //! cotangents back through it. The remaining steps form a separate loop, which runs last.
 //!
-//! A segment receives from the previous one: the carries; as many rows of a growing buffer as it has initial rows; and
-//! the rows of a full buffer that both segments may read or write. The other rows of a full buffer come from its
-//! operand, like those of a sequence. The rows that a segment completes are stacked.
+//! A segment receives from the previous one: the carries; the last rows of each growing buffer, as many as the buffer
+//! has initial rows; and the rows of each full buffer that both segments may read or write. The other rows of a full
+//! buffer come from its operand, like the rows of a sequence. The rows that a segment completes are stacked.
 
 use super::chunked::join_chunks;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
@@ -46,7 +46,7 @@ impl Scan {
     }
 }
 
-/// Returns `true` if the types prove that all rows exist that the steps read or write. Segments slice rows before the
+/// Returns `true` if the types prove that all rows that the steps read or write exist. Segments slice rows before the
 /// loop can check this at run time.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
@@ -88,7 +88,7 @@ struct State {
     carries: Vec<Value>,
 }
 
-/// A range of steps, for slicing their rows from tensors that have rows for all steps.
+/// A range of steps, used to slice the rows of these steps from tensors that have rows for all steps.
 #[derive(Clone)]
 struct StepRange {
     first: Dim,

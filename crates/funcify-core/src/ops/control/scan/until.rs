@@ -8,7 +8,7 @@ use super::*;
 /// true, the loop runs over all rows of `xs`.
 ///
 /// The ys have one row for each step that ran. The number of these steps is known only after the loop. It is the
-/// dimension `ys.dim(0)`, and [`size`](crate::size) converts it to a value. A compiled loop exits without the host. In
+/// dimension `ys.dim(0)`, and [`size`](crate::size) converts it to a value. A compiled loop checks `stop` itself. In
 /// other programs, the host reads `stop` after each step.
 ///
 /// ```

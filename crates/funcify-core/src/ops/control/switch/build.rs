@@ -7,10 +7,10 @@ use crate::tree;
 /// Returns the results of `then` if the predicate, a boolean scalar, is true, and otherwise those of `otherwise`.
 /// Only the selected branch runs.
 ///
-/// The results are any [`Tree`], with the same structure and types in both branches. Each closure is traced once, and
-/// may capture values of the enclosing graph.
+/// The results can be any [`Tree`], with the same structure and types in both branches. Each closure is traced once,
+/// and may capture values of the enclosing graph.
 ///
-/// To avoid NaN in gradients, compute a value that may be invalid inside the branch that uses it. If it is computed
+/// To avoid NaN in gradients, move a computation that may be invalid into the branch that uses its result. If it runs
 /// before the `cond` and that branch is not selected, its cotangent is 0, and 0 times an infinite derivative is NaN.
 ///
 /// ```
@@ -42,7 +42,7 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
 /// Returns the results of the branch that `index` selects. The index is an integer scalar, and is clamped to the range
 /// of branches. Only the selected branch runs.
 ///
-/// The results are any [`Tree`], with the same structure and types in all branches. Each closure is traced once, and
+/// The results can be any [`Tree`], with the same structure and types in all branches. Each closure is traced once, and
 /// may capture values of the enclosing graph.
 ///
 /// ```

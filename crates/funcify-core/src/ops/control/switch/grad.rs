@@ -1,4 +1,4 @@
-//! The derivatives of the switch: a switch with the same index between the derivatives of the branches.
+//! The derivatives of the switch: a switch on the same index, whose branches are the derivatives of the branches.
 //!
 //! In both modes, only the selected branch runs. Reverse mode recomputes its values, except for the residuals that the
 //! forward pass saves according to [`CheckpointPolicy`], as in loops. For these, the switch has an additional result
@@ -77,7 +77,7 @@ pub(super) fn vjp(
 ) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
-    // If the results of the switch were known beforehand, it has no forward pass, and therefore no residuals.
+    // If the results of the switch were already known, it has no forward pass, and therefore no residuals.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
     let (connected, (op, values)) = guess.confirm(|connected, found| {

@@ -7,10 +7,10 @@ use crate::tree;
 /// Runs `step` as long as `condition`, a boolean scalar, is true for the carry, and returns the last carry. If the
 /// condition is false at the start, this is the initial carry.
 ///
-/// The carry is any [`Tree`]. The next carry must have the same structure and types as `init`. Each closure is traced
-/// once, and may capture values of the enclosing graph. The host reads the condition before each step. All backends
-/// support the loop, but compilation with `LoopStrategy::Unroll` rejects it, because its number of steps is unlimited.
-/// [`while_loop_bounded`] supports every strategy.
+/// The carry can be any [`Tree`]. The next carry must have the same structure and types as `init`. Each closure is
+/// traced once, and may capture values of the enclosing graph. The host reads the condition before each step. All
+/// backends support the loop, but compilation with `LoopStrategy::Unroll` rejects it, because its number of steps is
+/// unlimited. [`while_loop_bounded`] supports every strategy.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -92,13 +92,13 @@ impl While {
         }
     }
 
-    /// Converts items for the operands of this op to items for the operands of [`as_loop`](While::as_loop).
+    /// Given one item per operand of this op, returns one item per operand of [`as_loop`](While::as_loop).
     pub(in crate::ops) fn to_loop_operands<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()
     }
 
-    /// Converts items for the operands of [`as_loop`](While::as_loop) to items for the operands of this op.
+    /// Given one item per operand of [`as_loop`](While::as_loop), returns one item per operand of this op.
     pub(in crate::ops) fn split_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());

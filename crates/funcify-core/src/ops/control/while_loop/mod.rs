@@ -1,7 +1,7 @@
 //! The while loop: runs a step as long as a condition is true.
 //!
 //! - **while-c1** the condition is evaluated before each step, and returns one boolean scalar.
-//! - **while-c2** the types of the carries equal those of the initial values exactly.
+//! - **while-c2** the types of the carries exactly equal the types of the initial values.
 //! - **while-c3** if there is a bound, the loop stops after that many steps, even if the condition is still true.
 //!
 //! Operands, in order: the initial carries, the values that the condition captures, the values that the step captures.

@@ -36,8 +36,8 @@ impl Combining {
         self.indices.ge(0) & self.indices.cast(DType::I64).lt(size)
     }
 
-    /// Returns, for each update, the value in `of_elements` of the element that it updates. If the update's index is
-    /// out of range, the value is meaningless.
+    /// Returns, for each update, the entry of `of_elements` for the element that it updates. If the update's index is
+    /// out of range, the returned value is meaningless.
     pub(super) fn of_updates(&self, of_elements: Value) -> Value {
         let axis = self.axis();
         // The axis may be empty. All indices are then out of range, and read the padding.
@@ -75,7 +75,7 @@ impl Combining {
     }
 
     /// Computes, for each update, the product of the other updates with the same index. A stable sort groups the
-    /// updates by index, and running products yield the product before and after each update in its group.
+    /// updates by index. Cumulative products then yield the product before and after each update in its group.
     fn products_of_others(&self) -> Value {
         let (axis, count) = (self.axis(), self.indices.dim(self.axis()));
         let indices = self.indices.cast(DType::I64);

@@ -56,7 +56,7 @@ fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
 }
 
 /// Exchanges axes 0 and 1, separately for each group. The given axis, 0 or 1, consists of `groups` runs. In the result,
-/// it has the length of the other axis times `groups`, and the other axis has the length of a run.
+/// the given axis has the length of the other axis times `groups`, and the other axis has the length of a run.
 fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
     let run = shape[axis].divided_by(groups).expect("the type rule checks that the groups divide the channels");

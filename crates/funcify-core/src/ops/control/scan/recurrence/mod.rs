@@ -1,6 +1,6 @@
 //! A builder for loops with taps, with the semantics of PyTensor.
 //!
-//! Each sequence, state, buffer and carry has a handle. In the body, [`Step::read`] returns the rows of a handle's
+//! Each sequence, state, buffer and carry has a handle. In the body, [`Step::read`] returns the rows at a handle's
 //! taps, in the order in which the taps were declared, and [`Step::write`] sets the values that the step writes. The
 //! values that the body returns are stacked, as outputs without state (nit-sot).
 
@@ -87,7 +87,7 @@ impl Default for Recurrence {
 }
 
 impl Recurrence {
-    /// Creates a recurrence without sequences, states, buffers and carries.
+    /// Creates a recurrence with no sequences, states, buffers or carries.
     #[track_caller]
     pub fn new() -> Self {
         Recurrence {
@@ -102,8 +102,8 @@ impl Recurrence {
         }
     }
 
-    /// Sets the number of steps, or the maximum number if the body calls [`Step::until`]. The default is the number of
-    /// steps that the full buffers allow or, without full buffers, the shortest sequence.
+    /// Sets the number of steps, or the maximum number if the body calls [`Step::until`]. By default, it is the number
+    /// of steps that the full buffers allow. If there are none, it is the number that the sequences allow.
     pub fn steps(&mut self, steps: impl Into<Dim>) -> &mut Self {
         self.steps = Some(Steps::Dim(steps.into()));
         self
@@ -151,7 +151,7 @@ impl Recurrence {
         self
     }
 
-    /// Sets the policy that selects the residuals which the loop saves for the backward pass. The default is
+    /// Sets the policy for choosing the residuals that the loop saves for the backward pass. The default is
     /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(&mut self, policy: CheckpointPolicy) -> &mut Self {
         self.policy = Some(policy);
@@ -159,14 +159,14 @@ impl Recurrence {
     }
 
     /// Truncates backpropagation through time: see [`ScanOptions::truncate`](crate::ScanOptions::truncate). Rows of a
-    /// full buffer that earlier steps have written have a gradient of zero too. The initial rows of a state have a
-    /// gradient only if one of the last `steps` steps reads them.
+    /// full buffer that were written before the last `steps` steps also have a gradient of zero. An initial row of a
+    /// state has a nonzero gradient only if one of the last `steps` steps reads it.
     pub fn truncate(&mut self, steps: usize) -> &mut Self {
         self.truncate = Some(steps);
         self
     }
 
-    /// Adds a sequence. Let `low` and `high` be the smallest and the largest of its taps and 0. At step `t`, tap `k`
+    /// Adds a sequence. Let `low` be the minimum of its taps and 0, and `high` their maximum. At step `t`, tap `k`
     /// reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
     ///
     /// ```
@@ -392,8 +392,8 @@ impl Recurrence {
         fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
-    /// Returns the number of steps that the user set. By default, returns the number that the full buffers allow or,
-    /// without full buffers, the shortest sequence.
+    /// Returns the number of steps that the user set. By default, returns the number that the full buffers allow or, if
+    /// there are none, the number that the sequences allow.
     fn step_count(&self) -> Steps {
         if let Some(steps) = &self.steps {
             return steps.clone();

@@ -21,7 +21,7 @@ pub struct State<const N: usize>(pub(super) usize);
 #[derive(Clone, Copy, Debug)]
 pub struct MitMot<const R: usize, const W: usize>(pub(super) usize);
 
-/// The handle of a tree of states without traces, of which only the last values are kept (untraced sit-sot).
+/// The handle of a tree of states without traces. Only their last values are kept (untraced sit-sot).
 #[derive(Clone, Debug)]
 pub struct Carry<T> {
     pub(super) index: usize,
@@ -54,7 +54,7 @@ pub trait Writable {
 }
 
 impl Step<'_> {
-    /// Returns the rows of a handle's taps, in the order in which the taps were declared, or the tree of a carry.
+    /// Returns the rows at a handle's taps, in the order in which the taps were declared, or the tree of a carry.
     pub fn read<H: Readable>(&self, handle: &H) -> H::Rows {
         handle.read(self)
     }
@@ -71,8 +71,8 @@ impl Step<'_> {
     /// The rows that the last step writes are kept. Traces have only the rows of the steps that ran, and full buffers
     /// keep all their rows.
     ///
-    /// The number of steps that ran is known only after the loop. It is a dimension, the number of rows of the traces,
-    /// and [`Outcome::steps`] returns its value. It is an error to slice more rows from a trace than it has:
+    /// The number of steps that ran is known only after the loop. As a dimension, it is the number of rows of the
+    /// traces; [`Outcome::steps`] returns it as a value. It is an error to slice more rows from a trace than it has:
     /// `trace.slice(0, -5..)` returns exactly five rows, and never an initial row.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! Gradients of loops that carry an extremum, or compare a state with the elements from which it was computed. The
+//! Gradients of loops that carry an extremum, or compare a state with its inputs. The
 //! backward loop recomputes these elements, possibly with a fused multiply-add, which rounds differently. It must
 //! therefore not compare the recomputed elements with values of the forward loop.
 

@@ -37,6 +37,6 @@ impl Backend for ExtraResult {
 
 #[test]
 fn a_kernel_with_another_number_of_results_is_an_error() {
-    let error = run_op(&ExtraResult, &ops::Tanh.into(), &[HostTensor::from([0.5f32])]).unwrap_err().to_string();
+    let error = run_op(&ExtraResult, &ops::Unary::Tanh.into(), &[HostTensor::from([0.5f32])]).unwrap_err().to_string();
     assert!(error.contains("the kernel returned 2 results, and the op declares 1"), "{error}");
 }

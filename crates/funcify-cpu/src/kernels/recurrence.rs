@@ -12,12 +12,12 @@ use super::map::Target;
 use super::source::Source;
 use super::*;
 
-/// The formula that computes a row y[r] from the previous one.
+/// The formula that computes a row `y[r]` from the previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recurrence {
-    /// Folds x[r] into y[r-1].
+    /// Folds `x[r]` into `y[r-1]`.
     Running(Fold),
-    /// Computes a[r] · y[r-1] + x[r], or y[r-1] + x[r] if there is no factor a.
+    /// Computes `a[r] * y[r-1] + x[r]`, or `y[r-1] + x[r]` if there is no factor a.
     Linear,
 }
 

@@ -308,7 +308,7 @@ fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     [words.index(-1, 0), words.index(-1, 1)]
 }
 
-/// Draws as many random bits as an integer type has. They have the unsigned type of that size, or `i64` for 64 bits.
+/// Draws random bits for an integer type: as the unsigned type of the same width, or as `i64` for 64 bits.
 #[track_caller]
 fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::I64 {
@@ -339,14 +339,14 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     }
 }
 
-/// Computes the remainder of unsigned integers. The 64-bit ones have type i64, so their unsigned remainder is composed
-/// from other ops.
+/// Computes the remainder of unsigned integers. Unsigned 64-bit integers are stored as i64, so their remainder is
+/// composed from other ops.
 #[track_caller]
 fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // `x` halved is a nonnegative i64. Twice its quotient is the quotient of `x`, or one less.
+    // `x >> 1` is a nonnegative i64. Twice its quotient is the quotient of `x`, or one less.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);

@@ -49,7 +49,7 @@ const fn whole_graph(name: &'static str, reason: &'static str) -> Rule {
 /// The rule that removes nodes that no output needs.
 pub(super) const DEAD_CODE: &str = "dead_code";
 
-/// The rule that trims traces to the last rows if nothing reads the others.
+/// The rule that trims traces to the last rows if nothing reads the earlier ones.
 pub(super) const TRIMMED: &str = "trimmed_traces";
 
 /// The rule that removes the last steps of a loop if nothing reads their results.
@@ -148,7 +148,7 @@ pub const RULES: &[Rule] = &[
 pub(super) enum Patch {
     /// Existing values, one for each result.
     Values(Vec<ValueId>),
-    /// The operands of a program, and the program, whose outputs replace the results.
+    /// Operands, and a program on these operands. The outputs of the program replace the results of the op.
     Program(Vec<ValueId>, Graph),
 }
 

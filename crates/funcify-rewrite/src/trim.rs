@@ -2,8 +2,8 @@
 //! `scan_save_mem`).
 //!
 //! Precondition: every use of the trace is a slice of a constant number of last rows. A trace that is an output of the
-//! graph is used completely. The trace is known to have at least that many rows. Otherwise, if the loop had too few
-//! steps, it would fail with a different error than the slice.
+//! graph counts as read in full. The trace is known to have at least that many rows. Otherwise, a loop with too few
+//! steps would fail with a different error than the slice.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     last.into_iter().filter_map(surely).collect()
 }
 
-/// Returns the loop whose buffer a value is, if the loop returns all rows of that buffer.
+/// Returns the loop of a value, if the value is a buffer of which the loop returns all rows.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };

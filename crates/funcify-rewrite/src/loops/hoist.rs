@@ -93,7 +93,7 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
     moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Returns `true` if it pays off to compute a value for all steps at once: computing it takes work, and the value comes
+/// Returns `true` if computing a value for all steps at once pays off: computing it takes work, and the value comes
 /// from a product or is no larger than its sources.
 fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;

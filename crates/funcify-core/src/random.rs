@@ -6,7 +6,7 @@
 //!
 //! The bits equal those of JAX's Threefry keys, with the default `jax_threefry_partitionable` and with 64-bit types
 //! enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667, 0.9785799,
-//! 0.33229148 in both. A tensor of keys, `u32[.., 2]`, generates numbers for each key, along leading axes.
+//! 0.33229148 in both. For a tensor of keys, `u32[.., 2]`, the results have the same leading axes as the keys.
 //!
 //! ```
 //! # extern crate funcify_core as funcify;
@@ -159,7 +159,7 @@ pub fn uniform(
 /// ```
 #[track_caller]
 pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
-    // `low` is greater than -1 by half the spacing of floats there, so that `erfinv` is finite.
+    // `low` is the smallest float greater than -1, because `erfinv` is infinite at -1.
     let low = match dtype {
         DType::BF16 => -1.0 + 2f64.powi(-8),
         DType::F16 => -1.0 + 2f64.powi(-11),

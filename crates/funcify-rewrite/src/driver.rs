@@ -237,7 +237,7 @@ struct Placing {
     available: Available,
     /// For each value, `true` if computing it cannot fail.
     certain: Vec<bool>,
-    /// The symbols that may not be bound, because the op that binds them may fail.
+    /// The symbols that may be unbound at run time, because the op that binds them may fail.
     uncertain_sizes: Vec<Symbol>,
 }
 

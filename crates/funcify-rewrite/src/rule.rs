@@ -161,7 +161,7 @@ pub(super) struct RewriteContext<'a> {
     pub(super) site: Site,
     /// For each value of the graph, `true` if neither its op nor any op that it depends on can fail.
     pub(super) certain: &'a [bool],
-    /// The symbols that may not be bound, because the op that binds them may fail.
+    /// The symbols that may be unbound at run time, because the op that binds them may fail.
     pub(super) uncertain_sizes: &'a [Symbol],
 }
 

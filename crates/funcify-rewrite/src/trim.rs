@@ -61,7 +61,7 @@ fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
-/// Returns the number of last rows that an op reads of a trace, or `None` if the op is not a slice of last rows.
+/// Returns the number of last rows that an op reads from a trace, or `None` if the op is not a slice of last rows.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
     if !cannot_fail(graph, node, &Sizes::new()) {

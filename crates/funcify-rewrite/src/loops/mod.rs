@@ -49,7 +49,7 @@ use self::cost::{MAX_MEMORY_FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
 use self::cut::{Class, classes, compute_for_all_steps, computes_needed, needed};
 use crate::rule::{Patch, RewriteContext};
 
-/// A loop, split into parts. Values of the body refer to `body`, a copy of the original body with added parameters. `V`
+/// A loop, split into parts. Ids of body values refer to `body`, a copy of the original body with added parameters. `V`
 /// is the type of the operands: values of the open trace, or value ids of a graph.
 pub(super) struct Loop<V = Value> {
     pub(super) scan: Scan,

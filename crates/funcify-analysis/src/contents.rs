@@ -1,4 +1,4 @@
-//! Tracks writes to memory, so that an engine knows which copies of its contents are still valid.
+//! Tracks writes to memory, so that an engine knows which copies of the memory's contents are still valid.
 
 use std::collections::HashMap;
 

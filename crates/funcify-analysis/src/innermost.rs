@@ -9,8 +9,8 @@ use crate::parallel::{Label, ParallelAxis};
 
 impl ParallelAxis {
     /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. This requires
-    /// that the axis is not already the last one everywhere, and that each matrix product is small enough to be
-    /// computed as a sum of rows.
+    /// that the axis is not already the last one in all of these values, and that each matrix product is small enough
+    /// to be computed as a sum of rows.
     ///
     /// `max_terms` limits the multiplications of a matrix product per index of the axis. The first limit applies if
     /// each index multiplies its own pair of matrices, the second one if all indices share one of the matrices.

@@ -55,15 +55,15 @@ impl TensorLayout {
         TensorLayout { start: self.start, shape, strides }
     }
 
-    /// Splits the layout into that of the first `count` axes and that of the remaining axes. Both start at the same
-    /// element.
+    /// Splits the layout into two: one for the first `count` axes, and one for the remaining axes. Both start at the
+    /// same element.
     pub fn split_axes(&self, count: usize) -> (Self, Self) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
         let of = |shape: &[usize], strides: &[isize]| self.with_axes(shape.to_vec(), strides.to_vec());
         (of(shape.0, strides.0), of(shape.1, strides.1))
     }
 
-    /// Adds a first axis of size `count` with stride `distance`.
+    /// Prepends an axis of size `count` with stride `distance`.
     pub fn stacked(&self, count: usize, distance: usize) -> Self {
         let mut layout = self.clone();
         layout.shape.insert(0, count);
@@ -95,7 +95,7 @@ impl TensorLayout {
         self.strides.iter().any(|stride| *stride < 0)
     }
 
-    /// Returns the lowest and the highest index in the region that the tensor occupies.
+    /// Returns the lowest and the highest index of the tensor's elements within the region.
     pub fn ends(&self) -> [usize; 2] {
         let reach = |sign: isize| -> isize {
             let axes = self.shape.iter().zip(&self.strides).filter(|(_, stride)| stride.signum() == sign);

@@ -1,4 +1,4 @@
-//! Tracks which memory may be overwritten although some values have yet to be read.
+//! Tracks which values have yet to be read, to decide which memory may be overwritten.
 
 use funcify_core::Graph;
 use funcify_core::graph::{Node, ValueId};
@@ -85,7 +85,7 @@ impl<'g> ReadOrder<'g> {
         self.current_node = Some(node);
     }
 
-    /// Ends the current node. Returns the operands of the node that nothing else has yet to read.
+    /// Ends the current node. Returns the operands of the node that have no remaining reads.
     pub fn end(&mut self) -> Vec<ValueId> {
         let node = self.current_node.take().expect("`begin` was called before `end`");
         let mut done = Vec::new();

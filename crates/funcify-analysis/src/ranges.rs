@@ -19,7 +19,7 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use crate::element::greatest_integer;
 
-/// The number of passes over a loop before a range that still grows becomes unbounded (widening).
+/// The maximum number of passes over a loop. A range that still grows after that is widened to the unbounded range.
 const MAX_ROUNDS: usize = 6;
 
 /// The range that contains all elements of a value.
@@ -87,7 +87,7 @@ fn limits(dtype: DType) -> Option<(i128, i128)> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fact {
     possible: Possible,
-    /// If the value is a loop state plus something: the index of the state, and the range of the amount added.
+    /// If the value is the sum of a loop state and other values: the index of the state, and the range of the rest.
     state: Option<(usize, Possible)>,
 }
 
@@ -178,7 +178,7 @@ impl Ranges {
         graph.ty(value).dtype.is_int() && self.are_all_exact(self.of(graph, value))
     }
 
-    /// Returns `true` if a tensor has integers, and the element type represents all of them exactly.
+    /// Returns `true` if a tensor has an integer type, and the element type represents all its elements exactly.
     pub fn is_tensor_exact(&self, tensor: &HostTensor) -> bool {
         tensor.dtype().is_int() && self.are_all_exact(elements(tensor))
     }
@@ -295,7 +295,7 @@ impl Ranges {
         }
     }
 
-    /// Analyses a scan. Returns the ranges of its states, which cover their values before, between and after the steps.
+    /// Analyses a scan. Returns the range of each state, which covers the state before, between and after the steps.
     fn scan(&mut self, scan: &Scan, operands: &[Fact], sizes: &Sizes) -> Vec<Fact> {
         let (places, params, results) = (scan.operands(), scan.params(), scan.results());
         let possible = |operand: usize| operands[operand].possible;
@@ -365,7 +365,7 @@ impl Ranges {
         results.reduce(both).expect("the type rule guarantees a branch")
     }
 
-    /// Returns the ranges of the states of a loop of at most `most` steps, which cover their values before, between
+    /// Returns the range of each state of a loop of at most `most` steps. The range covers the state before, between
     /// and after the steps. `step` computes the next value of each state.
     ///
     /// A state that each step adds to changes by at most `most` times the range of one addition. The ranges of other

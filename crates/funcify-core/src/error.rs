@@ -151,7 +151,7 @@ pub enum Error {
         at: Box<Place>,
         /// The disconnected input.
         component: String,
-        /// The ops at which all paths from the input end.
+        /// The reason: the result does not depend on the input, or ops block the derivative on every path.
         reason: String,
         /// The suggested fix.
         fix: String,
@@ -164,7 +164,7 @@ pub enum Error {
         at: Box<Place>,
         /// The result, operand, input or output at fault.
         component: String,
-        /// The data that it needs.
+        /// The reason: the data from later steps that the component needs.
         reason: String,
         /// The suggested fix.
         fix: String,
@@ -291,7 +291,7 @@ pub enum Error {
         source: BackendError,
     },
 
-    /// The program as compiled by the backend was found to compute a different result than the graph, and was not run.
+    /// A check found that the compiled program computes a different result than the graph. The program was not run.
     /// This is a bug in funcify or in the backend.
     #[error("{}", report(at, format!("internal error: backend `{backend}` compiled `{}` incorrectly", at.op), &[("fault", fault)], fix))]
     Internal {
@@ -348,7 +348,7 @@ macro_rules! variant_accessors {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
 
-            /// Returns the name of the variant. Backends use the same names in the errors they declare as expected.
+            /// Returns the name of the variant. Backends refer to the errors that they expect by these names.
             pub fn kind(&self) -> &'static str {
                 match self { $(Error::$variant { .. } => stringify!($variant),)* }
             }
@@ -372,9 +372,9 @@ impl Error {
         self
     }
 
-    /// Replaces a site inside a library's own sources, or an unknown site, by `site`, the call to the library.
-    /// `sources` is the path prefix of the library's sources, as in `file!()`. Other sites are kept: they refer to the
-    /// code that built the graph.
+    /// Sets the site to `site`, the user's call to a library, if the current site is unknown or inside the sources of
+    /// the library. `sources` is the path prefix of these sources, as in `file!()`. Other sites are kept: they refer to
+    /// the code that built the graph.
     #[doc(hidden)]
     pub fn attribute_to_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
@@ -398,9 +398,9 @@ impl Error {
         self
     }
 
-    /// Adds the loop at `loop_at` to a cancellation inside step `steps` of that loop. If the step was cancelled in
-    /// straight-line code, the error is attributed to the loop. If it was cancelled in an inner loop, this loop and its
-    /// step are recorded as enclosing. Other errors are returned unchanged.
+    /// Records that a call was cancelled inside the loop at `loop_at`, after `steps` completed steps. A cancellation in
+    /// straight-line code is attributed to this loop. If an inner loop was cancelled, this loop and the number of its
+    /// step are added to the enclosing loops. Other errors are returned unchanged.
     #[doc(hidden)]
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {

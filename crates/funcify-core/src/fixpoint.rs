@@ -1,6 +1,6 @@
 //! Computes fixpoints.
 
-/// Applies `next` repeatedly, beginning with `start`, until the value no longer changes. This terminates if `next`
+/// Applies `next` repeatedly, starting from `start`, until the value no longer changes. This terminates if `next`
 /// only adds elements to a bounded set.
 pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) -> T {
     let mut now = start;

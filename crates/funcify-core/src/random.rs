@@ -6,7 +6,7 @@
 //!
 //! The bits equal those of JAX's Threefry keys, with the default `jax_threefry_partitionable` and with 64-bit types
 //! enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667, 0.9785799,
-//! 0.33229148 in both. A tensor of keys, `u32[.., 2]`, generates numbers for each key, along leading axes.
+//! 0.33229148 in both. For a tensor of keys, `u32[.., 2]`, the results have the same leading axes as the keys.
 //!
 //! ```
 //! # extern crate funcify_core as funcify;
@@ -159,7 +159,7 @@ pub fn uniform(
 /// ```
 #[track_caller]
 pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
-    // `low` is greater than -1 by half the spacing of floats there, so that `erfinv` is finite.
+    // `low` is the smallest float greater than -1, because `erfinv` is infinite at -1.
     let low = match dtype {
         DType::BF16 => -1.0 + 2f64.powi(-8),
         DType::F16 => -1.0 + 2f64.powi(-11),
@@ -308,7 +308,7 @@ fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     [words.index(-1, 0), words.index(-1, 1)]
 }
 
-/// Draws as many random bits as an integer type has. They have the unsigned type of that size, or `i64` for 64 bits.
+/// Draws random bits for an integer type: as the unsigned type of the same width, or as `i64` for 64 bits.
 #[track_caller]
 fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::I64 {
@@ -339,14 +339,14 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     }
 }
 
-/// Computes the remainder of unsigned integers. The 64-bit ones have type i64, so their unsigned remainder is composed
-/// from other ops.
+/// Computes the remainder of unsigned integers. Unsigned 64-bit integers are stored as i64, so their remainder is
+/// composed from other ops.
 #[track_caller]
 fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // `x` halved is a nonnegative i64. Twice its quotient is the quotient of `x`, or one less.
+    // `x >> 1` is a nonnegative i64. Twice its quotient is the quotient of `x`, or one less.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::rule::RewriteContext;
 use super::*;
 
-/// The number of elements above which constants are compared by address.
+/// The number of elements above which constants are compared by address instead of by value.
 const PRINTED_ELEMENTS: usize = 64;
 
 /// The name and the operands of an op. Equal ops have equal keys.
@@ -21,7 +21,7 @@ pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 /// The available expressions: the ops placed in a body so far.
 pub(super) struct Available(HashMap<Key, Placed>);
 
-/// The ops that share a key. Formatting an op as text is expensive, so it is put off until a second op with the same
+/// The ops that share a key. Formatting an op as text is expensive, so it is deferred until a second op with the same
 /// key is looked up.
 enum Placed {
     One(NodeId),

@@ -1,6 +1,6 @@
 //! The driver: rebuilds a graph op by op, and tries each rule at each op.
 //!
-//! The replacement that a rule returns is placed like any other ops, so other rules apply to it at once. Bodies are
+//! The ops of a replacement are placed like any other ops, so the rules are tried on them, too. Bodies are
 //! rewritten before the ops that contain them. The driver repeats passes over a graph until nothing changes. Rules make
 //! a program smaller or move work out of a loop, so this terminates; `MAX_PASSES` is only a safeguard.
 
@@ -19,7 +19,7 @@ use super::*;
 /// The maximum number of passes over a graph. Tests check that no program reaches it.
 pub(super) const MAX_PASSES: usize = 64;
 
-/// The maximum depth of patches on the results of other patches. The next pass applies the remaining ones.
+/// The maximum depth of patches applied to the results of other patches. Deeper ones are left to the next pass.
 const MAX_PATCH_DEPTH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
@@ -59,9 +59,9 @@ struct Driver {
     left: usize,
     texts: bool,
     patches: Vec<Patched>,
-    /// The bodies that no rule changes any more, keyed by address. Holding them keeps their addresses unique.
+    /// The fully rewritten bodies, keyed by address. Holding the bodies keeps their addresses unique.
     finished: HashMap<*const Graph, Arc<Graph>>,
-    /// The handles that may cancel rewriting. If they do, the partly rebuilt graph is discarded.
+    /// The handles that may cancel rewriting. On cancellation, the partly rebuilt graph is discarded.
     watch: ActiveHandles,
 }
 
@@ -98,7 +98,7 @@ impl Driver {
             self.patches.truncate(before);
         }
         if self.patches.len() == before {
-            // No other rule applies any more: all work that can be moved out of a loop has been moved.
+            // No other rule applies any more, so all work that can be moved out of a loop has been moved.
             return self.apply_to_graph(FUSED, graph, fuse_loops);
         }
         placed
@@ -210,7 +210,7 @@ impl Driver {
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
-    /// Places the nodes of a graph, with `inputs` for the inputs of the graph. Returns the values of its outputs. `op`
+    /// Places the nodes of a graph, with `inputs` as the graph's inputs. Returns the values of its outputs. `op`
     /// transforms the op of each node first.
     fn place_nodes(
         &mut self,
@@ -237,7 +237,7 @@ struct Placing {
     available: Available,
     /// For each value, `true` if computing it cannot fail.
     certain: Vec<bool>,
-    /// The symbols that may not be bound, because the op that binds them may fail.
+    /// The symbols that may be unbound at run time, because the op that binds them may fail.
     uncertain_sizes: Vec<Symbol>,
 }
 

@@ -9,7 +9,7 @@ use funcify_core::ops::{Creation, EvalContext};
 use super::rule::{Patch, RewriteContext};
 use super::*;
 
-/// The maximum number of elements of a result that has more elements than its operands.
+/// The maximum number of elements of a result that is larger than all operands.
 const MAX_GROWN_ELEMENTS: usize = 16;
 
 /// The maximum number of elements of any result.

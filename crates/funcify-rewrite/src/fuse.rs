@@ -6,8 +6,8 @@
 //!
 //! Precondition: both loops run all their steps, have the same number of steps and the same direction, and cannot fail,
 //! because merging changes the order of their ops. Neither is truncated, has a checkpoint policy, or binds sizes. The
-//! second depends on the first only through rows of the same step. This rule runs after all others. By then, work that
-//! can be moved out of a loop, such as a product of all rows of a trace, has been moved.
+//! second loop may depend on the first only through rows of the same step. This rule runs after all others. By then,
+//! work that can be moved out of a loop, such as a product of all rows of a trace, has been moved.
 
 use std::collections::HashSet;
 
@@ -107,8 +107,8 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     is_so.then_some(Pair { first, second, waiting })
 }
 
-/// Returns, for each sequence of the second loop, the value in the first body that is written to it, if the sequence is
-/// a trace of the first loop.
+/// Returns an entry for each sequence of the second loop. If the sequence is a trace of the first loop, the entry is
+/// the value that the first body writes to the trace.
 fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
     // A trace has exactly one row per step. The second loop can therefore only read the row of the current step.

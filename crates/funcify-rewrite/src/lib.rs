@@ -8,10 +8,10 @@
 //! - **rewrite-c1** Types, names of inputs and outputs, and the source lines of ops stay the same.
 //! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero, except by reassociation. Rules
 //!   that reassociate sums (marked in [`RULES`]) may change results by rounding error. A rule that may change results
-//!   further runs only if it is requested by name, or if its effects are [tolerated](Tolerance) and the device prefers
-//!   less depth.
-//! - **rewrite-c3** A program that fails still fails, and no other program fails. An op that may fail at run time is
-//!   neither removed nor moved to where it runs more often than before.
+//!   by more than that runs only if it is requested by name, or if its effects are [tolerated](Tolerance) and the
+//!   device prefers less depth.
+//! - **rewrite-c3** A rewritten program fails if and only if the original program fails. An op that may fail at run
+//!   time is neither removed nor moved to where it runs more often than before.
 //! - **rewrite-c4** Rewriting terminates, and is idempotent.
 //!
 //! Differentiation comes first, and rewriting second. In the opposite order, the derivative would not treat work that

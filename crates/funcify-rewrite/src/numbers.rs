@@ -1,9 +1,9 @@
-//! Recognises values whose elements all equal a known number.
+//! Recognises splats: values whose elements all equal one known number.
 
 use super::rule::RewriteContext;
 use super::*;
 
-/// The maximum number of elements of a constant for which [`splat`] compares them.
+/// The maximum number of elements that [`splat`] compares in a constant. Larger constants are not recognised.
 const MAX_COMPARED_ELEMENTS: usize = 1 << 12;
 
 impl RewriteContext<'_> {
@@ -15,14 +15,14 @@ impl RewriteContext<'_> {
         }
     }
 
-    /// Returns the number that all elements of a value are known to equal, if any.
+    /// Returns the element of a value that is known to be a splat, or `None` for any other value.
     pub(super) fn splat(&self, value: ValueId) -> Option<Scalar> {
         splat(self.graph, value)
     }
 }
 
-/// Returns the number that all elements of a value equal, if the value is a constant with equal elements, or a
-/// broadcast, reshape or transpose of one.
+/// If a value is a splat (a constant with equal elements, or a broadcast, reshape or transpose of one), returns its
+/// element.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
         let node = graph.node_of(value)?;

@@ -37,7 +37,8 @@ pub struct RewriteOptions {
 pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
 
 impl RewriteOptions {
-    /// Creates the default options: all rules except those on request, no limit on patches, and no texts.
+    /// Creates the default options: all rules except those that run only on request, no limit on patches, and no
+    /// recorded texts.
     pub fn new() -> Self {
         RewriteOptions::default()
     }
@@ -50,13 +51,13 @@ impl RewriteOptions {
         RewriteOptions { stop_after: *STOP_AFTER.get_or_init(read), ..RewriteOptions::default() }
     }
 
-    /// Enables the rule of that name, which is disabled by default ([`Rule::on_request`]).
+    /// Enables the rule named `rule`, which is disabled by default ([`Rule::on_request`]).
     pub fn with(mut self, rule: &str) -> Self {
         self.with.push(rule.to_string());
         self
     }
 
-    /// Disables the rule of that name.
+    /// Disables the rule named `rule`.
     pub fn without(mut self, rule: &str) -> Self {
         self.without.push(rule.to_string());
         self
@@ -103,7 +104,7 @@ impl RewriteOptions {
         self.with.iter().chain(&self.without).chain(self.only.iter().flatten())
     }
 
-    /// Limits the number of patches. Rewriting stops after this many.
+    /// Limits the number of patches. Rewriting stops when the limit is reached.
     pub fn stop_after(mut self, patches: usize) -> Self {
         self.stop_after = Some(patches);
         self

@@ -3,17 +3,17 @@
 //!
 //! Precondition: the loop runs forward and cannot fail, because errors of the removed steps would be lost. Nothing uses
 //! a final carry or a full buffer. Every use of a trace is a slice that provably ends before the end of the trace; a
-//! trace that is an output of the graph is used completely. The new number of steps is not negative. If it may be
-//! negative, as `T-1` for the first `T-1` rows of `T`, the original slice of the trace fails at run time. A slice of a
-//! sequence before the shortened loop must then fail in the same case.
+//! trace that is an output of the graph counts as read in full. The new number of steps must not be negative. It may
+//! be negative in a case such as `T-1`, for the first `T-1` rows of `T`. The original slice of the trace then fails at
+//! run time. A slice of a sequence before the shortened loop must fail in the same case.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps that the uses of a loop's results need, as far as they have been examined.
+/// The steps that are needed by the uses of a loop's results examined so far.
 #[derive(Default)]
 struct Needed {
-    /// The number of steps, or `None` if no use was found yet or all steps are needed.
+    /// The number of steps, or `None` if no use has been found yet or all steps are needed.
     steps: Option<Dim>,
     /// The end indices of the slices.
     limits: Vec<Dim>,
@@ -74,8 +74,8 @@ fn is_natural(steps: &Dim) -> bool {
     steps.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns `true` if slicing a sequence before the loop rejects a negative number of steps in every case in which the
-/// original slice after the loop fails.
+/// Returns `true` if a negative number of steps makes both slices fail: the slice of a sequence before the loop, and
+/// the original slice after the loop.
 fn is_negative_rejected(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))

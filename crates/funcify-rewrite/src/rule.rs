@@ -49,7 +49,7 @@ const fn whole_graph(name: &'static str, reason: &'static str) -> Rule {
 /// The rule that removes nodes that no output needs.
 pub(super) const DEAD_CODE: &str = "dead_code";
 
-/// The rule that trims traces to the last rows if nothing reads the others.
+/// The rule that trims traces to the last rows if nothing reads the earlier ones.
 pub(super) const TRIMMED: &str = "trimmed_traces";
 
 /// The rule that removes the last steps of a loop if nothing reads their results.
@@ -148,7 +148,7 @@ pub const RULES: &[Rule] = &[
 pub(super) enum Patch {
     /// Existing values, one for each result.
     Values(Vec<ValueId>),
-    /// The operands of a program, and the program, whose outputs replace the results.
+    /// Operands, and a program on these operands. The outputs of the program replace the results of the op.
     Program(Vec<ValueId>, Graph),
 }
 
@@ -161,7 +161,7 @@ pub(super) struct RewriteContext<'a> {
     pub(super) site: Site,
     /// For each value of the graph, `true` if neither its op nor any op that it depends on can fail.
     pub(super) certain: &'a [bool],
-    /// The symbols that may not be bound, because the op that binds them may fail.
+    /// The symbols that may be unbound at run time, because the op that binds them may fail.
     pub(super) uncertain_sizes: &'a [Symbol],
 }
 

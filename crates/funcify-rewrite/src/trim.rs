@@ -2,8 +2,8 @@
 //! `scan_save_mem`).
 //!
 //! Precondition: every use of the trace is a slice of a constant number of last rows. A trace that is an output of the
-//! graph is used completely. The trace is known to have at least that many rows. Otherwise, if the loop had too few
-//! steps, it would fail with a different error than the slice.
+//! graph counts as read in full. The trace is known to have at least that many rows. Otherwise, a loop with too few
+//! steps would fail with a different error than the slice.
 
 use super::*;
 
@@ -54,14 +54,14 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     last.into_iter().filter_map(surely).collect()
 }
 
-/// Returns the loop whose buffer a value is, if the loop returns all rows of that buffer.
+/// Returns the loop of a value, if the value is a buffer of which the loop returns all rows.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };
     scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
-/// Returns the number of last rows that an op reads of a trace, or `None` if the op is not a slice of last rows.
+/// Returns the number of last rows that an op reads from a trace, or `None` if the op is not a slice of last rows.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
     if !cannot_fail(graph, node, &Sizes::new()) {

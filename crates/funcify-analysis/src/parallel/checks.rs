@@ -1,4 +1,4 @@
-//! Checks labels after propagation, where a check must look at more than one op.
+//! Checks labels after propagation, for conditions that involve more than one op.
 
 use std::collections::HashSet;
 
@@ -47,7 +47,7 @@ impl ParallelAxis {
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.check_share_origins(body))
     }
 
-    /// Checks the factors and divisors of partial sums. A divisor must be moderate, and so must a factor inside a loop.
+    /// Checks the factors and divisors of partial sums: each divisor, and each factor inside a loop, must be moderate.
     /// A partial sum that a loop carries must not be scaled at all. `known` holds the inputs of a body that are known
     /// to be moderate, and is `None` outside of loops.
     pub(super) fn check_share_factors(

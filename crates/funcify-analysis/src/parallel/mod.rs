@@ -5,10 +5,11 @@
 //! axes, the rows of sequences, and ops that only move axes.
 //!
 //! A sum over the axis leaves each part with a partial sum, and the partial sums are added up at the end. Until then,
-//! they may be added and scaled. A divisor must be a known, moderate number, and so must a factor inside a loop. Other
-//! numbers (0, an infinity, a very large number) could turn partial sums into infinities of opposite signs although
-//! the total is finite. A loop must not scale a partial sum that it carries: repeated scaling could make the partial
-//! sums overflow although the total does not. Any op that mixes the indices of the axis in another way ends the search.
+//! partial sums may be added and scaled. Every divisor, and every factor inside a loop, must be a constant of moderate
+//! size. Other numbers (0, an infinity, a very large number) could turn partial sums into infinities of opposite signs
+//! although the total is finite. A loop must not scale a partial sum that it carries: repeated scaling could make the
+//! partial sums overflow although the total does not. The search fails at any op that mixes the indices of the axis in
+//! another way.
 
 mod checks;
 
@@ -315,8 +316,8 @@ impl ParallelAxis {
             }
             OpClass::Product(Product::MatMul(_)) => self.matmul(graph, node, shape(result)?.len())?,
             OpClass::Creation(Creation::Constant(_)) => {}
-            // None of their values may have the parallel axis: these ops create their result, compute along axes, or
-            // contain code that is not analysed.
+            // No operand or result of these ops may have the parallel axis: they create their result, compute along
+            // axes, or contain code that is not analysed.
             OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.require_no_axis(graph, node)?,
             OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.require_no_axis(graph, node)?,
             OpClass::Control(_) | OpClass::Custom(_) => self.require_no_axis(graph, node)?,
@@ -363,8 +364,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Returns `true` if casting a sum is equivalent to casting its partial sums: the cast must not round, truncate or
-    /// compare.
+    /// Returns `true` if casting a sum is equivalent to casting its partial sums. A cast that rounds or truncates is
+    /// not, and neither is a cast to `bool`, which compares with 0.
     fn is_linear(&self, from: DType, to: DType) -> bool {
         from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
     }

@@ -36,7 +36,7 @@ fn special(element: f64) -> Option<String> {
     }
 }
 
-/// The bound below which integers are printed with all their digits.
+/// Integers below this bound are printed with all their digits.
 const LARGEST_EXACT: f64 = 1e6;
 
 /// Formats a float with the fewest digits that still determine it: `round` of the printed number returns the float.

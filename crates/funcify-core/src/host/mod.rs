@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(rounded.get(0), Scalar::Float(f64::from(0.1f32)));
     }
 
-    /// Tests numbers that are one ulp of f64 away from the midpoint of two neighbouring 16-bit floats.
+    /// Tests numbers that are one f64 ulp away from the midpoint of two neighbouring 16-bit floats.
     #[test]
     fn narrow_floats_are_rounded_once() {
         for (dtype, digits) in [(DType::F16, 11), (DType::BF16, 8)] {

@@ -40,7 +40,7 @@ impl Dot {
         self.lines.push(format!("{}{text}", "  ".repeat(depth)));
     }
 
-    /// Writes the nodes of a body. `prefix` keeps their names apart from those of other bodies.
+    /// Writes the nodes of a body. `prefix` makes their names unique across bodies.
     fn body(&mut self, graph: &Graph, prefix: &str, depth: usize) {
         let mut makers: std::collections::HashMap<ValueId, String> = Default::default();
         for (index, input) in graph.inputs().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Parses ops with bodies, `NAME operands {attributes} { bodies }`. They share one grammar, and the spelling of each op
+//! Parses ops with bodies, `NAME operands {attributes} { bodies }`. These ops share one grammar. Each op's spelling
 //! supplies its keywords.
 
 use std::sync::Arc;
@@ -62,8 +62,8 @@ impl Parser {
         self.cursor.expect_line_end()
     }
 
-    /// Creates the error for an op or body whose first line does not end with an opening brace, as in texts of earlier
-    /// versions.
+    /// Creates the error for an op or body whose first line does not end with an opening brace, as in the syntax of
+    /// earlier versions.
     fn wrong_head(&self, spelling: &Spelling) -> Error {
         let attributes = match spelling.attributes {
             [] => String::new(),

@@ -1,7 +1,7 @@
 //! Maps op names of other APIs (the builder, NumPy, JAX, PyTorch and StableHLO) to the text form, so that the error for
 //! such a name can suggest the equivalent.
 
-/// Returns the equivalent of an op name of another API in the text form, or `None` if the name is unknown.
+/// Returns the text form of an op, given its name in another API, or `None` if the name is unknown.
 pub(super) fn equivalent_of(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let bare = name.strip_prefix("reduce_").unwrap_or(&name);

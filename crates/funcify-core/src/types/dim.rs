@@ -5,8 +5,8 @@
 //! [`Dim::is_at_least`] relies on this.
 //!
 //! Arithmetic is checked. A result is [beyond range](Dim::is_beyond_range) if a coefficient does not fit in 64 bits, or
-//! if a multiplication has too many terms. Such a result does not represent a size. It does not equal any size, and
-//! comparing it with a size has no known result. Graphs reject types and attributes that contain it.
+//! if a multiplication has too many terms. Such a result is not a size: it differs from every size, and
+//! [`Dim::is_at_least`] returns `None` for it. Graphs reject types and attributes that contain it.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -40,8 +40,8 @@ pub fn round_integer_to_odd(integer: i64) -> f64 {
     f64::from_bits(toward_zero | 1)
 }
 
-/// Rounds to odd: truncates to an f32, and sets its last bit if the conversion is inexact. Rounding the result again to
-/// a 16-bit type is equivalent to rounding the number directly (Boldo, Melquiond 2008).
+/// Rounds to odd: truncates to an f32, and sets the last bit of the f32 if the conversion is inexact. Rounding the
+/// result again to a 16-bit type is equivalent to rounding the number directly (Boldo, Melquiond 2008).
 fn round_to_odd(number: f64) -> f32 {
     let nearest = number as f32;
     if f64::from(nearest) == number || number.is_nan() || number.is_infinite() {

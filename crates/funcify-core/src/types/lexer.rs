@@ -51,8 +51,8 @@ impl Token {
     }
 }
 
-/// Creates the error for a text that does not follow the grammar at `site`. If the word found resembles an expected
-/// word, the error suggests it.
+/// Creates the error for a text that does not follow the grammar at `site`. If the word found there resembles an
+/// expected word, the error suggests that word.
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
     let word = quoted_words(&found).next().filter(|word| is_name(word));

@@ -4,14 +4,14 @@
 //!
 //! The maps of two successive steps compose to another affine map, `(a2 a1, a2 b1 + b2)`. An associative scan of
 //! logarithmic depth over the initial value and the maps of the steps therefore computes all states. Factors apply
-//! elementwise. If a step mixes two states, such as the parts of a complex number, they form a single map with four
-//! factors per element. A trace of a state becomes rows of the result, and other uses in a step read them as a
-//! sequence.
+//! elementwise. If a step mixes two states, such as the parts of a complex number, the two states form a single map
+//! with four factors per element. Traces of a state are taken from the rows of the result, and the remaining ops of a
+//! step read these rows as a sequence.
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The states are floats. A step computes their next values
 //! by additions, subtractions, and multiplications and divisions by values that depend only on sequences and
-//! invariants. The memory for the factors and addends of all steps is at most a multiple of the bytes that the loop
-//! reads and writes. Running sums and products are left to `cumulative`.
+//! invariants. The memory for the factors and addends of all steps is at most a fixed multiple of the bytes that the
+//! loop reads and writes. Running sums and products are left to `cumulative`.
 //!
 //! The rule runs if it is requested by name, or if reassociation is tolerated and the device prefers less depth. It
 //! takes more work than the loop, rounds sums differently, and may multiply many factors to an infinite product
@@ -39,7 +39,7 @@ pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_as_scans(scan, &recurrences, operands))
 }
 
-/// The dependency of a value in a step on the states.
+/// Describes the way in which a value of the body depends on the states.
 #[derive(Clone)]
 enum Form {
     /// The value depends only on sequences and invariants.
@@ -324,8 +324,8 @@ fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Va
     }
 }
 
-/// Composes two successive maps: `(A2 A1, A2 b1 + b2)`. A map is a list of its factors, in row-major order, followed by
-/// its addends.
+/// Composes two successive maps: `(A2 A1, A2 b1 + b2)`. A map `A x + b` is a list of the entries of `A` in row-major
+/// order, followed by the entries of `b`.
 fn compose_maps(count: usize, first: &[Value], second: &[Value]) -> Vec<Value> {
     let product = |row: usize, of: &dyn Fn(usize) -> Value| {
         let terms = (0..count).map(|inner| second[row * count + inner] * of(inner));

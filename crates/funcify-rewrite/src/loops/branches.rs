@@ -5,7 +5,7 @@
 //!
 //! Precondition: the ops cannot fail, because the branch may not run. They use only operands of the switch that depend
 //! on invariants, and no size that a step of the loop binds. The loop is not truncated. The switch has at least two
-//! branches; otherwise it is a checkpoint. The memory for the moved values is at most that of the branch's operands.
+//! branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's operands.
 
 use funcify_core::ops::Switch;
 
@@ -38,7 +38,7 @@ pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
 
 /// The values of one branch that are moved out of the loop.
 struct Work<'a> {
-    /// The node index of the switch in the body. `number` is the index of the branch.
+    /// The node index of the switch in the body. `number` is the index of the branch in the switch.
     node: usize,
     number: usize,
     branch: &'a Graph,

@@ -1,4 +1,4 @@
-//! Replaces loop operands whose elements all equal the same number by a constant inside the body (PyTensor's
+//! Replaces loop operands that are splats (all elements equal one number) by constants inside the body (PyTensor's
 //! `scan_remove_constants_and_unused_inputs`). Other rules can then use the constant, and a cotangent that is 1
 //! everywhere is not expanded to a tensor over all steps.
 //!
@@ -7,7 +7,7 @@
 
 use super::*;
 
-/// Replaces operands of a loop whose elements all equal a known number.
+/// Replaces loop operands that are splats of a known number.
 pub(crate) fn constants(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Scan(scan) = context.op else { return None };
     let places = scan.operands();

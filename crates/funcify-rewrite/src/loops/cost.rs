@@ -1,6 +1,7 @@
-//! Limits the memory that rules add to a loop, relative to the bytes that the loop reads and writes in any case.
+//! Limits the memory that rules add to a loop, relative to the bytes that the loop already reads and writes.
 //!
-//! Symbolic sizes are compared as polynomials. If the comparison depends on the sizes, the limit counts as exceeded.
+//! Symbolic sizes are compared as polynomials. If the result of a comparison depends on the sizes, the limit counts as
+//! exceeded.
 
 use funcify_core::types::{Replacements, TensorType};
 
@@ -10,7 +11,7 @@ use super::*;
 /// writes.
 pub(super) const MAX_MEMORY_FACTOR: i64 = 8;
 
-/// The number of bytes over all steps that a rule may always add.
+/// The total number of bytes, over all steps, that a rule may always add.
 const ALWAYS_ALLOWED_BYTES: i64 = 1 << 16;
 
 /// Returns the number of bytes of a tensor.
@@ -18,7 +19,7 @@ pub(super) fn bytes(ty: &TensorType) -> Dim {
     ty.shape.elements() * ty.dtype.size()
 }
 
-/// Returns the number of bytes that a step reads from sequences, and reads from and writes to buffers.
+/// Returns the number of bytes that a step reads from sequences and writes to buffers.
 pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
     let (params, results) = (scan.params(), scan.results());
     // If a step reads several rows of a sequence, only one of them counts.
@@ -33,7 +34,7 @@ fn sum<'a>(types: impl Iterator<Item = &'a TensorType>) -> Dim {
 }
 
 /// Returns `true` if `new` bytes per step are within the limit: their total over all steps is small, or they are at
-/// most `factor` times `present`, the bytes that a step reads and writes in any case.
+/// most `factor` times `present`, the bytes that a step already reads and writes.
 pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= ALWAYS_ALLOWED_BYTES);
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
@@ -47,8 +48,8 @@ pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, ste
     is_bounded(&new, &present, factor, &steps)
 }
 
-/// Returns the values whose total memory is within the limit. Goes through them in order, and skips each value that
-/// would exceed the limit together with those kept so far.
+/// Selects values whose total memory is within the limit. Goes through the values in order, and skips each one that
+/// would exceed the limit together with those selected so far.
 pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, steps: &Dim) -> Vec<ValueId> {
     let mut sum = Dim::from(0);
     values.retain(|value| {

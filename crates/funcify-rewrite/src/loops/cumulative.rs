@@ -4,13 +4,13 @@
 //! In such a loop, each step combines a state with a value `x_t` that depends only on sequences. The values of the
 //! state are then the rows of a running reduction over `[s, x_0, x_1, ..]`, where `s` is the initial value. The op
 //! combines them in the same order as the loop, so integers and extremes are exact, and floats differ only by the
-//! rounding error of a library's op. A trace of the state becomes rows of the result, and other uses in a step read
-//! them as a sequence.
+//! rounding error of a library's op. Traces of the state are taken from the rows of the result, and the remaining ops
+//! of a step read these rows as a sequence.
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The combination is one that `cumulative` supports, and
-//! uses the state once. The state is a buffer, or something reads its values in the loop; if only the final value of a
-//! carry is used, it is a sum over steps, which another rule handles. The rows take no more memory than the loop reads
-//! and writes in any case.
+//! uses the state once. The state is a buffer, or something in the loop reads its values. If only the final value of a
+//! carry is used, the carry is a sum over steps, and another rule handles it. The rows take no more memory than the
+//! data that the loop already reads and writes.
 
 use funcify_core::graph::emit_value;
 

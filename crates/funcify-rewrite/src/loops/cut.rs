@@ -7,7 +7,7 @@ use funcify_core::vmap::{Batched, inline};
 
 use super::*;
 
-/// The dependencies of a value in a body.
+/// Describes the dependencies of a value in a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// The value depends on nothing but invariants, so it is the same in each step.
@@ -46,7 +46,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
 }
 
 /// Returns `true` if an op of a loop may run for all steps at once. A matrix product must stay a single product, and
-/// the memory for all steps must be bounded. `present` is the number of bytes that a step reads and writes in any case.
+/// the memory for all steps must be bounded. `present` is the number of bytes that a step already reads and writes.
 fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool {
     let body = &scan.body;
     let is_one_product = match node.op.class() {

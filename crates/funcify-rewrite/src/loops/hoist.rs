@@ -8,8 +8,8 @@
 //! Precondition: the loop runs all its steps, and their number is fixed before the loop. The ops cannot fail, because
 //! the loop may have no steps. The right operand of a product is the same in each step, so that the products of all
 //! steps form a single product. The memory for all steps is bounded: each value is at most
-//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as what a step reads and writes in any case. A
-//! value that the loop still reads must come from a product, or be no larger than its sources.
+//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
+//! writes. A value that the loop still reads must come from a product, or be no larger than its sources.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -93,7 +93,7 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
     moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Returns `true` if it pays off to compute a value for all steps at once: computing it takes work, and the value comes
+/// Returns `true` if computing a value for all steps at once pays off: computing it takes work, and the value comes
 /// from a product or is no larger than its sources.
 fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;

@@ -5,7 +5,7 @@
 //! condition and body of a while loop. Constants, and ops that only move elements, stay.
 //!
 //! Precondition: the ops cannot fail, because the loop may have no steps. They use no size that a step of the loop
-//! binds. The loop is not truncated. The memory for the moved values is at most that of a step's operands.
+//! binds. The loop is not truncated. The moved values take no more memory than the operands of a step.
 
 use super::cost::affordable;
 use super::cut::compute_values;
@@ -102,9 +102,9 @@ fn emit_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Opti
     })
 }
 
-/// Adds a while loop whose condition and body take additional operands. `more` is called for the condition and for the
-/// body, with the captured values and the entry of `moved`. It returns the additional operands, and the new graph that
-/// takes them as inputs.
+/// Adds a while loop whose condition and body take additional operands. Calls `more` once for the condition and once
+/// for the body, with the captured values and the corresponding entry of `moved`. `more` returns the additional
+/// operands, and the new graph that takes them as inputs.
 pub(super) fn with_moved<M>(
     op: &While,
     operands: &[Value],

@@ -2,8 +2,9 @@
 //! reassembles the loop.
 //!
 //! Work that a rule moves out of a loop must not be able to fail (rewrite-c3), because the loop may have no steps. The
-//! traces that rules add are bounded by the bytes that the loop reads and writes in any case ([`cost`]). In loops with
-//! early exit, work that depends on the step is not moved. Truncated loops (scan-c8) are left unchanged.
+//! memory for traces that rules add is limited to a multiple of the bytes that the loop already reads and writes
+//! ([`cost`]). In loops with early exit, work that depends on the step is not moved. Truncated loops (scan-c8) are left
+//! unchanged.
 
 mod affine;
 mod branches;
@@ -48,7 +49,7 @@ use self::cost::{MAX_MEMORY_FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
 use self::cut::{Class, classes, compute_for_all_steps, computes_needed, needed};
 use crate::rule::{Patch, RewriteContext};
 
-/// A loop, split into parts. Values of the body refer to `body`, a copy of the original body with added parameters. `V`
+/// A loop, split into parts. Ids of body values refer to `body`, a copy of the original body with added parameters. `V`
 /// is the type of the operands: values of the open trace, or value ids of a graph.
 pub(super) struct Loop<V = Value> {
     pub(super) scan: Scan,
@@ -59,7 +60,7 @@ pub(super) struct Loop<V = Value> {
     pub(super) carries: Vec<CarryPart<V>>,
     pub(super) invariants: Vec<(V, ValueId)>,
     until: Option<ValueId>,
-    /// The parameters that became constants, with the number that all their elements equal. They have no operand.
+    /// The parameters that became splat constants, with the number that each is filled with. They have no operand.
     constants: Vec<(ValueId, Scalar)>,
     /// The replacements for values of the body.
     replacements: HashMap<ValueId, ValueId>,
@@ -174,8 +175,8 @@ impl<V: Copy> Loop<V> {
         self.body.nodes().iter().enumerate().filter(is_binding).map(|(index, _)| index).collect()
     }
 
-    /// Returns a flag for each value: `true` if the outputs or the nodes that bind sizes need it. `is_there` marks
-    /// available values; the search does not continue past them.
+    /// Returns a flag for each value: `true` if the outputs or the nodes that bind sizes need it. `is_there` returns
+    /// `true` for available values; the search does not continue past them.
     fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
         let nodes = self.body.nodes();
         let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
@@ -264,8 +265,8 @@ impl Loop {
     }
 }
 
-/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and cannot fail. A rule may turn the
-/// rest of such a loop into dead code, and removing that loses no error.
+/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and cannot fail. If a rule leaves
+/// such a loop unused, dead code elimination can remove it without losing an error.
 fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
     match context.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {
@@ -293,7 +294,7 @@ fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
-/// Returns the traces whose rows are all returned: the index of each, and the value that a step writes to it.
+/// Iterates over the traces that the loop returns in full: the index of each, and the value that a step writes to it.
 pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     let results = scan.results().buffers;
     let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;

@@ -1,5 +1,5 @@
-//! Removes states whose values in all steps are computed outside of the loop. Traces of such a state become these
-//! values, and the rest of a step reads them as a sequence.
+//! Removes states whose values in all steps are computed outside of the loop. These values replace the traces of such a
+//! state, and the remaining ops of a step read them as a sequence.
 
 use super::*;
 
@@ -57,8 +57,8 @@ impl State {
 /// A state that was removed from a loop, with its remaining uses.
 pub(super) struct RemovedState {
     state: State,
-    /// The traces of the state. Each has the index of its result, the rows that are returned, and `true` if a row holds
-    /// the state after the step.
+    /// The traces of the state. Each has the index of its result, the rows that are returned, and a flag that is `true`
+    /// if a row holds the state after the step.
     traces: Vec<(usize, Returned, bool)>,
     reads_before: bool,
     reads_after: bool,
@@ -71,7 +71,7 @@ impl RemovedState {
     }
 }
 
-/// Removes states and their traces from a loop. Returns them with their remaining uses.
+/// Removes states and their traces from a loop. Returns the removed states with their remaining uses.
 pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedState> {
     let is_removed = |number: Option<usize>| states.iter().any(|state| number == Some(state.number));
     parts.buffers.retain(|part| !is_removed(part.number));
@@ -98,7 +98,7 @@ pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedSt
 /// The values of a state in all steps, as the rows of a tensor.
 pub(super) struct StateRows {
     pub(super) rows: Value,
-    /// The offsets at which a step finds the state before and after it.
+    /// The row offsets at which a step reads the state before and after the step.
     pub(super) before: usize,
     pub(super) after: usize,
     /// The loop's result for this state: the last value of a carry, or all rows of a buffer.
@@ -114,8 +114,8 @@ impl StateRows {
     }
 }
 
-/// Makes the loop read the rows of a removed state as a sequence. Returns the results of the original loop that consist
-/// of these rows, with their indices.
+/// Makes the loop read the rows of a removed state as a sequence. Returns those results of the original loop that these
+/// rows replace, with their indices.
 pub(super) fn read_as_sequence(
     parts: &mut Loop,
     reverse: bool,

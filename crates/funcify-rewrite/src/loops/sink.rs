@@ -7,8 +7,9 @@
 //! instead of a product and an addition per step. The operands of a term are either computed from the sequences for all
 //! steps, or traced by the loop.
 //!
-//! Precondition: the carry is an integer or starts at 0. An unknown float could be -0, and `0 + -0` is 0. The memory
-//! for the traces is bounded by the bytes that the loop reads and writes. Floats are summed in a different order.
+//! Precondition: the carry is an integer, or a float that is known to start at 0. An unknown float could be -0, and the
+//! sum of -0 and 0 is 0. The memory for the traces is limited to a multiple of the bytes that the loop reads and
+//! writes. Floats are summed in a different order.
 
 use super::*;
 use crate::numbers::is_zero;
@@ -95,11 +96,11 @@ fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     carries.filter_map(sum).collect()
 }
 
-/// The maximum nesting depth of additions. Also the number of terms from which on additions are no longer split.
+/// The maximum nesting depth of additions, and the number of terms above which addends are no longer split.
 const MAX_NESTED_ADDITIONS: usize = 16;
 
-/// Returns the addends of `value` if it is `carry` plus other values. Returns `None` if it is not, or if anything else
-/// uses `value` or one of the intermediate sums.
+/// If `value` is `carry` plus other values, returns these values. Returns `None` otherwise, and if anything else uses
+/// `value` or one of the intermediate sums.
 fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: usize) -> Option<Vec<ValueId>> {
     if uses[value.index()] != 1 || depth > MAX_NESTED_ADDITIONS {
         return None;
@@ -117,7 +118,8 @@ fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: 
     None
 }
 
-/// Splits an addend into terms: both operands of an addition whose result is not used elsewhere, recursively.
+/// Splits an addend into terms. If it is an addition whose result is not used elsewhere, splits both operands
+/// recursively.
 fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
     match defining_op(body, addend) {
         Some((Op::Binary(Binary::Add), [left, right]))
@@ -149,8 +151,8 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
     }
 }
 
-/// Collects the values that the loop must trace in order to provide `value` for all steps: those that cannot be
-/// computed from the sequences. Ops that only move elements are skipped, because they can be applied after the loop.
+/// Collects the values that the loop must trace to provide `value` for all steps: the values that cannot be computed
+/// from the sequences. Ops that only move elements are skipped, because they can be applied after the loop.
 fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
@@ -174,7 +176,7 @@ fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
 }
 
 /// Returns the sums whose traces fit in the memory limit. Tries sums with products first. The traces of other sums must
-/// already exist, or take no more memory than the bytes that the loop reads and writes in any case.
+/// already exist, or take no more memory than the loop already reads and writes.
 fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);

@@ -8,8 +8,8 @@
 //!   changes. This also merges carries that depend on each other.
 //! - Two reads of the same row of the same sequence are merged, and so are two invariants with the same value.
 //!
-//! Precondition: the loop is not truncated, because its derivative depends on the carries. A loop whose carry becomes
-//! an invariant also must not be able to fail.
+//! Precondition: the loop is not truncated, because its derivative depends on the carries. If a carry becomes an
+//! invariant, the loop must also not be able to fail.
 
 use funcify_core::ops::OpRules;
 
@@ -65,8 +65,8 @@ fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     same
 }
 
-/// Numbers the values of a body so that values with the same number are equal, assuming that the parameters that `same`
-/// maps to the same parameter are equal (value numbering).
+/// Numbers the values of a body so that values with the same number are equal (value numbering). Assumes that two
+/// parameters are equal if `same` maps them to the same parameter.
 fn value_numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..body.values().count()).collect();
     for (param, first) in same.iter().enumerate() {

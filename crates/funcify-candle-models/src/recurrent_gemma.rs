@@ -526,7 +526,7 @@ impl Rotation {
         Ok(Rotation { cos: angles.cos()?, sin: angles.sin()? })
     }
 
-    /// Rotates `xs`, `[batch, heads, steps, head_dim]`, whose first step is at position `pos`.
+    /// Applies the rotary embedding to `xs`, `[batch, heads, steps, head_dim]`, whose first step is at position `pos`.
     fn forward(&self, xs: &Tensor, pos: usize) -> Result<Tensor> {
         let (steps, half) = (xs.dim(2)?, xs.dim(3)? / 2);
         let (turned, kept) = (xs.narrow(3, 0, half)?, xs.narrow(3, half, half)?);

@@ -306,8 +306,8 @@ layers! {
     /// An LSTM. Its states are `h` and `c`, each `[layers * directions, batch, hidden]`.
     Lstm(input: usize, hidden: usize, config: RecurrentConfig) =>
         |dtype| recurrent(Cell::Lstm, input, hidden, config, dtype), "8, 8, Default::default()";
-    /// A diagonal state space layer ([`funcify_nn::S5`]). Its states are the real and the imaginary part, each
-    /// `[batch, states]`.
+    /// A diagonal state space layer ([`funcify_nn::S5`]). Its states are the real and imaginary parts of the
+    /// hidden state, each `[batch, states]`.
     S5(config: funcify_nn::S5) => |dtype| funcify_nn::S5 { dtype, ..config }, "funcify::nn::S5::new(8, 16)";
     /// The core of Mamba ([`funcify_nn::SelectiveScan`]). Its state is `[batch, features, states]`.
     SelectiveScan(config: funcify_nn::SelectiveScan) => |dtype| funcify_nn::SelectiveScan { dtype, ..config },
@@ -319,8 +319,8 @@ layers! {
     /// minGRU and minLSTM ([`funcify_nn::Minimal`]). Its state is `h [batch, hidden]`.
     Minimal(config: funcify_nn::Minimal) => |dtype| funcify_nn::Minimal { dtype, ..config },
         "funcify::nn::Minimal::new(funcify::nn::MinimalCell::Gru, 8, 8)";
-    /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and the imaginary part, each
-    /// `[batch, states]`.
+    /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and imaginary parts of the
+    /// hidden state, each `[batch, states]`.
     Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config }, "funcify::nn::Lru::new(8, 16)";
     /// The recurrence of Griffin, preceded by its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch,
     /// features]` and `conv [batch, width - 1, features]`.

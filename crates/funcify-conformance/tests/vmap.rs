@@ -13,7 +13,7 @@ const HUGE: [&str; 1] = ["edge/huge_branch_that_is_not_taken"];
 /// The outcome of a batched case.
 #[derive(PartialEq, Debug)]
 enum Outcome {
-    /// The results equal those of the single lanes.
+    /// The results equal those of running each lane separately.
     Equal,
     /// The program was rejected because a computed size differs between lanes, so that a result would be ragged.
     Ragged,
@@ -22,7 +22,7 @@ enum Outcome {
     OverBudget,
 }
 
-/// Batches a case over the mapped inputs, and compares the results with those of the single lanes.
+/// Batches a case over the mapped inputs, and compares the results with those of running each lane separately.
 fn check(case: &Case, mapped: &[bool]) -> Outcome {
     let lane = |vary: bool| -> Vec<HostTensor> {
         let inputs = case.inputs.iter().zip(mapped);

@@ -50,8 +50,8 @@ pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finish()?, site))
 }
 
-/// Adds a loop with fewer steps. If their number may be negative, also slices the sequences of the loop to that many
-/// rows, so that a negative number is rejected.
+/// Adds a loop with fewer steps. If the number of steps may be negative, also slices the loop's sequences to that
+/// length, so that a negative number is rejected.
 fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of words of the main pages, not counting tables and listings.
+/// The maximum number of words in each of the main pages, excluding tables and listings.
 const MAX_WORDS: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
 
 /// Returns the problems of the pages. `pages` maps each path to its text, and `exists` returns whether a path exists.

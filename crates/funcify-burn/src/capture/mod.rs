@@ -47,7 +47,7 @@ impl DeferredError {
         })
     }
 
-    /// Returns the kept error, or `result` if there is none.
+    /// Returns the deferred error, or `result` if there is none.
     fn into_result<T>(self, result: Result<T>) -> Result<T> {
         self.0.into_inner().map_or(result, Err)
     }

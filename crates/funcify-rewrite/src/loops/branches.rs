@@ -99,7 +99,7 @@ fn emit_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<V
     emit(Scan { body: Arc::new(without_work(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
 }
 
-/// Emits the moved work, followed by the while loop.
+/// Emits the hoisted values, followed by the while loop.
 fn emit_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
     with_moved(op, operands, work, |body, outside, work| {
         let mut all = Vec::new();

@@ -12,7 +12,7 @@ use crate::plan::{Across, Instruction, Op, Operand, Region};
 const MAX_WRITTEN_VECTORS: usize = 512;
 /// The maximum number of vectors that a loop may compute, including the terms of products.
 const MAX_COMPUTED_VECTORS: usize = 1024;
-/// The estimated nanoseconds of a register op, and of a register op that evaluates a function.
+/// The estimated cost, in nanoseconds, of a simple register op, and of one that calls a math function.
 const NS_PER_REGISTER_OP: f64 = 2.0;
 const NS_PER_FUNCTION: f64 = 7.0;
 /// The minimum trip count for which loading registers pays off.

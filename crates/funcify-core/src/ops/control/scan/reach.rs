@@ -59,7 +59,8 @@ impl Scan {
         operands
     }
 
-    /// Returns which buffers and carries are reached from the marked operands, and whether lanes reach `until`.
+    /// Returns which buffers and carries are reached from the marked operands, and whether the exit
+    /// condition `until` is.
     pub(in crate::ops) fn states_reached(
         &self,
         kind: ReachKind,

@@ -86,7 +86,7 @@ fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     if kind(&x) != Kind::Float {
         return Ok(mask_where(x, takes_right, y));
     }
-    // Of two zeros, the larger one has the sign of x + y, and the smaller one has the sign of -(-x + -y).
+    // If both are zero, x + y has the sign of the larger one, and -(-x + -y) has the sign of the smaller one.
     let is_zero = |x: &Tensor| Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), bool_dtype);
     let are_zeros = Dispatch::bool_and(is_zero(&x), is_zero(&y));
     let of_zeros = match is_largest {

@@ -37,7 +37,7 @@ pub(super) fn step(
     updates: &[(usize, Update)],
 ) -> StepResults {
     let pick = |pool: &[Value]| pool[draft.below(pool.len())];
-    // Whether an op may overwrite a carry depends on the carry's number of uses. The only direct use of an aliased
+    // The carry's number of uses decides whether an op may overwrite it. The only direct use of an aliased
     // carry is its alias.
     let names: Vec<Value> =
         states.iter().map(|state| if draft.one_in(2) { draft.alias(*state) } else { *state }).collect();

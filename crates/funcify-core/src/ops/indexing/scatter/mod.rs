@@ -129,7 +129,7 @@ impl OpRules for Scatter {
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
         let of_set = || {
-            // Of several updates that set the same element, only the last one has a derivative. `last` is its position.
+            // If several updates set the same element, only the last one has a derivative. `last` is its position.
             let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
             let none = full(x.shape(), DType::I64, -1.0);
             let last = scatter.of_updates(none.scatter(axis, indices, positions, ScatterMode::Set));

@@ -217,7 +217,6 @@ fn is_always_normal(dtype: DType) -> bool {
 }
 
 /// Returns the rows `start..start + count` of a tensor with these sizes.
-#[inline]
 fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome {
     match sizes.first() {
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}

@@ -68,7 +68,6 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
 
 /// Converts a tensor to the form that kernels accept. Kernels of Burn's GPU devices need rank 1 or more, so a scalar on
 /// a GPU is passed as a vector of one element. Outside of kernels it has rank 0. The conversion moves no elements.
-#[inline]
 pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
@@ -77,7 +76,6 @@ pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
 }
 
 /// Converts a kernel's result back to rank `rank`: the inverse of [`to_kernel_form`].
-#[inline]
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([]))),
@@ -86,7 +84,6 @@ pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
 }
 
 /// Returns the shape that a tensor of this shape has inside a kernel: see [`to_kernel_form`].
-#[inline]
 fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     match shape.is_empty() && is_on_gpu(tensor) {
         true => Shape::new([1]),
@@ -95,7 +92,6 @@ fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
 }
 
 /// Reshapes a tensor, in row-major order. The result is in the form that kernels accept: see [`to_kernel_form`].
-#[inline]
 pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     let tensor = to_kernel_form(tensor);
     let shape = kernel_shape(&tensor, shape);
@@ -115,7 +111,6 @@ pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Outcome {
 }
 
 /// Expands a tensor to a shape of the same rank. Each axis of the tensor must have the target size or size 1.
-#[inline]
 pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     let shape = kernel_shape(&tensor, shape);
     if tensor.shape() == shape {
@@ -136,7 +131,6 @@ pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: us
 }
 
 /// Returns the part of a tensor that `slices` selects.
-#[inline]
 pub(crate) fn slice(tensor: Tensor, slices: &[Slice]) -> Tensor {
     by_kind!(tensor, float_slice | int_slice | bool_slice, (tensor, slices))
 }

@@ -53,13 +53,8 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         KernelCall { op, backend, inputs, outputs, sizes, at }
     }
 
-    /// Normalizes a kernel's results to the declared dtypes with [`Backend::normalize`]. Returns an error if the number
-    /// of results is wrong.
+    /// Normalizes a kernel's results to the declared dtypes with [`Backend::normalize`].
     pub fn normalize(&self, mut results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
-        if results.len() != self.outputs.len() {
-            let (found, declared) = (results.len(), self.outputs.len());
-            return Err(format!("the kernel returned {found} results, and the op declares {declared}").into());
-        }
         for (tensor, ty) in results.iter_mut().zip(self.outputs) {
             self.backend.normalize(tensor, ty.dtype)?;
         }

@@ -260,6 +260,12 @@ pub struct TrackedCall<'a, B: Backend> {
     pub tracked: &'a B::Tracked,
 }
 
+/// The error of a kernel that returns more or fewer results than its op has.
+#[cold]
+pub(crate) fn wrong_number_of_results(found: usize, declared: usize) -> BackendError {
+    format!("the kernel returned {found} results, and the op declares {declared}").into()
+}
+
 /// Converts the error of a failed backend method. An [`Error`] is returned unchanged; any other error becomes
 /// [`Error::Execution`].
 #[cold]

@@ -6,7 +6,7 @@ use funcify_core::ops::{Op, OpRules};
 use funcify_core::types::{Sizes, TensorType};
 
 use crate::backend::registry::{check_rules, kernel_of};
-use crate::backend::{Backend, KernelCall, execution_error};
+use crate::backend::{Backend, KernelCall, execution_error, wrong_number_of_results};
 
 /// Runs the kernel of a single op on host tensors.
 ///
@@ -31,6 +31,9 @@ pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result
     let call = KernelCall { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
     let operands = inputs.iter().map(|tensor| backend.upload(tensor)).collect::<Result<_, _>>().map_err(failed)?;
     let results = backend.run_kernel(kernel, &call, operands).map_err(failed)?;
+    if results.len() != outputs.len() {
+        return Err(failed(wrong_number_of_results(results.len(), outputs.len())));
+    }
     let pairs = results.iter().zip(&outputs);
     pairs.map(|(tensor, ty)| backend.download(tensor, ty.dtype).map_err(failed)).collect()
 }

@@ -8,7 +8,7 @@ use super::profile::Profiler;
 use super::program::{Action, KernelNode, Operand, Slot, StackNode, with_slots};
 use super::whole::run_compiled;
 use super::*;
-use crate::backend::KernelCall;
+use crate::backend::{KernelCall, wrong_number_of_results};
 
 /// The context of a running program, including the sizes that are bound at run time.
 pub(crate) struct Run<'a, B: Backend> {
@@ -113,7 +113,11 @@ impl<B: Backend> Program<B> {
             let mut results = match &instruction.action {
                 // Use a nested `match`, because `map_err` would copy the results, which are large on some backends.
                 Action::Kernel(node) => match node.run_kernel(run, operands) {
-                    Ok(results) => results,
+                    Ok(results) if results.len() == node.outputs.len() => results,
+                    Ok(results) => {
+                        let error = wrong_number_of_results(results.len(), node.outputs.len());
+                        return Err(execution_error(&node.at, backend.name(), error));
+                    }
                     Err(error) => return Err(execution_error(&node.at, backend.name(), error)),
                 },
                 action => action.run(run, operands, &instruction.results)?,
@@ -148,7 +152,7 @@ impl<B: Backend> Action<B> {
         results: &[Option<Slot>],
     ) -> Result<Tensors<B::Tensor>> {
         Ok(match self {
-            Action::Kernel(node) => run.fail(&node.at, node.run_kernel(run, operands))?,
+            Action::Kernel(_) => unreachable!("the interpreter runs kernels itself"),
             Action::Whole(node) => {
                 let at = || node.at.clone();
                 let results = run_compiled(&*node.compiled, &run.watch, at, run.backend.name(), &operands)?;

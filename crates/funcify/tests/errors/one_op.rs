@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, Reference, run_op, tensors_of};
+use funcify::dispatch::{Backend, Kernel, KernelCall, Reference, Tensors, run_op, tensors_of};
 use funcify::error::BackendError;
+use funcify::prelude::*;
 use funcify::{HostTensor, funcify, ops};
 
 /// The reference backend without its fallback kernel.
@@ -33,10 +34,24 @@ impl Backend for ExtraResult {
     fn name(&self) -> &'static str {
         "extra-result"
     }
+
+    fn run_kernel(
+        &self,
+        kernel: Kernel<Self>,
+        call: &KernelCall<'_, Self, ops::Op>,
+        operands: Tensors<Arc<HostTensor>>,
+    ) -> Result<Tensors<Arc<HostTensor>>, BackendError> {
+        kernel(call, operands)
+    }
 }
 
 #[test]
 fn a_kernel_with_another_number_of_results_is_an_error() {
     let error = run_op(&ExtraResult, &ops::Unary::Tanh.into(), &[HostTensor::from([0.5f32])]).unwrap_err().to_string();
+    assert!(error.contains("the kernel returned 2 results, and the op declares 1"), "{error}");
+
+    let x = HostTensor::from([0.5f32]);
+    let graph = Graph::build("model", |g| g.input("x", x.ty()).tanh()).unwrap();
+    let error = Function::compile(&graph, &ExtraResult).unwrap().call_host(&[x]).unwrap_err().to_string();
     assert!(error.contains("the kernel returned 2 results, and the op declares 1"), "{error}");
 }

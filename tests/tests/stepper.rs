@@ -218,7 +218,7 @@ fn streams_come_and_go() {
             for (place, stream) in each.iter_mut().enumerate() {
                 let y = stream.step_host(&[one(place, &xs)]).unwrap();
                 let difference = largest_difference(&one(place, &ys[0]), &y[0]);
-                assert!(difference < 1e-14, "{} place {place}: {difference}", backend.name());
+                assert!(difference < 1e-14, "{} batch index {place}: {difference}", backend.name());
             }
         };
         (0..3).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));

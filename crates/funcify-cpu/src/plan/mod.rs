@@ -165,7 +165,7 @@ pub struct Stage {
     pub parts: Vec<Part>,
     /// The programs that the parts run. Parts of the same length may share a program.
     pub programs: Vec<Nodes>,
-    /// `true` if the parts are worth running on several threads, which requires about 100 microseconds of work.
+    /// `true` if the parts are worth running on several threads, which requires about 200 microseconds of work.
     pub concurrent: bool,
 }
 

@@ -7,7 +7,7 @@
 //! - A full buffer that is written row by row in order, and never read, becomes a trace without initial rows.
 //!
 //! Precondition: the loop is not truncated, because its derivative depends on the buffers. The loop cannot fail, so the
-//! last row of a trace exists, and removing unread operands loses no error.
+//! last row of a trace exists, and unread operands can be removed without losing a check that would reject them.
 
 use super::*;
 

@@ -349,11 +349,11 @@ impl<B: Backend> Stepper<B> {
         let (current, original) = (count(&self.current), count(&self.original));
         let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..original as i64).collect());
         let (mut rows, mut origins) = (Vec::with_capacity(from.len()), Vec::with_capacity(from.len()));
-        for (place, stream) in from.iter().enumerate() {
+        for (index, stream) in from.iter().enumerate() {
             let (row, origin) = match stream {
                 Some(stream) if *stream < current => (*stream, began[*stream]),
                 None if original > 0 => {
-                    let origin = if place < original { place } else { 0 };
+                    let origin = if index < original { index } else { 0 };
                     (current + origin, origin as i64)
                 }
                 _ => {
@@ -361,7 +361,7 @@ impl<B: Backend> Stepper<B> {
                         stream.map_or("a stepper that was created without streams".into(), |it| format!("stream {it}"));
                     let fix = "use the index of a current stream, or `None` for a new one";
                     let expected = format!("one of {current} streams");
-                    return Err(call_error(at, &format!("place {place}"), expected, found, fix));
+                    return Err(call_error(at, &format!("batch index {index}"), expected, found, fix));
                 }
             };
             rows.push(row as i64);

@@ -6,7 +6,7 @@
 use crate::ops::check_not_empty;
 use crate::ops::rules::*;
 
-/// The position of the largest element along `axis`, as i64. The result lacks that axis.
+/// The position of the largest element along `axis`, as i64. `axis` is removed from the shape.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgMax {
     /// The axis.

@@ -11,7 +11,7 @@ use crate::host::element_count;
 use crate::ops::rules::*;
 use crate::ops::{AssociativeScan, ReduceKind};
 
-/// A running reduction along `axis`. The result has the operand's type. The monoids accept the same element types as
+/// A running reduction along `axis`. The result has the operand's type. Each monoid accepts the same element types as
 /// in [`Reduce`](crate::ops::Reduce).
 #[derive(Clone, Copy, Debug)]
 pub struct Cumulative {
@@ -86,8 +86,8 @@ impl OpRules for Cumulative {
 }
 
 impl Cumulative {
-    /// Adds the op to the open trace as a loop that combines one element per step. The axis must not be empty. As in
-    /// the op, f16 and bf16 values are combined in f32 and rounded once.
+    /// Adds the op to the open trace as a loop that combines one element per step. The axis must not be empty. Like the
+    /// op itself, the loop combines f16 and bf16 values in f32, and rounds once.
     #[doc(hidden)]
     pub fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
         let is_half = matches!(x.dtype(), DType::F16 | DType::BF16);

@@ -128,7 +128,7 @@ impl ReduceKind {
     }
 }
 
-/// A reduction over `axes`. The result lacks these axes.
+/// A reduction over `axes`, which are removed from the shape.
 #[derive(Clone, Debug)]
 pub struct Reduce {
     /// The monoid.
@@ -222,7 +222,8 @@ impl Reduce {
         }
     }
 
-    /// Returns a mask of the elements that equal the extremum. If the extremum is NaN, the mask includes all elements.
+    /// Returns a mask of the elements that equal the extremum. If an extremum is NaN, the mask includes all elements of
+    /// its reduction.
     fn passes(&self, x: Value, y: Value) -> Value {
         let y = self.broadcast_back(y, x);
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
@@ -230,7 +231,7 @@ impl Reduce {
 
     /// Divides `whole` equally among the elements that equal the extremum. The quotient is NaN if the extremum is.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
-        // An empty reduction has a count of 0. The maximum avoids the division by zero.
+        // An empty reduction has a count of 0, so `maximum` avoids a division by zero.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
         select(y.is_nan(), f64::NAN, whole / count)
     }

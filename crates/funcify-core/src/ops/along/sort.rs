@@ -1,8 +1,8 @@
 //! `sort`: sorts along an axis, and returns the original positions of the elements.
 //!
-//! The sort is stable in both directions: equal elements keep their order (PyTorch's `stable=True`). NaN is the
-//! greatest number: last when ascending, as in NumPy and JAX, and first when descending, as in PyTorch. All NaNs are
-//! equal to each other, and so are -0 and +0. `false` is less than `true`.
+//! The sort is stable in both directions: equal elements keep their order (PyTorch's `stable=True`). NaN compares
+//! greater than any number: it is last in ascending order, as in NumPy and JAX, and first in descending order, as in
+//! PyTorch. All NaNs compare equal, and so do -0 and +0. `false` is less than `true`.
 
 use std::cmp::Ordering;
 

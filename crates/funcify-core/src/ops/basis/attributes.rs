@@ -8,7 +8,7 @@ use crate::types::lexer::{error_at, unknown_word};
 use crate::types::nearest::closest_word;
 use crate::types::{DType, Dim, Shape, Symbol};
 
-/// The value of an attribute. A word, such as a mode or a dtype, is stored as a dimension with a single symbol.
+/// The value of an attribute. A word, such as a mode or a dtype, is stored as a dimension that is a single symbol.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attribute {
     /// A number, a polynomial over sizes, or a word.
@@ -81,7 +81,8 @@ impl Attributes {
         self.0.push((key, value));
     }
 
-    /// Removes an attribute and returns it as a polynomial. On failure, describes the expected attribute.
+    /// Removes an attribute and returns it as a polynomial. On failure, returns a description of the expected
+    /// attribute.
     pub fn take_dim(&mut self, key: &str) -> Result<Dim, String> {
         match self.take(key)? {
             Attribute::Dim(dim) => Ok(dim),
@@ -140,8 +141,8 @@ impl Attributes {
         is_given.then(|| take(self, key)).transpose()
     }
 
-    /// Returns the error for attributes that the op `name` rejected, where `expected` describes the attribute that it
-    /// expected. The attributes that the op did not remove, such as a misspelt one, appear in the error.
+    /// Returns the error for attributes that the op `name` rejected. `expected` describes the attribute that is missing
+    /// or invalid. If it is missing, the error lists the remaining attributes, because one of them may be misspelt.
     pub(crate) fn rejection(&self, site: Site, name: &str, expected: String) -> Error {
         let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
         if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
@@ -172,7 +173,7 @@ impl Attributes {
         row.map(|(_, value)| *value).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Removes a flag and returns its value. The text form writes `false` as the word `no`, and `true` as `yes`.
+    /// Removes a flag and returns its value. `no` and `yes` are the words for `false` and `true` in the text form.
     pub(in crate::ops) fn take_flag(&mut self, key: &str, [no, yes]: [&str; 2]) -> Result<bool, String> {
         let word = self.take_word(key)?;
         let is_known = word == no || word == yes;
@@ -257,7 +258,8 @@ macro_rules! op_key {
 }
 
 /// Implements [`OpText`], `parse` and [`OpKey`](crate::ops::OpKey) for an op whose attributes are its fields. A flag is
-/// written as one of two words. For an op with a more complex text form, pass only the name.
+/// written as one of two words. Without a list of fields, implements only [`OpText`], with no attributes, for an op
+/// that other code prints and parses.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

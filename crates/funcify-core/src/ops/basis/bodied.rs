@@ -39,7 +39,7 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// lane.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
-    /// Adds the op to a forward pass. Its backward pass will compute the cotangents of the operands in `wrt`.
+    /// Adds the op to a forward pass. `wrt` marks the operands whose cotangents the backward pass will compute.
     fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
@@ -51,11 +51,11 @@ pub(crate) trait Printable {
 
 /// An op with bodies that can be reduced to the parts on which a subset of its results depends.
 pub(crate) trait Prunable {
-    /// Returns which operands these results need. Adds the needed parts of each body to `bodies`.
+    /// Returns which operands the marked results need. Adds the needed parts of each body to `bodies`.
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool>;
 
-    /// Returns the op reduced to these results and to the needed parts of its bodies, or `None` if the op cannot be
-    /// reduced.
+    /// Returns the op reduced to the marked results and to the needed parts of its bodies, or `None` if the op cannot
+    /// be reduced.
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
 }
 
@@ -64,9 +64,9 @@ pub(crate) trait Prunable {
 pub(crate) struct OwnSizes<'a> {
     /// A dimension that the op uses, with a description.
     pub(crate) dim: Option<(&'static str, &'a Dim)>,
-    /// The symbol for a size that is bound before the bodies run, from an operand. The bodies can use it.
+    /// The symbol that the op binds to the value of an operand before its bodies run. The bodies can use it.
     pub(crate) bound_before: Option<&'a Symbol>,
-    /// The symbol for a size that is bound only after the op has run.
+    /// The symbol that the op binds only after it has run.
     pub(crate) bound_after: Option<&'a Symbol>,
 }
 
@@ -163,7 +163,7 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the op has a user's reverse rule, whose nodes replace the op in differentiation.
+    /// Returns `true` if the op has a user's reverse rule, whose nodes replace the op when it is differentiated.
     pub(crate) fn has_user_vjp(&self) -> bool {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }
@@ -186,7 +186,7 @@ impl Op {
     }
 
     /// Adds the op to a forward pass, with the residuals from which the backward pass computes the cotangents of the
-    /// operands in `wrt`. Loops save their states. The policy selects further values in the bodies to save.
+    /// operands in `wrt`. Loops save their states. In bodies, the checkpoint policy selects additional values to save.
     pub(crate) fn forward(
         &self,
         operands: &[Value],

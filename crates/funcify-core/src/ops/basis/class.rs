@@ -1,4 +1,4 @@
-//! Facts about ops that passes need: the class of an op, and the way its results depend on its operands.
+//! Facts that passes need about ops: the class of an op, and the way its results depend on its operands.
 //!
 //! Each fact is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
 //! decides: the lanes of an elementwise op are independent, and data movement computes nothing. Facts that depend on
@@ -61,7 +61,7 @@ pub enum OpClass<'a> {
     Product(Product<'a>),
     /// The op computes random bits from keys and counters.
     RandomBits(&'a Threefry),
-    /// The op binds a size to a number that the program computes.
+    /// The op binds a size symbol to a number that the program computes.
     Binding(&'a BindSize),
     /// The op runs bodies.
     Control(Control<'a>),
@@ -87,7 +87,8 @@ classes! {
 }
 
 /// The operand axes that correspond to an axis of the results, one entry per operand. Index `i` along the results' axis
-/// depends only on index `i` along the operand's axis. The entry is `None` if it may depend on the whole operand.
+/// depends only on index `i` along the operand's axis. An entry is `None` if every index along the results' axis may
+/// depend on the whole operand.
 pub type Lanes = SmallVec<[Option<usize>; 4]>;
 
 /// The operands in which an op is linear (additive and homogeneous).

@@ -55,8 +55,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 
     /// Returns, for each operand, the axis that corresponds to `axis` of the results, like
     /// [`Op::lanes_along`](crate::ops::Op::lanes_along). Returns `None` if the indices along `axis` are not computed
-    /// independently. An op on whole sequences must implement this method if programs that use it are to be served step
-    /// by step.
+    /// independently. For an op on whole sequences, this method is required if programs that use the op are to be
+    /// called one step at a time.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
     }
@@ -67,8 +67,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         false
     }
 
-    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results, which must have
-    /// the types of [`infer`](CustomOp::infer). Returns `None` if the op has no composition.
+    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results. Their types must be
+    /// those that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
     ///
     /// A backend that compiles whole loops or programs compiles the composition, so the op does not prevent the
     /// compilation of the loop around it. A program that runs op by op calls the backend's kernel for the op. If the

@@ -21,7 +21,7 @@ impl EvalContext<'_> {
         dim.value(self.sizes).map_err(|error| no_size(&self.at, error))
     }
 
-    /// Returns the value of a dimension that is a size, or an error if it is negative.
+    /// Returns the value of a dimension as a size, or an error if it is negative.
     pub fn size(&self, dim: &Dim) -> Result<usize> {
         let value = self.dim(dim)?;
         usize::try_from(value).map_err(|_| no_size(&self.at, SizeError::Negative(dim.clone(), value)))
@@ -33,7 +33,7 @@ impl EvalContext<'_> {
     }
 }
 
-/// Evaluates a graph. Its sizes must be bound in `sizes`.
+/// Evaluates a graph. `sizes` must bind the size symbols that the graph uses but does not bind itself.
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
     let (mut held, watch, mut ran) = (MemoryReservation::empty(), ActiveHandles::current(), 0);
     let replay = Replay::new(graph, inputs);
@@ -41,7 +41,8 @@ pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Si
         watch.check_at(|| node.place(), Progress::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));
-        // Ops with bodies reserve memory for their results themselves, because a loop must know its number of steps.
+        // Ops with bodies reserve the memory for their results themselves, because the size of a loop's results may
+        // depend on the number of steps that it runs.
         for ty in types.iter().filter(|_| node.op.bodies().is_empty()) {
             held.add(&at, 1, ty, sizes)?;
         }

@@ -1,7 +1,7 @@
 //! The text form of ops with bodies. Each op describes its syntax, and a single printer and parser handle all of them.
 //!
 //! An op has a [`Spelling`], which holds the keywords, and a [`Form`], which holds the contents of its text.
-//! [`Spelling::make`] builds the op from a parsed form. In a body of the kind [`Bodies::Inline`], lines connect each
+//! [`Spelling::make`] builds the op from a parsed form. In an inline body ([`Bodies::Inline`]), lines connect each
 //! parameter of the body to an operand or a result of the op.
 
 use std::ops::Range;

@@ -20,7 +20,7 @@ pub(crate) fn reject_bound_sizes(at: &Place, name: &str, body: ClosedBody) -> Re
     }
 }
 
-/// Returns `true` if leaves have the expected names. Otherwise, records an error in the open trace.
+/// Returns `true` if the leaves have the expected names. Otherwise, records an error in the open trace.
 pub(crate) fn check_names<T>(
     at: &Place,
     component: &str,

@@ -80,7 +80,7 @@ impl Reach {
         }
     }
 
-    /// Marks further inputs as reached, and returns which outputs are reached from all marked inputs.
+    /// Marks further inputs as reached, and returns which outputs are reached from any input marked so far.
     pub(crate) fn follow(&mut self, graph: &Graph, kind: ReachKind, inputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (input, reached) in graph.inputs().iter().zip(inputs) {
@@ -210,7 +210,7 @@ fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> Cotangen
 }
 
 impl While {
-    /// Returns which carries are reached from the marked operands, and whether lanes reach the condition.
+    /// Returns which carries are reached from the marked operands, and whether the condition differs between lanes.
     pub(crate) fn carries_reached(
         &self,
         kind: ReachKind,
@@ -220,8 +220,8 @@ impl While {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
-            // With a condition for each lane, the batching rule guards float inputs of the body against values of
-            // finished lanes, so these inputs have lanes.
+            // If the condition differs between lanes, the batching rule guards float inputs of the body against values
+            // of finished lanes, so these inputs have lanes.
             let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();

@@ -1,4 +1,4 @@
-//! Helpers for the tests of ops. A test gives an op in its text form, the operands, and the expected result.
+//! Helpers for the tests of ops. A test specifies an op in its text form, the operands, and the expected result.
 
 use crate::error::Site;
 use crate::graph::{Graph, failing, tracer};

@@ -64,7 +64,7 @@ pub trait OpRules: OpText {
         self.text_name()
     }
 
-    /// Applies the type rule: infers the types of the results. An error names the operand that it rejects, and why.
+    /// Applies the type rule: infers the types of the results. An error names the rejected operand and the reason.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
     /// Computes the results for the reference evaluator. The implementation is deliberately slow and simple. `outputs`

@@ -67,8 +67,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         false
     }
 
-    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results. Their types must be
-    /// those that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
+    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results. Their types must
+    /// be those that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
     ///
     /// A backend that compiles whole loops or programs compiles the composition, so the op does not prevent the
     /// compilation of the loop around it. A program that runs op by op calls the backend's kernel for the op. If the

@@ -120,8 +120,8 @@ pub(in crate::ops) fn check_same(at: &Place, left: &TensorType, right: &TensorTy
     Ok(())
 }
 
-/// Computes an integer power modulo 2^64 by repeated squaring. A negative power is 0 unless the base is 1 or -1.
-/// Backends call this function too.
+/// Computes an integer power modulo 2^64 by repeated squaring. With a negative exponent, the result is 0 unless the
+/// base is 1 or -1. Backends call this function too.
 #[doc(hidden)]
 pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
     let (base, exponent): (i64, i64) = (base.into(), exponent.into());

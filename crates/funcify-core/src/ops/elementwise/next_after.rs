@@ -85,7 +85,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{GradOptions, Graph};
 
-    /// Checks the floats around zero, the largest float and 1 in each dtype.
+    /// Checks the neighbours of zero, of the largest float, and of 1 in each dtype.
     #[test]
     fn neighbours_of_every_type() {
         let check = |dtype: DType, smallest: f64, largest: f64, below_one: f64, above_one: f64| {

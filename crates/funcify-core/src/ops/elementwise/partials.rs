@@ -2,9 +2,10 @@
 //! the derivative of the result with respect to one operand. `t` may be a tangent or a cotangent, because the Jacobian
 //! of an elementwise op is diagonal.
 //!
-//! At points where an op is not differentiable, a value is chosen: see the tables of `numerics.md` in the documentation
-//! of [`super`]. The rules themselves are differentiated for higher orders. A rule must therefore be correct in a
-//! neighbourhood of each point: a value that is selected at a single point has the wrong derivative there.
+//! At points where an op is not differentiable, a derivative is chosen: see the tables of `numerics.md` in the
+//! documentation of [`super`]. For higher-order derivatives, the rules themselves are differentiated. A rule must
+//! therefore be correct in a neighbourhood of each point: a value that is selected at a single point has the wrong
+//! derivative there.
 
 use crate::ops::{Binary, Op, Unary};
 use crate::value::{Value, magnitude, select};

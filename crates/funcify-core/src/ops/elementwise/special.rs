@@ -62,7 +62,7 @@ macro_rules! extrema_of_floats {
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
                 // If both are zeros, `larger` is `other`, and the result must be -0 only if both are. The mask clears
-                // the sign bit if `self` has none. In all other cases, it changes nothing.
+                // the sign bit unless `self` has it set. In all other cases, it changes nothing.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 

@@ -3,8 +3,8 @@
 use crate::ops::rules::*;
 use crate::value::Axes;
 
-/// A broadcast to `shape`. The shapes are aligned at their last axes. Each axis of the operand has size 1, or the size
-/// of the aligned axis of `shape`.
+/// A broadcast to `shape`. The shapes are aligned at their last axes. Each axis of the operand must have size 1, or the
+/// size of the corresponding axis of `shape`.
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     /// The shape of the result.

@@ -1,6 +1,6 @@
 //! The batching rule of the associative scan: batches `combine`. The lanes are along axis 1 of the leaves.
 //!
-//! A leaf has lanes if its operand has lanes, or if combining adds them: see [`reach`](crate::ops::reach).
+//! A leaf has lanes if its operand has lanes, or if `combine` adds them: see [`reach`](crate::ops::reach).
 
 use super::*;
 

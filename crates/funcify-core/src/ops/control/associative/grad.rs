@@ -1,7 +1,7 @@
 //! The derivatives of the associative scan.
 //!
-//! Forward mode: the derivative of `combine` combines dual numbers. It is associative because `combine` is. The
-//! tangents are therefore computed by an associative scan too, in logarithmic depth.
+//! Forward mode: `combine` is extended to dual numbers. The extension is associative because `combine` is, so an
+//! associative scan also computes the tangents, in logarithmic depth.
 //!
 //! Reverse mode: let g be the total cotangent of `y[t]`. The pullback of `combine(y[t-1], x[t])` maps g to `(d y[t-1],
 //! d x[t])`. At the first element of the scan, `d x[t] = g`. The backward pass runs in the opposite direction and reads
@@ -69,9 +69,9 @@ pub(super) fn vjp(
 
 /// The neighbours of each element in the direction of the scan.
 pub(super) struct Order {
-    /// For each element, the row of the previous element. For the first element of the scan, this is its own row.
+    /// The row index of each element's predecessor in the order of the scan. The first element's is its own index.
     pub(super) previous: Value,
-    /// For each element, the row of the next element. For the last element of the scan, this is its own row.
+    /// The row index of each element's successor in the order of the scan. The last element's is its own index.
     pub(super) next: Value,
     /// A mask of the rows, `true` at the first element of the scan.
     pub(super) begins: Value,

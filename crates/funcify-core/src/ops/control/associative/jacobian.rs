@@ -2,7 +2,7 @@
 //! element, and for most pairs it is zero.
 //!
 //! A transposed Jacobian maps cotangents of the result's leaves to cotangents of the leaves of the first element.
-//! Applying several in sequence equals multiplying their matrices in the order of application.
+//! Applying several in sequence is equivalent to multiplying their matrices in the order of application.
 
 use super::*;
 
@@ -22,8 +22,8 @@ pub(super) enum Factor<C> {
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
-    /// A mask of the elements where no cotangent passes, not even an infinite one, such as the smaller of two numbers
-    /// in a maximum. The number is 0 there.
+    /// A mask of the elements through which no cotangent passes, not even an infinite one: for example, the smaller
+    /// operand of a maximum. The number is 0 there.
     pub(super) stopped: Option<Value>,
 }
 
@@ -82,8 +82,8 @@ fn zero_where(stopped: Option<Value>, value: Value) -> Value {
     stopped.map_or(value, |stopped| select(stopped, 0.0, value))
 }
 
-/// Composes a matrix with the one applied after it. `product` multiplies coefficients, and `sum` adds the factors of
-/// the paths to a leaf.
+/// Composes a matrix with the one applied after it. `product` multiplies two coefficients, and `sum` adds the factors
+/// of two paths to the same leaf.
 pub(super) fn compose<C: Copy>(
     first: &Matrix<C>,
     next: &Matrix<C>,
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn kinds_are_closed_under_products() {
-        // A triangle with ones on the diagonal is already closed.
+        // A unit upper triangular matrix is already closed under products.
         let triangle = vec![vec![One, OF], vec![Zero, One]];
         assert_eq!(closed_under_products(triangle.clone()), triangle);
         assert_eq!(closed_under_products(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);

@@ -144,8 +144,8 @@ impl OpRules for AssociativeScan {
 mod tests {
     use crate::{Error, Graph, HostTensor, evaluate};
 
-    /// Parses a reverse scan over two leaves. `combine` adds the elements of the first leaf, and returns the second
-    /// element of the other leaf.
+    /// Parses a reverse scan over two leaves. `combine` adds the two elements of leaf `a`, and returns the second
+    /// element of leaf `b`.
     fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
         Graph::parse(&format!(
             "fn @f(%a: {a}, %b: {b}) {{

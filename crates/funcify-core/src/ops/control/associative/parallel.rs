@@ -11,9 +11,9 @@
 //! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
 //! 4. pulls them back to obtain the cotangents of the elements and, summed, of the captured values.
 //!
-//! As in the loop, the first element of the scan is not combined. Unlike the loop, the rule multiplies the Jacobians of
-//! many elements before it applies them to a cotangent. These products may overflow or underflow where the loop does
-//! not, like the products in the forward pass.
+//! As in the loop of [`sequential`](super::sequential), the first element of the scan is not combined. Unlike that
+//! loop, the rule multiplies the Jacobians of many elements before it applies them to a cotangent. These products may
+//! overflow or underflow where the loop does not, like the products in the forward pass.
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;

@@ -1,4 +1,5 @@
-//! The associative scan as a loop with one combination per step. This is the fastest form if steps have no overhead.
+//! The associative scan as a loop with one combination per step. This is the fastest form if steps have no fixed
+//! overhead.
 
 use super::*;
 use crate::graph::inline;

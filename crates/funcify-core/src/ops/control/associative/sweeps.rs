@@ -18,8 +18,9 @@ pub struct Sweeps {
     /// The program that combines the elements of each pair. Its inputs are the rows of the pairs, and the values that
     /// `combine` captures.
     pub up: Arc<Graph>,
-    /// The program that computes the results at all rows from those at every other row. Its inputs are these results,
-    /// the rows of the pairs, and the values that `combine` captures. It covers only the needed leaves.
+    /// The program that computes the results at all rows from the results at every other row. Its inputs are the
+    /// results at every other row, the rows of the pairs, and the values that `combine` captures. It covers only the
+    /// needed leaves.
     pub down: Arc<Graph>,
     /// The used leaves, and the leaves that `combine` reads to compute them.
     pub needed: Vec<usize>,

@@ -9,7 +9,7 @@
 //! - **call-c4** values captured by the function, `forward` or `tangent` cannot be differentiated, because the rule
 //!   does not define their derivatives. Such a derivative is rejected, rather than returned as zeros.
 //! - **call-c5** `backward` is linear in the cotangents if forward mode uses it, and `tangent` is linear in the
-//!   tangents if reverse mode uses it. That mode rejects a rule that is not linear.
+//!   tangents if reverse mode uses it. A mode that requires a linear rule rejects any other.
 //! - **call-c6** no result or residual has a size that is known only after a loop in the function has run.
 //! - **call-c7** in the graphs of a rule, `itself` calls the function with the same rule. For example, `forward` can
 //!   compute the function's results with `itself`, so that the rule also defines second derivatives. The arguments and

@@ -6,8 +6,8 @@
 //!
 //! If the number of steps differs between lanes, the loop runs the largest number of steps. If `until` differs between
 //! lanes, the loop runs until it has been true in every lane. A lane is active at step `t` if `t` is less than the
-//! lane's number of steps, in either direction, and no earlier step has ended the lane. An inactive lane keeps its
-//! carries and its rows.
+//! lane's number of steps and no earlier step has ended the lane. This also holds for reverse loops. An inactive lane
+//! keeps its carries and its rows.
 //!
 //! A trace has as many rows as the lane with the most steps. Each lane's own rows come first, followed by zeros
 //! ([`ragged`](crate::vmap::ragged)). In a reverse loop, initial rows must follow the rows of each lane, so the buffer
@@ -62,7 +62,7 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // Binds the symbol before the loop, because the initial rows are placed after the rows of each lane.
+            // Placing the initial rows after the rows of each lane requires the symbol, so it is bound before the loop.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })

@@ -5,7 +5,7 @@ use std::fmt;
 /// Selects the residuals that a loop saves for the backward pass.
 ///
 /// The backward pass recomputes everything else, so a policy does not change values. The only exceptions are policies
-/// with segments, which change the order in which sums over steps are added up.
+/// with segments, which change the order of summation over the steps.
 ///
 /// [`GradOptions::policy`](crate::GradOptions::policy) sets the policy of all loops that have none of their own.
 /// [`ScanOptions::policy`](crate::ScanOptions::policy) and [`Recurrence::policy`](crate::Recurrence::policy) set the
@@ -15,9 +15,9 @@ use std::fmt;
 /// or that another op reads, exists anyway and is not stored a second time. Inner loops save their own residuals, by
 /// the same rules, when the backward pass runs the outer step again. Their results are never saved for all outer steps.
 ///
-/// A `cond` or `switch` saves the values of the executed branch that [`SaveDots`](CheckpointPolicy::SaveDots) or
-/// [`SaveAll`](CheckpointPolicy::SaveAll) selects; `SaveCostly` acts like `SaveAll` there. With the other policies, the
-/// backward pass runs the branch again.
+/// For the executed branch of a `cond` or `switch`, [`SaveDots`](CheckpointPolicy::SaveDots) and
+/// [`SaveAll`](CheckpointPolicy::SaveAll) save the values that they select, and `SaveCostly` acts like `SaveAll`. With
+/// the other policies, the backward pass runs the branch again.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

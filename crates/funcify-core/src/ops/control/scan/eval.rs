@@ -16,8 +16,8 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     let steps = scan.check_count(&context.at, context.dim(&scan.steps)?)?;
     scan.check_rows(&context.at, steps, |operand| inputs[operand].shape()[0])?;
 
-    // The rows of each buffer that have been given or written so far.
     let mut held = MemoryReservation::empty();
+    // The rows of each buffer that have been given or written so far.
     let mut buffers: Vec<BTreeMap<usize, HostTensor>> = Vec::new();
     let mut lengths = Vec::new();
     for (buffer, operand) in scan.buffers.iter().zip(&operands.buffers) {
@@ -85,7 +85,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     Ok(outputs)
 }
 
-/// Returns a row, or the error of scan-c5 if the row was neither given nor written.
+/// Returns a row, or the error for a violation of scan-c5 if the row was neither given nor written.
 fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: usize, row: usize) -> Result<HostTensor> {
     rows.get(&row).cloned().ok_or_else(|| Scan::missing_row(&context.at, index, row))
 }

@@ -55,8 +55,8 @@ impl Bound {
 /// Runs `body(i, carry)` for each `i` from `lower` to `upper - 1`, in ascending order, and returns the last carry. If
 /// the range is empty, returns `init`.
 ///
-/// The bounds are dimensions, or integer scalars of the same type. This is also the type of `i`, or i64 if both bounds
-/// are dimensions. In the latter case, it is an error at run time if `upper` is less than `lower`.
+/// The bounds are dimensions, or integer scalars of the same type. If both are dimensions, `i` is an i64, and it is an
+/// error at run time if `upper` is less than `lower`. Otherwise, `i` has the type of the scalars.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

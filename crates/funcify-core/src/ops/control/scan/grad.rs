@@ -9,15 +9,15 @@
 //! ```
 //!
 //! The body of the backward loop recomputes a step of the forward loop from the residuals ([`saves`](super::saves)) and
-//! from the values in its traces ([`readable_values`](super::readable_values)), and pulls cotangents back through it.
-//! The cotangents of the forward loop's buffers, sequences, carries and invariants are held as follows:
+//! from values in the forward loop's traces ([`readable_values`](super::readable_values)), and pulls cotangents back
+//! through it. The cotangents of the forward loop's buffers, sequences, carries and invariants are stored as follows:
 //!
 //! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A step
 //!   reads `G[t+k]` for k in `writes`, which are the cotangents of the written rows. It then sets `G[t+k] := (k in
 //!   writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`, because an overwritten row
-//!   does not contribute to later results. If the buffer started from only some rows, just the cotangents of those rows
-//!   are used at the end, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a
-//!   sit-sot has reads (0, 1) and writes (1), as in its `L_op`.
+//!   does not contribute to later results. If the buffer is a growing one, only the cotangents of its initial rows are
+//!   used at the end, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a
+//!   sit-sot has reads (0, 1) and writes (1), exactly as in PyTensor's `L_op`.
 //! - A buffer that no step reads becomes a sequence: the cotangent of its trace.
 //! - A sequence with one tap becomes a nit-sot, which is padded with zeros. A sequence with several taps becomes a full
 //!   buffer of sums.
@@ -105,7 +105,7 @@ enum BufferCotangent {
     Full(usize),
 }
 
-/// The sources of the values that a backward step reads, and the places of the cotangents in the backward loop.
+/// The sources of the values that a backward step reads, and the positions of the cotangents in the backward loop.
 struct BackwardLayout {
     /// The sources of the parameters of the forward body.
     arguments: Vec<BackwardRead>,

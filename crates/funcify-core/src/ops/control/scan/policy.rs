@@ -3,7 +3,7 @@
 use super::saves::saved_values;
 use super::*;
 
-/// The value that a symbolic size is assumed to have.
+/// The assumed value of each size symbol.
 const ASSUMED_SIZE: usize = 1024;
 
 /// The maximum number of segment levels that are tried for a budget.

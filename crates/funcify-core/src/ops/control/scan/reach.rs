@@ -59,8 +59,8 @@ impl Scan {
         operands
     }
 
-    /// Returns which buffers and carries are reached from the marked operands, and whether the exit
-    /// condition `until` is.
+    /// Returns which buffers and carries are reached from the marked operands, and whether the exit condition `until`
+    /// differs between lanes.
     pub(in crate::ops) fn states_reached(
         &self,
         kind: ReachKind,

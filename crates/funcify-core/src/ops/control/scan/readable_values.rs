@@ -1,11 +1,11 @@
-//! Selects the values of a step that the backward loop may read from a trace, rather than recompute them.
+//! Selects the values of a step that the backward loop may read from a trace instead of recomputing them.
 //!
-//! A recomputed value may differ from the original in its last bits, because a compiled loop rounds a product and a sum
-//! once or twice, depending on the rest of its program. For most ops, such a difference does not matter. But a
-//! discontinuous op can distinguish two values that were equal in the forward loop. For example, if a maximum is read
-//! from a trace and its elements are recomputed, it may equal none of them, and the gradient is lost. A discontinuous
-//! op therefore reads either all of its operands from traces, or none. An extremum is read from a trace only together
-//! with its elements, because its derivative rule compares them.
+//! A recomputed value may differ from the original in its last bits, because a compiled loop may or may not fuse a
+//! product and a sum into a multiply-add, depending on the rest of its program. For most ops, such a difference does
+//! not matter. But a discontinuous op can distinguish two values that were equal in the forward loop. For example, if a
+//! maximum is read from a trace and its elements are recomputed, the maximum may equal none of the elements, and the
+//! gradient is lost. A discontinuous op therefore reads either all of its operands from traces, or none. An extremum is
+//! read from a trace only together with its elements, because its derivative rule compares them.
 
 use super::*;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};

@@ -136,7 +136,7 @@ fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }
 
-/// Returns `true` if the backward loop can read the saved value in place of running the op that computes it. This is
+/// Returns `true` if the backward loop can read the saved value instead of running the op that computes it. This is
 /// not possible if the op's reverse-mode rule needs residuals of its own.
 pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     match body.source(value) {
@@ -148,8 +148,8 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// Returns the number of steps to which the loop is truncated, if the loop is certain to run that many. The backward
-/// loop then reads only this many rows, the last ones.
+/// Returns the number of steps to which the loop is truncated, if the loop is certain to run at least that many. The
+/// backward loop then reads only the last rows of the traces, one row for each of these steps.
 fn last_rows(scan: &Scan) -> Option<usize> {
     let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
     scan.truncate.filter(is_there)

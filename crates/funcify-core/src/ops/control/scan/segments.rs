@@ -173,7 +173,7 @@ impl Segments<'_> {
         }
     }
 
-    /// Slices the rows that a range of steps may read or write. `reach` is their largest offset.
+    /// Slices the rows that a range of steps may read or write. `reach` is the largest offset of these accesses.
     fn slice_touched_rows(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
         let limit = rows.first.clone() + &rows.steps + reach;
         let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);

@@ -62,7 +62,7 @@ impl Span {
         }
     }
 
-    /// Returns the cotangent of a full buffer with zeros in the rows that earlier steps have written.
+    /// Returns the cotangent of a full buffer, with zeros in the rows that earlier steps have written.
     pub(super) fn full_buffer_cotangent(&self, buffer: &Buffer, mut rows: Value) -> Value {
         let older = self.steps_before();
         if older == Dim::from(0) {
@@ -83,7 +83,8 @@ pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Inverts [`rows_from`] for cotangents: puts the rows of `head` that precede `first`, or zeros, before `tail`.
+/// Inverts [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or as many zero rows if
+/// `head` is `None`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {
         return tail;

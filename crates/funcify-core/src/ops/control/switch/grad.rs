@@ -1,4 +1,4 @@
-//! The derivatives of the switch: a switch on the same index, whose branches are the derivatives of the branches.
+//! The derivatives of the switch: a switch on the same index, whose branches are the derivatives of the original ones.
 //!
 //! In both modes, only the selected branch runs. Reverse mode recomputes its values, except for the residuals that the
 //! forward pass saves according to [`CheckpointPolicy`], as in loops. For these, the switch has an additional result

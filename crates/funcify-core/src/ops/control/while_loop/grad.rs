@@ -119,7 +119,7 @@ fn trace(
     trace_body("while", body.name(), &params, f)
 }
 
-/// Traces the condition of a loop that has `extra` carries, which the condition ignores.
+/// Traces the condition of a loop that has additional carries, `extra`, which the condition ignores.
 fn condition(op: &While, operands: &[Value], extra: &[(String, TensorType)]) -> Result<ClosedBody, Failed> {
     trace(op, &op.condition, extra, |values| {
         let places = op.operands();

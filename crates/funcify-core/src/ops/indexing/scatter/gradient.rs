@@ -131,7 +131,7 @@ impl Combining {
     }
 }
 
-/// Masks of the elements and updates that equal the result, and their number for each element. If the result is NaN,
+/// Masks of the elements and updates that equal the result, and the number of these per element. If the result is NaN,
 /// the masks include the element and all its updates.
 struct Winners {
     elements: Value,

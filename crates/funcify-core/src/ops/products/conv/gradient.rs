@@ -55,8 +55,8 @@ fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
     dilated_size(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
 
-/// Exchanges axes 0 and 1, separately for each group. The given axis, 0 or 1, consists of `groups` runs. In the result,
-/// the given axis has the length of the other axis times `groups`, and the other axis has the length of a run.
+/// Exchanges axes 0 and 1, separately for each group. `axis`, which is 0 or 1, consists of `groups` runs. In the
+/// result, `axis` has the length of the other axis times `groups`, and the other axis has the length of a run.
 fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
     let run = shape[axis].divided_by(groups).expect("the type rule checks that the groups divide the channels");

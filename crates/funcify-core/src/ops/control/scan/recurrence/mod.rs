@@ -166,8 +166,8 @@ impl Recurrence {
         self
     }
 
-    /// Adds a sequence. Let `low` be the minimum of its taps and 0, and `high` their maximum. At step `t`, tap `k`
-    /// reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
+    /// Adds a sequence. Let `low` be the smallest of its taps and 0, and `high` the largest. At step `t`, tap `k` reads
+    /// row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -249,7 +249,7 @@ impl Recurrence {
     }
 
     /// Adds a full buffer, whose rows the steps read and write. Let `low` be the smallest of all its taps. At step `t`,
-    /// tap `k` is row `t + k - low`. A step does all its reads before its writes.
+    /// tap `k` refers to row `t + k - low`. A step does all its reads before its writes.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -324,8 +324,8 @@ impl Recurrence {
         (trace, Step { recurrence: self, values, written, next, until: None })
     }
 
-    /// Closes the trace of the body and adds the loop. `step` holds the values that the body wrote, and `ys` are those
-    /// that it returned.
+    /// Closes the trace of the body and adds the loop. `step` holds the values that the body wrote, and `ys` holds the
+    /// values that it returned.
     fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Outcome<Vec<Value>> {
         let at = &self.at;
         let stop = step.until.map(|stop| ("until".to_string(), check_until(at, stop)));

@@ -152,8 +152,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns `true` if rewrites must leave the op unchanged, because it has a user's derivative rule or comes from
-    /// another crate.
+    /// Returns `true` if rewrites must leave the op unchanged, because it has a user-defined derivative rule or comes
+    /// from another crate.
     #[doc(hidden)]
     pub fn is_opaque(&self) -> bool {
         matches!(self, Op::Call(_) | Op::Custom(_))
@@ -220,7 +220,7 @@ struct_ops! {
 }
 
 /// The names of the ops that have no lowering rules, because the host runs them on every backend. Calls of functions
-/// with a user's derivative rule are inlined.
+/// with a user-defined derivative rule are inlined.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// Returns the names of all ops that this crate defines, sorted.

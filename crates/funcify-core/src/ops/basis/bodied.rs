@@ -1,5 +1,5 @@
 //! The interface through which passes see ops with bodies: loops, switches, associative scans, and functions with a
-//! user's derivative rule.
+//! user-defined derivative rule.
 
 use std::sync::Arc;
 
@@ -163,7 +163,7 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the op has a user's reverse rule, whose nodes replace the op when it is differentiated.
+    /// Returns `true` if the op has a user-defined reverse rule, whose nodes replace the op when it is differentiated.
     pub(crate) fn has_user_vjp(&self) -> bool {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }

@@ -1,4 +1,4 @@
-//! The call of a function with a user's derivative rule, like JAX's `custom_vjp` and `custom_jvp`.
+//! The call of a function with a user-defined derivative rule, like JAX's `custom_vjp` and `custom_jvp`.
 //!
 //! - **call-c1** the function takes the arguments and its captured values, and returns the results.
 //! - **call-c2** `forward` takes the arguments and its captured values. It returns results with the types of the
@@ -31,7 +31,7 @@ use super::*;
 
 use crate::ops::OpText;
 
-/// The call of a function that has a user's derivative rule.
+/// The call of a function that has a user-defined derivative rule.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The graph of the function.

@@ -63,8 +63,8 @@ impl ScanOptions {
         self
     }
 
-    /// Sets the policy for choosing the residuals that the loop saves for the backward pass. The default is
-    /// [`GradOptions::policy`](crate::GradOptions::policy).
+    /// Sets the checkpoint policy, which selects the residuals that the loop saves for the backward pass. The default
+    /// is [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self

@@ -45,7 +45,7 @@ impl MapOptions {
         self
     }
 
-    /// Sets the policy for choosing the residuals that the loop saves for the backward pass: see
+    /// Sets the checkpoint policy, which selects the residuals that the loop saves for the backward pass: see
     /// [`ScanOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);

@@ -175,8 +175,8 @@ pub struct Scan {
     pub body: Arc<Graph>,
     /// The number of steps, `n`. With `until`, the maximum number of steps.
     pub steps: Dim,
-    /// `true` if operand 0 is an integer scalar that holds the number of steps. `steps` is then the symbol that it
-    /// binds (scan-c6).
+    /// `true` if operand 0 is an integer scalar that holds the number of steps. The loop then binds the symbol in
+    /// `steps` to this operand (scan-c6).
     pub steps_operand: bool,
     /// The symbol for the number of steps that ran, if the loop has an early exit. The body's last result then decides
     /// when the loop ends (scan-c6).
@@ -193,8 +193,7 @@ pub struct Scan {
     pub invariants: usize,
     /// The unroll factor of a native loop. This is a hint that does not change results.
     pub unroll: usize,
-    /// The loop's own policy for choosing the residuals that a forward pass saves, if it has one. It does not change
-    /// values.
+    /// The loop's own checkpoint policy, if it has one. The policy does not change values.
     pub policy: Option<CheckpointPolicy>,
     /// The number of steps, at the end of the loop, that reverse mode differentiates, or `None` for all (scan-c8).
     pub truncate: Option<usize>,

@@ -151,8 +151,8 @@ impl Recurrence {
         self
     }
 
-    /// Sets the policy for choosing the residuals that the loop saves for the backward pass. The default is
-    /// [`GradOptions::policy`](crate::GradOptions::policy).
+    /// Sets the checkpoint policy, which selects the residuals that the loop saves for the backward pass. The default
+    /// is [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(&mut self, policy: CheckpointPolicy) -> &mut Self {
         self.policy = Some(policy);
         self

@@ -71,7 +71,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// be those that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
     ///
     /// A backend that compiles whole loops or programs compiles the composition, so the op does not prevent the
-    /// compilation of the loop around it. A program that runs op by op calls the backend's kernel for the op. If the
+    /// surrounding loop from being compiled. A program that runs op by op calls the backend's kernel for the op. If the
     /// backend has no kernel for it, the program runs the composition instead.
     ///
     /// The composition may contain other custom ops, loops, and functions with derivative rules. Derivatives and

@@ -123,7 +123,7 @@ impl CotangentReach {
         CotangentReach { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
     }
 
-    /// Marks further outputs as having cotangents, and returns which inputs have cotangents as a result.
+    /// Marks further outputs as having cotangents, and returns which inputs then have cotangents.
     pub(crate) fn follow(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (output, given) in graph.outputs().iter().zip(outputs) {

@@ -143,7 +143,8 @@ fn derivative_of_chosen(other: Value, both: Value, result: Value, t: Value) -> V
 }
 
 /// Computes 1 - x * x, accurately near -1 and 1. The derivative of the returned value is a single product, which stays
-/// infinite when it is multiplied by an infinite factor.
+/// infinite when it is multiplied by an infinite factor. The derivative of `(1 - x) * (1 + x)` would be a sum of two
+/// terms of opposite signs, which is NaN in that case.
 fn one_minus_square(x: Value) -> Value {
     let difference = 1.0 - x.square();
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()

@@ -1,6 +1,6 @@
-//! `dynamic_slice`: a part of one axis, with a start that is known only at run time.
+//! `dynamic_slice`: a slice of one axis, with a start that is known only at run time.
 //!
-//! As in StableHLO, the start is clamped so that the part lies within the axis, and no index is out of range.
+//! As in StableHLO, the start is clamped so that the slice lies within the axis, and no index is out of range.
 
 use crate::ops::rules::*;
 use crate::ops::{check_index_dtype, gather_along};

@@ -155,9 +155,10 @@ fn last_rows(scan: &Scan) -> Option<usize> {
     scan.truncate.filter(is_there)
 }
 
-/// Returns the values of a loop's body, or of a branch, that are saved. Excludes values that depend only on invariants.
-/// Also excludes the results of inner loops and of functions with derivative rules, which run again and save residuals
-/// of their own. The first `stepwise` parameters differ between steps; for a branch, these are all parameters.
+/// Returns the values to save in a loop's body or in a branch. Excludes values that depend only on invariants. Also
+/// excludes the results of inner loops and of functions with derivative rules, which run again and save residuals of
+/// their own. The first `stepwise` parameters differ between steps; for a branch, `stepwise` is the number of all its
+/// parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);

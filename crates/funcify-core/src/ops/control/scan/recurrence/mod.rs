@@ -102,8 +102,8 @@ impl Recurrence {
         }
     }
 
-    /// Sets the number of steps, or the maximum number if the body calls [`Step::until`]. By default, it is the number
-    /// of steps that the full buffers allow. If there are none, it is the number that the sequences allow.
+    /// Sets the number of steps, or the maximum number if the body calls [`Step::until`]. By default, the loop runs as
+    /// many steps as the full buffers allow or, without full buffers, as many as the sequences allow.
     pub fn steps(&mut self, steps: impl Into<Dim>) -> &mut Self {
         self.steps = Some(Steps::Dim(steps.into()));
         self
@@ -392,8 +392,8 @@ impl Recurrence {
         fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
-    /// Returns the number of steps that the user set. By default, returns the number that the full buffers allow or, if
-    /// there are none, the number that the sequences allow.
+    /// Returns the number of steps that the user set. If there is none, returns the number that the full buffers allow
+    /// or, without full buffers, the number that the sequences allow.
     fn step_count(&self) -> Steps {
         if let Some(steps) = &self.steps {
             return steps.clone();

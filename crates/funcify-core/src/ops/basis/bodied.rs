@@ -157,7 +157,7 @@ impl Op {
     pub(crate) fn passes_derivative(&self, active: &[bool]) -> bool {
         match self {
             Op::Unary(Unary::StopGradient) => false,
-            // Values captured only by the `backward` function are not inputs of the function itself.
+            // Values captured only by `backward` are not inputs of the called function.
             Op::Call(call) => active[..call.inputs().min(active.len())].contains(&true),
             _ => active.contains(&true),
         }

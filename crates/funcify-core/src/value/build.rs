@@ -20,7 +20,7 @@ use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub struct Builder {
-    /// The home of the graph being traced: the unique number of its outermost body.
+    /// The unique number of the outermost body of the graph being traced.
     pub(crate) home: u64,
 }
 

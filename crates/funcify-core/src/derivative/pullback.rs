@@ -279,9 +279,9 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Returns, for each node, whether it depends on a cotangent. The cotangents are the inputs after the first `inputs`.
-/// A node may depend on one through an operand, or through a size that only cotangents have or that another such node
-/// binds.
+/// Returns, for each node, whether it depends on a cotangent: an input after the first `inputs`. It may depend on one
+/// through an operand, through a size that occurs only in the types of cotangents, or through a size that another such
+/// node binds.
 fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     let mut late = vec![false; joint.values().count()];
     let (before, after) = joint.inputs().split_at(inputs);

@@ -26,7 +26,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
-/// Returns a symbol in `dim` whose size differs between lanes, if any.
+/// Returns a symbol in `dim` whose size differs between lanes, or `None` if there is none.
 pub(crate) fn ragged_symbol(dim: &Dim) -> Option<Symbol> {
     let sizes = sizes_by_lane();
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
@@ -166,7 +166,7 @@ pub(crate) fn shift_rows(
     Ok(select_values(mask, taken, zero(dtype).broadcast_to(taken.shape())))
 }
 
-/// Returns a ragged symbol that a node uses in its operands, its attributes, its results, or its bodies, if any.
+/// Returns a ragged symbol that the node's operands, attributes, results or bodies use, or `None` if there is none.
 pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol> {
     let uses = |size: &SizeByLane| {
         let of_operands = node.inputs.iter().flat_map(|input| graph.ty(*input).shape.dims());

@@ -69,7 +69,7 @@ impl Graph {
 
 impl Op {
     /// Returns the op with these symbols replaced by their sizes. Loops in its bodies bind fresh symbols instead of
-    /// their own.
+    /// their original ones.
     #[doc(hidden)]
     pub fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();

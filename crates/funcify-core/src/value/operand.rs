@@ -1,4 +1,4 @@
-//! The types of arguments to methods and operators of a value: ranges, axes, and operands that may be numbers.
+//! Argument types for the methods and operators of a value: ranges, axes, and operands that may be numbers.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 

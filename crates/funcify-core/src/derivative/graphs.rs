@@ -382,8 +382,8 @@ impl Graph {
         named
     }
 
-    /// Returns the type of the cotangent input for an output of type `ty`. Replaces each dimension that the inputs do
-    /// not determine with a new symbol. `rows` holds the replacements so far, so that equal dimensions get the same
+    /// Returns the type of the cotangent input for an output of type `ty`. Each dimension that the inputs do not
+    /// determine becomes a new symbol. `rows` holds the replacements so far, so that equal dimensions get the same
     /// symbol.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {

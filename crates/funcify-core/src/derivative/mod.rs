@@ -263,7 +263,7 @@ pub(crate) fn primals(operands: &[Dual]) -> Vec<Value> {
     operands.iter().map(|operand| operand.primal).collect()
 }
 
-/// Records the error that an op has no derivative.
+/// Records an [`Error::NoDerivative`] for an op.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -73,9 +73,9 @@ impl Graph {
 }
 
 impl Pullback {
-    /// Returns the same two graphs with other layouts for the residuals. For each output of the forward pass,
-    /// `innermost` holds the axis that becomes the last one, if any. The first `outputs` outputs are the graph's own,
-    /// and keep their layout.
+    /// Returns the same two graphs with different layouts for the residuals. For each output of the forward pass,
+    /// `innermost` holds the axis to make the last one, or `None` to keep the layout. The first `outputs` outputs are
+    /// the graph's own, and always keep their layout.
     #[doc(hidden)]
     pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {

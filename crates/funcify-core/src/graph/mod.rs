@@ -428,7 +428,7 @@ impl Graph {
         check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Returns an excerpt of the graph that ends with the op at a place. The op is found by its name and site. Returns
+    /// Returns an excerpt of the graph that ends with the op at `place`. The op is found by its name and site. Returns
     /// no lines if the site is unknown or if no op has this site.
     pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
         if place.site == Site::Unknown {

@@ -142,8 +142,8 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// Inlines a program several times in a larger one. The number of rows of its loop occurs in types, attributes and
-    /// sizes.
+    /// Inlines a program several times in a larger one. The number of rows of its loop occurs in types, in attributes
+    /// and in a `size` op.
     #[test]
     fn a_program_is_put_into_another_twice() {
         let one = Graph::build("one", |g| counted(g.input("x", "f64[]"), 3.0)).unwrap();

@@ -194,7 +194,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// Unrolling would produce a program with more kernels than the limit.
+    /// Unrolling would produce a program with more kernels than the limit allows.
     #[error("{}", report(at, format!("unrolling for backend `{backend}` exceeds the limit"), &[("kernels", &kernels.to_string()), ("limit", &limit.to_string())], fix))]
     ProgramTooLarge {
         /// The op and its source location.

@@ -248,8 +248,8 @@ pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
 /// Draws integers of `dtype` from `[low, high)`, or returns `low` if the range is empty.
 ///
 /// Each bound is a number, or a tensor of `dtype` that broadcasts to `shape`. `high` may be one more than the largest
-/// value of the type. The probabilities are nearly equal: for `n` integers of a type with `b` bits, they differ by a
-/// factor of at most `1 + n/2^b`.
+/// value of the type. The probabilities are nearly equal: for a range of `n` integers and a type with `b` bits, they
+/// differ by a factor of at most `1 + n/2^b`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

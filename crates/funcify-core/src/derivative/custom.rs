@@ -253,8 +253,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call with `rule`, which captures `captures`. If the call is inside a rule of the same function, and
-    /// `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive rule differ.
+    /// Adds the call with `rule`, whose captured values are `captures`. If the call is inside a rule of the same
+    /// function, and `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive
+    /// rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],

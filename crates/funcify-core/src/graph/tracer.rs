@@ -429,8 +429,8 @@ pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
-/// Runs `f` with `site` as the site of all ops that it adds. A library that imports programs uses it so that the ops
-/// get the line of the user's call, not a line of the library.
+/// Runs `f` with `site` as the site of all ops that it adds. Libraries that import programs use this to give the ops
+/// the line of the user's call instead of a line of the library.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -26,7 +26,7 @@ pub struct Builder {
 
 impl Builder {
     /// Declares an input. The type is a [`TensorType`] or its text, such as `"f32[T,B,64]"`. A dimension is a number,
-    /// a symbol, or a polynomial over symbols. The shapes of a call's arguments determine the symbols.
+    /// a symbol, or a polynomial over symbols. The shapes of a call's arguments determine the sizes of the symbols.
     #[track_caller]
     pub fn input(&self, name: &str, ty: impl IntoType) -> Value {
         let site = Site::caller();

@@ -1,4 +1,5 @@
-//! Methods of a value that are composed from ops: softmax and similar functions, statistics, triangles and diagonals.
+//! Methods of a value that are composed from ops: softmax and similar functions, statistics, triangular matrices and
+//! diagonals.
 
 use super::*;
 

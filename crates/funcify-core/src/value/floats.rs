@@ -9,9 +9,9 @@ impl Value {
     /// including the payload of NaN. Returns the value itself if it already has that dtype. No derivative passes
     /// through a bitcast to a different dtype. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
-    /// Other pairs of types are an [`Error::Type`](crate::Error::Type) that lists the supported types. There are no
-    /// Any other pair of types is an [`Error::Type`](crate::Error::Type) that lists the supported pairs. There are no
+    /// Any other pair of types is an [`Error::Type`](crate::Error::Type) that lists the supported types. There are no
     /// 16-bit integers: cast a 16-bit float to `f32` first.
+    ///
     /// ```
     /// # extern crate funcify_core as funcify;
     /// use funcify::{DType, Graph, evaluate};
@@ -94,7 +94,7 @@ impl Value {
         let exponent = select(biased.eq(0), subnormal, biased - (layout.bias - 1));
         let has_none = magnitude.eq(0) | biased.eq(2 * layout.bias + 1);
         let exponent = select(has_none, 0, exponent);
-        // The power of 2 may be outside the range of normal numbers, so it is applied in two factors. Neither product
+        // The power of 2 may be outside the range of normal numbers, so it is applied as two factors. Neither product
         // is rounded.
         let first = (-exponent).clamp(1 - layout.bias, layout.bias);
         let fraction = x * layout.power(first) * layout.power(-exponent - first);

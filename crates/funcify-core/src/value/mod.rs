@@ -280,7 +280,7 @@ impl Value {
         self.emit(Transpose { axes: axes.into() })
     }
 
-    /// Exchanges the last two axes.
+    /// Swaps the last two axes.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

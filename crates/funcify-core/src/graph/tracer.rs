@@ -2,7 +2,7 @@
 //!
 //! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
 //! references nor clones, but the trace must be thread-local. Each handle contains its home, the unique number of its
-//! body, so a value that is used after its body was closed is detected and rejected.
+//! body, so a value that is used after its body is closed is detected and rejected.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! Cancels running calls. Loops check a handle between steps. A thread, a signal handler or a deadline sets the handle.
 //!
 //! A handle applies to everything that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluator,
-//! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. Calls take
-//! no extra argument for it. Each call reads the active handles once, as [`ActiveHandles`]. After that, each step costs
-//! one relaxed load per handle.
+//! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. Calls need
+//! no extra argument. Each call reads the active handles once, as [`ActiveHandles`]. After that, each step costs one
+//! relaxed load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -215,7 +215,7 @@ pub fn free_on_another_thread(free: impl FnOnce() + Send + 'static) {
         std::thread::sleep(FREE_DELAY);
         free();
     };
-    // If no thread can be started, `spawn` drops the closure, which frees the memory here.
+    // If no thread can be started, `spawn` drops the closure, which frees the memory on this thread.
     let _ = std::thread::Builder::new().name("funcify frees".into()).spawn(later);
 }
 

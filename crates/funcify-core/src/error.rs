@@ -194,7 +194,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// Unrolling would produce a program with more kernels than the limit.
+    /// Unrolling would produce a program with more kernels than the limit allows.
     #[error("{}", report(at, format!("unrolling for backend `{backend}` exceeds the limit"), &[("kernels", &kernels.to_string()), ("limit", &limit.to_string())], fix))]
     ProgramTooLarge {
         /// The op and its source location.
@@ -335,7 +335,7 @@ pub enum Error {
 /// The result type of most functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Implements the methods that access a field or the name of any variant.
+/// Implements the accessors for the place and the name of a variant.
 macro_rules! variant_accessors {
     ($($variant:ident),* $(,)?) => {
         impl Error {
@@ -348,7 +348,7 @@ macro_rules! variant_accessors {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
 
-            /// Returns the name of the variant. Backends refer to the errors that they expect by these names.
+            /// Returns the name of the variant. A backend's declared gaps refer to the expected error by this name.
             pub fn kind(&self) -> &'static str {
                 match self { $(Error::$variant { .. } => stringify!($variant),)* }
             }
@@ -399,8 +399,8 @@ impl Error {
     }
 
     /// Records that a call was cancelled inside the loop at `loop_at`, after `steps` completed steps. A cancellation in
-    /// straight-line code is attributed to this loop. If an inner loop was cancelled, this loop and the number of its
-    /// step are added to the enclosing loops. Other errors are returned unchanged.
+    /// straight-line code is attributed to this loop. If an inner loop was cancelled, this loop and its current step
+    /// are added to the list of enclosing loops. Other errors are returned unchanged.
     #[doc(hidden)]
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {

@@ -6,7 +6,7 @@ use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::types::TensorType;
 
-/// Evaluates a graph on host tensors, one per input, in order. Takes the symbolic sizes from the tensors' shapes.
+/// Evaluates a graph on host tensors, one per input, in order. Infers the symbolic sizes from the tensors' shapes.
 #[track_caller]
 pub fn evaluate(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let at = Place::new(graph.name(), Site::caller());

@@ -1,6 +1,6 @@
-//! Limits the memory of a program: estimates the bytes of its tensors before they are allocated.
+//! Limits the memory of a program: estimates how many bytes its tensors need before they are allocated.
 //!
-//! A tensor's size may depend on data. A wrong number could then request more memory than the machine has, and the
+//! A tensor's size may depend on data. An erroneous value could then request more memory than the machine has, and the
 //! allocator would abort the process. `CompileOptions::memory_budget` sets the budget of a single function. All other
 //! functions, and [`evaluate`](crate::evaluate), use the budget of the process.
 //!

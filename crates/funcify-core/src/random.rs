@@ -4,9 +4,10 @@
 //! Each function takes a key, and returns the same numbers for the same key. To get independent numbers, split a key,
 //! and use each of the new keys only once.
 //!
-//! The bits equal those of JAX's Threefry keys, with the default `jax_threefry_partitionable` and with 64-bit types
-//! enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667, 0.9785799,
-//! 0.33229148 in both. For a tensor of keys, `u32[.., 2]`, the results have the same leading axes as the keys.
+//! The bits are identical to those of JAX, for Threefry keys with the default `jax_threefry_partitionable` and 64-bit
+//! types enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667,
+//! 0.9785799, 0.33229148 in both. For a tensor of keys, `u32[.., 2]`, the results have the same leading axes as the
+//! keys.
 //!
 //! ```
 //! # extern crate funcify_core as funcify;
@@ -247,8 +248,8 @@ pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
 /// Draws integers of `dtype` from `[low, high)`, or returns `low` if the range is empty.
 ///
 /// Each bound is a number, or a tensor of `dtype` that broadcasts to `shape`. `high` may be one more than the largest
-/// value of the type. The probabilities are nearly equal: for `n` integers of a type with `b` bits, they differ by a
-/// factor of at most `1 + n/2^b`.
+/// value of the type. The probabilities are nearly equal: for a range of `n` integers and a type with `b` bits, they
+/// differ by a factor of at most `1 + n/2^b`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -287,7 +288,8 @@ pub fn randint(
     };
     let ((low, _), (high, _)) =
         (Operand::pair("randint", low.into(), typed.into()), Operand::pair("randint", high, typed.into()));
-    // If the range covers the whole type, the span wraps to 0. A remainder by 0 returns the dividend, as intended.
+    // If the range covers the whole type, the span wraps to 0. The remainder of a division by 0 is the dividend, as
+    // needed here.
     let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
     // The high bits have weight 2^bits, which is computed modulo the span.
     let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
@@ -301,7 +303,7 @@ fn threefry(key: Value, counter: Value, shape: Shape, words: Words) -> Value {
     emit_value(Threefry { shape, words }, &[key, counter], Site::caller())
 }
 
-/// Draws 64-bit numbers. Returns their high and their low words.
+/// Draws 64-bit numbers. Returns their high and low words.
 #[track_caller]
 fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     let words = threefry(key, key.zeros_like(), shape.clone(), Words::Both);

@@ -13,11 +13,11 @@ use crate::types::{Sizes, TensorType};
 use crate::value::{Value, concat, full};
 
 impl Graph {
-    /// Returns the straight-line program that runs for these arguments, without loops and branches.
+    /// Returns the straight-line program that runs for these arguments, without loops or branches.
     ///
     /// The program is specialised to the sizes of the arguments. It contains the steps that run and the branches that
     /// are selected, in order. It has the same inputs and outputs as the graph, and the same derivatives at these
-    /// arguments. Calls of functions with custom derivative rules are kept.
+    /// arguments. Calls to functions with custom derivative rules are kept.
     ///
     /// Use it for small programs, to inspect the steps of a loop and to check its derivatives.
     ///
@@ -74,7 +74,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
             OpClass::Control(Control::Switch(switch)) => run_switch(switch, &operands, sizes),
             OpClass::Control(Control::While(op)) => run_while(op, node, &operands, sizes),
             OpClass::Control(Control::AssociativeScan(op)) => run_associative(op, node, &operands, sizes),
-            // The straight-line program has constant sizes, so only the number is needed and not the op.
+            // The straight-line program has constant sizes, so the op is not needed, only the number.
             OpClass::Binding(op) => {
                 let size = op.checked(&node.place(), operands[0].tensor.get(0).as_i64())?;
                 sizes.set(&op.size, size);
@@ -94,7 +94,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
     Ok(concrete.outputs()?)
 }
 
-/// Adds an op to the open trace. Replaces its symbolic sizes by numbers.
+/// Adds an op to the open trace. Replaces its symbolic sizes with numbers.
 fn run_op(
     op: &Op,
     node: &Node,

@@ -106,7 +106,7 @@ impl Path<'_> {
         Path::Index(self, index)
     }
 
-    /// Returns the path as a single identifier: its parts joined by `_`, with `root` in front unless it is empty.
+    /// Returns the path as a single identifier: `root`, if it is not empty, and the parts of the path, joined by `_`.
     pub fn name(&self, root: &str) -> String {
         match self {
             Path::Root => root.to_string(),
@@ -208,8 +208,8 @@ impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// Calls a macro with the type parameters and indices of all tuples of one to twelve elements: `(A 0)`, `(A 0, B 1)`,
-/// and so on.
+/// Calls a macro with the tuples of one to twelve elements: `(A 0)`, `(A 0, B 1)`, and so on. Each element consists of
+/// a type parameter and an index.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_tuples {
@@ -246,7 +246,7 @@ macro_rules! tuple_trees {
 
 for_tuples!(tuple_trees);
 
-/// A list of outputs with their names.
+/// A list of named outputs.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

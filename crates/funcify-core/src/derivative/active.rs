@@ -34,8 +34,8 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 
 impl Op {
     /// Returns the op for the forward pass of a derivative with respect to the operands in `wrt`. In its bodies, each
-    /// active call of a function with a custom reverse rule is replaced by the nodes of the rule's `forward`. A second
-    /// derivative therefore differentiates these nodes instead of applying the rule again.
+    /// active call to a function with a custom reverse rule is replaced with the nodes of the rule's `forward`. A
+    /// second derivative therefore differentiates these nodes instead of applying the rule again.
     pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
         if !bodies.iter().any(|body| has_rules(body)) {
@@ -62,7 +62,7 @@ fn has_rules(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| has_rule(&node.op))
 }
 
-/// Returns a copy of `graph` in which each active call of a function with a custom reverse rule is replaced by the
+/// Returns a copy of `graph` in which each active call to a function with a custom reverse rule is replaced with the
 /// nodes of the rule's `forward`.
 fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     let input = |index: usize| (graph.input_name(index).to_string(), graph.input_type(index).clone());
@@ -73,7 +73,7 @@ fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     Ok(closed.graph)
 }
 
-/// Adds the live nodes of a graph to the open trace, with the nodes of `forward` in place of each active call of a
+/// Adds the live nodes of a graph to the open trace, with the nodes of `forward` in place of each active call to a
 /// function with a custom reverse rule. Returns the outputs.
 fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();

@@ -55,7 +55,7 @@ pub struct GradOptions {
 }
 
 impl GradOptions {
-    /// Creates the default options, with which a disconnected input is an error.
+    /// Creates the default options: a disconnected input is an error.
     pub fn new() -> Self {
         GradOptions::default()
     }
@@ -307,7 +307,7 @@ fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value)
 /// Computes the results of `f`, and the Jacobian-vector product: the derivatives of the results along `tangents`.
 ///
 /// `xs` and the results can be any [`Tree`]; the tangents have the structure and the types of `xs`. Tangents of
-/// integers are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of zeros.
+/// integers are ignored. A result that does not depend on `xs`, or is not a float, has a zero tangent.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

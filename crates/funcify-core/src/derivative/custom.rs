@@ -13,7 +13,7 @@ use crate::ops::leaves::{check_names, check_type, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
-/// The maximum number of open bodies while a rule is traced. A rule that exceeds it recurses infinitely.
+/// The maximum number of open bodies while a rule is traced. A rule that exceeds it is assumed to recurse infinitely.
 const MAX_DEPTH: usize = 64;
 
 /// The number of times to trace a rule that calls its own function. In the last trace, the recursive call becomes
@@ -41,7 +41,7 @@ const COMPARED_RULES: usize = 2;
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `forward` capture from the enclosing graph are constants. Differentiating with respect
 ///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
-/// - Higher derivatives differentiate the nodes of `forward` and `backward`, also in the bodies of loops.
+/// - Higher-order derivatives differentiate the nodes of `forward` and `backward`, including those in loop bodies.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -89,7 +89,8 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `tangent` capture from the enclosing graph are constants. Differentiating with respect
 ///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
-/// - Higher derivatives differentiate the nodes of `tangent`. The results that `tangent` receives have the same rule.
+/// - Higher-order derivatives differentiate the nodes of `tangent`, and apply the rule again to the results that
+///   `tangent` receives.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -124,7 +125,7 @@ fn prune_rule(graph: Graph) -> Arc<Graph> {
 /// A list of names with their types.
 type NamedTypes = Vec<(String, TensorType)>;
 
-/// A call of a function with a custom rule, while the rule is being traced.
+/// A call to a function with a custom rule, while the rule is being traced.
 struct Tracing<X, Y> {
     at: Place,
     xs: X,
@@ -134,7 +135,7 @@ struct Tracing<X, Y> {
     arguments: NamedTypes,
     results: NamedTypes,
     function: ClosedBody,
-    /// Lets calls inside the rule recognise the function.
+    /// Identifies the function, so that calls to it inside the rule are recognised.
     rule: Rc<OpenRule>,
 }
 
@@ -252,8 +253,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call with `rule`, which captures `captures`. If the call is inside a rule of the same function, and
-    /// `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive rule differ.
+    /// Adds the call with `rule`, whose captured values are `captures`. If the call is inside a rule of the same
+    /// function, and `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive
+    /// rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],

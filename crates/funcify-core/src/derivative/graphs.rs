@@ -9,7 +9,7 @@ use super::*;
 use crate::graph::fresh_symbol;
 use crate::tree::Named;
 
-/// The inputs being differentiated: names, or `..` for all inputs of a float type.
+/// The inputs to differentiate with respect to: names, or `..` for all inputs of a float type.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -115,7 +115,7 @@ impl Graph {
     /// float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
     /// If a size of `y` is known only after a loop has run, `ct_y` has a separate symbol for that size. Then `ct_y`
-    /// must have at least as many rows as `y` along the axis; the excess rows are ignored.
+    /// must be at least as long as `y` along that axis; the excess rows are ignored.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -149,7 +149,7 @@ impl Graph {
 
     /// Returns the graph of the Jacobian-vector product. It has an additional input `tan_x` for each input `x` in
     /// `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output that does not depend on
-    /// these inputs has a tangent of zeros.
+    /// these inputs has a zero tangent.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -283,7 +283,7 @@ impl Graph {
         Ok(second.with_outputs(second.outputs().iter().map(named).collect()))
     }
 
-    /// Returns the graph with only the outputs of these names, and the nodes that they need. All inputs remain.
+    /// Returns the graph with only these outputs, and the nodes that they need. All inputs remain.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -382,8 +382,8 @@ impl Graph {
         named
     }
 
-    /// Returns the type of the cotangent input for an output of type `ty`. Replaces each dimension that the inputs do
-    /// not determine with a new symbol. `rows` holds the replacements so far, so that equal dimensions get the same
+    /// Returns the type of the cotangent input for an output of type `ty`. Each dimension that the inputs do not
+    /// determine becomes a new symbol. `rows` holds the replacements so far, so that equal dimensions get the same
     /// symbol.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {

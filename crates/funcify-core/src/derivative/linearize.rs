@@ -87,7 +87,7 @@ impl Split {
         let (mut once, mut per_tangent) = (vec![false; live.len()], vec![false; live.len()]);
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             per_tangent[index] = node.inputs.iter().any(|input| linear[input.index()]);
-            // A loop that binds a size must run only once.
+            // A node that binds a size must run only once.
             let depends = node.inputs.iter().any(|input| fixed[input.index()]) || node.op.binds().next().is_some();
             once[index] = depends && !per_tangent[index];
             node.outputs.iter().for_each(|output| linear[output.index()] = per_tangent[index]);
@@ -112,8 +112,9 @@ impl Split {
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
         let values = emit_marked_nodes(values, &graph, &once)?;
         let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
-        // For each size that a loop binds and the derivative uses, saves a vector of that length. The vector keeps the
-        // loop alive, and passes the size to a separate graph.
+        // For each size that a loop binds and the derivative uses, saves a vector of that length, so that the loop is
+        // not removed as dead code. If the derivative is a separate graph, saves such a vector for every size that it
+        // uses and that the types of the tangents do not contain.
         let sizes = sizes(&graph, tangents, &per_tangent);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
         results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
@@ -172,8 +173,7 @@ pub struct LinearMap<X, Y> {
 impl<X: Tree, Y: Tree> LinearMap<X, Y> {
     /// Computes the derivative of the results along `tangents`, which have the structure and the types of `xs`.
     ///
-    /// Tangents of integers are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of
-    /// zeros.
+    /// Tangents of integers are ignored. A result that does not depend on `xs`, or is not a float, has a zero tangent.
     #[track_caller]
     pub fn apply(&self, tangents: X) -> Y {
         let at = Place::new("linearize", Site::caller());
@@ -195,9 +195,8 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
 
 /// Computes the results of `f`, and its derivative at `xs` as a function of tangents, like JAX's `linearize`.
 ///
-/// This call computes `f` once. Each [`LinearMap::apply`] then costs only as much as the derivative. Loops save all
-/// values that their derivatives read; [`linearize_with`] can save fewer. Every op in `f` needs a rule for reverse
-/// mode.
+/// This call computes `f` once. Each [`LinearMap::apply`] then evaluates only the derivative. Loops save all values
+/// that their derivatives read; [`linearize_with`] can save fewer. Every op in `f` needs a reverse rule.
 ///
 /// `xs` and the results can be any [`Tree`]. Values that the closure captures from the enclosing graph are constants.
 ///
@@ -274,7 +273,7 @@ impl Graph {
     /// The first graph has the inputs and outputs of this graph, and additional outputs `residual_0`, `residual_1` and
     /// so on. The second has an input `tan_x` for each input `x` in `wrt`, followed by the residuals, and an output
     /// `tan_y` for each output `y` of a float type. It is linear in the `tan_x`. An output that does not depend on the
-    /// inputs in `wrt` has a tangent of zeros.
+    /// inputs in `wrt` has a zero tangent.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -1,4 +1,4 @@
-//! Derivatives: forward and reverse mode, of any order, through every loop.
+//! Derivatives of any order through every loop, in forward and reverse mode.
 //!
 //! Each op has two rules in addition to its type rule: [`OpRules::jvp`] adds the op and the tangents of its results to
 //! the open trace, and [`OpRules::vjp`] adds the cotangents of its operands. The modules `jvp` and `vjp` apply these
@@ -160,7 +160,7 @@ pub struct VjpContext<'a> {
     pub operands: &'a [Value],
     /// The results.
     pub results: &'a [Value],
-    /// The data that the forward pass saved for this rule. Only control flow saves any.
+    /// The data that the forward pass saved for this rule. Only control-flow ops save any.
     pub(crate) record: &'a Record,
     /// For each operand, `true` if its cotangent is requested. A rule may also return cotangents that are not
     /// requested.
@@ -263,7 +263,7 @@ pub(crate) fn primals(operands: &[Dual]) -> Vec<Value> {
     operands.iter().map(|operand| operand.primal).collect()
 }
 
-/// Records the error that an op has no derivative.
+/// Records an [`Error::NoDerivative`] for an op.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

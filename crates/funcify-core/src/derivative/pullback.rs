@@ -73,9 +73,9 @@ impl Graph {
 }
 
 impl Pullback {
-    /// Returns the same two graphs with other layouts for the residuals. For each output of the forward pass,
-    /// `innermost` holds the axis that becomes the last one, if any. The first `outputs` outputs are the graph's own,
-    /// and keep their layout.
+    /// Returns the same two graphs with different layouts for the residuals. For each output of the forward pass,
+    /// `innermost` holds the axis to make the last one, or `None` to keep the layout. The first `outputs` outputs are
+    /// the graph's own, and always keep their layout.
     #[doc(hidden)]
     pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
@@ -279,9 +279,9 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Returns, for each node, whether it depends on a cotangent. The cotangents are the inputs after the first `inputs`.
-/// A node may depend on one through an operand, or through a size that only cotangents have or that another such node
-/// binds.
+/// Returns, for each node, whether it depends on a cotangent: an input after the first `inputs`. It may depend on one
+/// through an operand, through a size that occurs only in the types of cotangents, or through a size that another such
+/// node binds.
 fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     let mut late = vec![false; joint.values().count()];
     let (before, after) = joint.inputs().split_at(inputs);

@@ -33,7 +33,7 @@ pub(crate) enum Record {
     Residuals(Vec<Value>),
 }
 
-/// Records the error that a reverse rule did not receive the data it needs.
+/// Records an error for a reverse rule that did not receive the data that it needs.
 pub(crate) fn no_record(op: &str) -> Failed {
     let fix = "differentiate a program that `Graph::check` accepts";
     no_derivative(op, &[], "the op", "its forward pass has not saved the data that its reverse rule needs", fix)

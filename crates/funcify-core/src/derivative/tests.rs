@@ -98,7 +98,7 @@ fn indexing() {
         let text = format!("scatter {{axis=1, mode={mode}}}");
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
-    // Products with one zero, with two zeros, and with an update of a zero element; then a scatter without updates.
+    // Multiplies one element by a zero, one by two zeros, and one that is zero itself; then scatters no updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);

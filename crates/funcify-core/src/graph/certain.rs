@@ -1,8 +1,8 @@
 //! Determines which ops certainly terminate without a run-time error.
 //!
-//! An op that may fail must not be moved to a position where it would run in cases in which it did not run before. For
-//! example, it must not be moved in front of a loop that contains it, because the loop may have no steps. An op that
-//! may fail must not be removed if it would have run: the program would then return a value instead of the error.
+//! An op that may fail must not be moved to a position where it runs although it otherwise would not. For example, it
+//! must not be hoisted out of a loop, because the loop may have zero steps. An op that may fail must not be removed if
+//! it would have run: the program would then return a value instead of the error.
 
 use smallvec::SmallVec;
 

@@ -61,7 +61,7 @@ struct Checker<'a> {
     graph: &'a Graph,
     /// The location of the body, for errors: ` in the body of node 3 (scan)`, or empty for the whole program.
     context: String,
-    /// The symbols that have a size so far.
+    /// The symbols bound so far.
     symbols: BTreeSet<Symbol>,
     errors: Vec<Error>,
 }

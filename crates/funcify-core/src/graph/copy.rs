@@ -62,7 +62,7 @@ impl<'a> ValueMap<'a> {
 
 /// A graph that is built by copying the nodes of an existing graph. It has the same inputs and outputs.
 pub struct GraphCopy<'a> {
-    /// The graph so far.
+    /// The graph built so far.
     pub graph: Graph,
     copied: ValueMap<'a>,
 }

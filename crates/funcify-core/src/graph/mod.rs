@@ -374,7 +374,7 @@ impl Graph {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
-    /// Calls `visit` with each symbol in the types of values, in numbers of steps, and in the bodies of ops.
+    /// Calls `visit` with each symbol in the types of values, in step counts, and in the bodies of ops.
     #[doc(hidden)]
     pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
         for info in &self.values {
@@ -428,7 +428,7 @@ impl Graph {
         check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Returns an excerpt of the graph that ends with the op at a place. The op is found by its name and site. Returns
+    /// Returns an excerpt of the graph that ends with the op at `place`. The op is found by its name and site. Returns
     /// no lines if the site is unknown or if no op has this site.
     pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
         if place.site == Site::Unknown {
@@ -489,7 +489,7 @@ impl Graph {
         self.push_typed(op, inputs, types, site)
     }
 
-    /// Adds a node whose result types are known already, for example a copy of a node with operands of the same types.
+    /// Adds a node whose result types are already known, for example a copy of a node with operands of the same types.
     /// Does not apply the type rule.
     #[doc(hidden)]
     pub fn push_typed(
@@ -544,7 +544,7 @@ impl Graph {
         Graph { outputs, ..self.clone() }
     }
 
-    /// Sets the name under which the text form shows a value.
+    /// Sets the name of a value in the text form.
     pub(crate) fn set_value_name(&mut self, value: ValueId, name: &str) {
         self.values[value.index()].name = Some(name.to_string());
     }
@@ -567,7 +567,7 @@ impl Graph {
     }
 }
 
-/// Creates the error for bodies that are nested too deep.
+/// Creates the error for bodies that are nested too deeply.
 fn too_deep(at: &Place, depth: usize) -> Error {
     let fix = "carry more values through fewer loops, or build a part of the program as a separate graph";
     at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} levels"), depth, fix)

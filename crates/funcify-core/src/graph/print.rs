@@ -93,11 +93,11 @@ pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     if texts.is_empty() { String::new() } else { format!(" {{{}}}", texts.join(", ")) }
 }
 
-/// Collects the lines of a text form, and the names that are taken.
+/// Collects the lines of a text form, and the names that are already taken.
 #[derive(Default)]
 pub(crate) struct Printer {
     lines: Vec<String>,
-    /// The indices of the first lines of the equations in the outermost body.
+    /// The index of the first line of each equation in the outermost body.
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,

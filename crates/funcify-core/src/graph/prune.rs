@@ -1,5 +1,5 @@
-//! Removes dead code: nodes that no output needs, and unused results of loops and switches, with the states and
-//! operands that contribute only to those results.
+//! Removes dead code: nodes that no output needs, and unused results of loops and switches, together with the states
+//! and operands that contribute only to those results.
 //!
 //! The forward loop of a derivative saves all its states; pruning keeps only those that the backward loop reads.
 //! Pruning never changes a value that an output needs, and never removes a row that is read.
@@ -106,7 +106,7 @@ pub(crate) struct Need {
     /// For each node, the needed parts of its bodies.
     bodies: Vec<Vec<Need>>,
     is_visited: bool,
-    /// `true` if ops with bodies that may fail are kept unchanged.
+    /// `true` if an op with bodies is kept unchanged when it may fail.
     is_strict: bool,
     /// For each node, `true` if it is kept unchanged.
     whole: Vec<bool>,

@@ -69,7 +69,7 @@ impl Graph {
 
 impl Op {
     /// Returns the op with these symbols replaced by their sizes. Loops in its bodies bind fresh symbols instead of
-    /// their own.
+    /// their original ones.
     #[doc(hidden)]
     pub fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();
@@ -142,8 +142,8 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// Inlines a program several times in a larger one. The number of rows of its loop occurs in types, attributes and
-    /// sizes.
+    /// Inlines a program several times in a larger one. The number of rows of its loop occurs in types, in attributes
+    /// and in a `size` op.
     #[test]
     fn a_program_is_put_into_another_twice() {
         let one = Graph::build("one", |g| counted(g.input("x", "f64[]"), 3.0)).unwrap();

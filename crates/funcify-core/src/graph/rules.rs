@@ -13,7 +13,7 @@ pub(crate) struct OpenRule {
     pub(crate) level: usize,
     /// `true` if the rule contains a recursive call, `Rule::Itself`.
     pub(crate) uses_itself: Cell<bool>,
-    /// The text forms of the same function's rules that were traced inside this one.
+    /// The text forms of the rules of the same function that were traced inside this rule.
     pub(crate) inner: RefCell<Vec<String>>,
 }
 

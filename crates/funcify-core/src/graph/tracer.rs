@@ -1,8 +1,8 @@
 //! Records graphs: a thread-local stack of open traces and their open bodies.
 //!
 //! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
-//! references nor clones; in return, the trace must be thread-local. Each handle contains its home, the number of its
-//! body, so a value that outlives its body is detected and rejected.
+//! references nor clones, but the trace must be thread-local. Each handle contains its home, the unique number of its
+//! body, so a value that is used after its body is closed is detected and rejected.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +17,8 @@ thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The home of the next body opened on any thread. Homes are unique across threads, because a value may be sent to a
-/// thread where it is invalid.
+/// The number of the next body that is opened on any thread. The numbers are unique across threads, because a value may
+/// be sent to a thread where it is invalid.
 static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
 
 impl From<Error> for Failed {
@@ -35,7 +35,7 @@ struct Trace {
     error: Option<Error>,
     /// The number of fresh symbols created so far.
     fresh: usize,
-    /// The sizes that differ between the lanes of a batched program, such as numbers of steps.
+    /// The sizes that differ between the lanes of a batched program, such as step counts.
     by_lane: Vec<SizeByLane>,
     /// Masks of type `bool[lanes]`: only lanes where all of them are `true` run the ops being added.
     lane_masks: Vec<Value>,
@@ -185,8 +185,8 @@ impl BodyTrace {
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
-            // One more body than the limit is allowed, so that the infinite recursion of a custom rule is reported
-            // first.
+            // Allows one body beyond the limit, so that an infinitely recursive custom rule is reported by its own
+            // check.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }
@@ -226,7 +226,7 @@ pub(crate) fn trace_body(
     trace.close(&outputs)
 }
 
-/// Adds an op to the open body, for a rule. The op has the site set by [`at_site`].
+/// Adds an op to the open body on behalf of a rule. The op has the site set by [`at_site`].
 pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed> {
     emit_at(op, operands, Site::Unknown)
 }
@@ -234,7 +234,8 @@ pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed>
 /// Adds an op to the open body. Its site is the user's line, `site`, unless [`at_site`] sets a different one.
 pub fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
     let op = op.into();
-    // Differentiating, batching or rewriting a large program can take long, so adding an op checks for cancellation.
+    // Differentiating, batching or rewriting a large program can take a long time, so each added op checks for
+    // cancellation.
     if let Err(error) = check_cancelled(|| Place::new(op.name(), site), Progress::Ops(0)) {
         return Err(record_error(error, operands));
     }
@@ -319,7 +320,7 @@ pub fn has_input(name: &str) -> bool {
     with_trace(|trace| trace.has_input(name)).unwrap_or(false)
 }
 
-/// Sets the name under which the text form shows a value.
+/// Sets the name of a value in the text form.
 pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {
         if !is_identifier(name) {
@@ -380,7 +381,7 @@ pub(super) fn bound_symbols() -> Vec<Symbol> {
     bound.unwrap_or_default()
 }
 
-/// Records that the size of a symbol differs between lanes.
+/// Records that the size bound to a symbol differs between lanes.
 pub(crate) fn add_size_by_lane(size: SizeByLane) {
     remove_size_by_lane(&size.symbol);
     with_trace(|trace| trace.by_lane.push(size));
@@ -428,8 +429,8 @@ pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
-/// Runs `f` with `site` as the site of all ops that it adds. A library that imports programs uses it so that the ops
-/// get the line of the user's call, not a line of the library.
+/// Runs `f` with `site` as the site of all ops that it adds. Libraries that import programs use this to give the ops
+/// the line of the user's call instead of a line of the library.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

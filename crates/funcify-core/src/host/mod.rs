@@ -92,7 +92,7 @@ pub trait Element: Copy + 'static {
     const DTYPE: DType;
     /// Wraps elements in a [`Storage`].
     fn into_storage(elements: Vec<Self>) -> Storage;
-    /// Returns the elements, or `None` if they have a different type.
+    /// Returns the elements, or `None` if they are not of this type.
     fn from_storage(storage: &Storage) -> Option<&[Self]>;
 }
 
@@ -326,7 +326,7 @@ impl HostTensor {
         &self.storage
     }
 
-    /// Returns the elements as a slice, or `None` if they have a different type.
+    /// Returns the elements as a slice, or `None` if they are not of type `E`.
     pub fn as_slice<E: Element>(&self) -> Option<&[E]> {
         E::from_storage(&self.storage)
     }

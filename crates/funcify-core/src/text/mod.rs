@@ -38,22 +38,22 @@
 //! ```
 //!
 //! The first form is for ops with named bodies, the second for ops with a single unnamed body, such as a scan. In the
-//! second form, a line for each parameter states which rows of which operand or result it reads, and a line for each
-//! write states the row that it writes. Any other results follow the op's own keyword. Empty parts are omitted. Inside
-//! a body, the values after `with` keep their outer names. The index of the step is always called `t`.
+//! second form, each parameter has a line with the rows that it reads and the operand or result that contains them, and
+//! each write has a line with the row that it writes. Any other results follow the op's own keyword. Empty parts are
+//! omitted. Inside a body, the values after `with` keep their outer names. The step index is always called `t`.
 //!
 //! A scan has the attributes `steps`, `until`, `order=down` and `unroll=3`. Checkpointing is set by `policy=save_all`,
-//! `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and truncation by
-//! `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)).
+//! `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and truncated backpropagation
+//! by `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)).
 //!
 //! In `scan %n {steps=$1}`, the number of steps is the value of `%n`, and later lines can use it as the symbol `$1`.
 //! With `{steps=20, until=$1}`, the body ends with the line `until %stop`. The loop ends after the first step in which
 //! `%stop` is `true`, and `$1` is the number of steps that ran.
 //!
-//! The lines of a scan's body begin with its sequences, then its buffers, then its carries. The words seq, nit-sot,
-//! sit-sot, mit-sot and mit-mot follow from the rest of the line, and the parser checks them. If a buffer has initial
-//! rows and the loop runs upward, its taps are relative to the row after the initial ones, so the step writes row `t`.
-//! All other taps are row indices.
+//! In the body of a scan, the sequences come first, then the buffers, then the carries. The keywords seq, nit-sot,
+//! sit-sot, mit-sot and mit-mot are implied by the rest of the line, and the parser checks that they match. If a buffer
+//! has initial rows and the loop runs upward, its taps are relative to the row after the initial ones, so the step
+//! writes row `t`. All other taps are row indices.
 //!
 //! `bind_size %n {size=$1}` has no results. It binds the symbol `$1` to the value of `%n`, so that later lines can use
 //! it, as in `%0: f32[$1] = slice %xs {axis=0, start=0, limit=$1, step=1}`.
@@ -103,8 +103,8 @@
 //! }
 //! ```
 //!
-//! The call of a function with a custom derivative rule lists its arguments, and contains the function and the graphs
-//! of the rule: `forward` and `backward` for a `custom_vjp`, or `tangent` for a `custom_jvp`.
+//! A call to a function with a custom derivative rule lists its arguments, and contains the function and the graphs of
+//! the rule: `forward` and `backward` for a `custom_vjp`, or `tangent` for a `custom_jvp`.
 //!
 //! ```text
 //! %y: f32[] = custom_vjp %x {

@@ -35,7 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<Graph> {
     })
 }
 
-/// Creates the error for a symbol whose size nothing determines (graph-c7).
+/// Creates the error for an unbound symbol (graph-c7).
 fn unbound_symbol_error(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
     let site = cursor.first_word(symbol.name()).unwrap_or_default();
     let given = (0..graph.inputs().len()).flat_map(|index| graph.input_type(index).shape.dims());

@@ -67,7 +67,7 @@ const MAX_TERMS: usize = 1 << 16;
 pub struct Dim {
     /// The terms, sorted by decreasing degree and then by name. No coefficient is zero.
     terms: Vec<(Monomial, i64)>,
-    /// `true` if an operation overflowed 64 bits or its term limit. `terms` is then empty.
+    /// `true` if an operation exceeded 64 bits or the term limit. `terms` is then empty.
     beyond_range: bool,
 }
 
@@ -183,7 +183,7 @@ impl Dim {
         i64::try_from(sum).map_err(|_| too_large())
     }
 
-    /// Replaces the symbols that `sizes` binds by their sizes.
+    /// Replaces each symbol that is bound in `sizes` with its size.
     pub fn substitute(&self, sizes: &Sizes) -> Dim {
         let mut terms = Vec::with_capacity(self.terms.len());
         for (monomial, coefficient) in &self.terms {
@@ -201,7 +201,7 @@ impl Dim {
         if self.beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// Replaces symbols by dimensions, simultaneously.
+    /// Replaces symbols with dimensions, simultaneously.
     #[doc(hidden)]
     pub fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));

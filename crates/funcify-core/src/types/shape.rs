@@ -67,7 +67,7 @@ impl Shape {
         self.value(&Sizes::new()).ok()
     }
 
-    /// Replaces the symbols that `sizes` binds by their sizes.
+    /// Replaces each symbol that is bound in `sizes` with its size.
     pub fn substitute(&self, sizes: &Sizes) -> Shape {
         Shape(self.0.iter().map(|dim| dim.substitute(sizes)).collect())
     }

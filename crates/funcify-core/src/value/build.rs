@@ -20,13 +20,13 @@ use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub struct Builder {
-    /// The home of the graph being traced: the unique number of its outermost body.
+    /// The unique number of the outermost body of the graph being traced.
     pub(crate) home: u64,
 }
 
 impl Builder {
     /// Declares an input. The type is a [`TensorType`] or its text, such as `"f32[T,B,64]"`. A dimension is a number,
-    /// a symbol, or a polynomial over symbols. The shapes of a call's arguments determine the symbols.
+    /// a symbol, or a polynomial over symbols. The shapes of a call's arguments determine the sizes of the symbols.
     #[track_caller]
     pub fn input(&self, name: &str, ty: impl IntoType) -> Value {
         let site = Site::caller();

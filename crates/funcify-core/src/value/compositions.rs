@@ -1,4 +1,5 @@
-//! Methods of a value that are composed from ops: softmax and similar functions, statistics, triangles and diagonals.
+//! Methods of a value that are composed from ops: softmax and similar functions, statistics, triangular matrices and
+//! diagonals.
 
 use super::*;
 
@@ -36,7 +37,7 @@ pub fn eye(size: impl Into<Dim>, dtype: DType) -> Value {
 
 impl Value {
     /// Computes log(sum(exp(x))) along an axis without overflow. The axis is removed. As in JAX, the result is -inf if
-    /// all elements are -inf, inf if some are inf, and NaN if some are NaN.
+    /// all elements are -inf, inf if any element is inf, and NaN if any element is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -7,8 +7,8 @@ use super::*;
 use crate::ops::{Binary, Polygamma, Unary};
 
 impl Value {
-    /// Computes the polygamma function: the derivative of `digamma` of order `order`. Order 0 is `digamma` itself, and
-    /// order 1 is the trigamma function. The maximum order is 100.
+    /// Computes the polygamma function: the `order`-th derivative of `digamma`. Order 0 is `digamma` itself, and order
+    /// 1 is the trigamma function. The maximum order is 100.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

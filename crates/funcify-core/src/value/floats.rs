@@ -9,7 +9,7 @@ impl Value {
     /// including the payload of NaN. Returns the value itself if it already has that dtype. No derivative passes
     /// through a bitcast to a different dtype. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
-    /// Other pairs of types are an [`Error::Type`](crate::Error::Type) that lists the supported types. There are no
+    /// Any other pair of types is an [`Error::Type`](crate::Error::Type) that lists the supported types. There are no
     /// 16-bit integers: cast a 16-bit float to `f32` first.
     ///
     /// ```
@@ -94,7 +94,7 @@ impl Value {
         let exponent = select(biased.eq(0), subnormal, biased - (layout.bias - 1));
         let has_none = magnitude.eq(0) | biased.eq(2 * layout.bias + 1);
         let exponent = select(has_none, 0, exponent);
-        // The power of 2 may be outside the range of normal numbers, so it is applied in two factors. Neither product
+        // The power of 2 may be outside the range of normal numbers, so it is applied as two factors. Neither product
         // is rounded.
         let first = (-exponent).clamp(1 - layout.bias, layout.bias);
         let fraction = x * layout.power(first) * layout.power(-exponent - first);
@@ -102,9 +102,10 @@ impl Value {
     }
 
     /// Computes `x * 2^exponent` elementwise. A subnormal result is rounded only once, and a result that is too large
-    /// is infinite. `x` must be floats. The exponent is a Rust integer, or a value of any integer type whose shape
-    /// broadcasts with that of x. The function is linear in x, and no derivative passes through the exponents.
-    /// Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX the power of 2 itself may overflow.
+    /// is infinite. `x` must have a float type. The exponent is a Rust integer, or a value of any integer type whose
+    /// shape broadcasts with the shape of x. The function is linear in x, and no derivative passes through the
+    /// exponent. Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX the power of 2 itself may
+    /// overflow.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -270,7 +271,7 @@ mod tests {
         tensor.storage().to_le_bytes()
     }
 
-    /// Returns numbers of every magnitude of a type, with both signs, including zeros and non-finite numbers.
+    /// Returns numbers across the whole range of a type, with both signs, including zeros and non-finite numbers.
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
@@ -374,8 +375,8 @@ mod tests {
         assert_eq!(ints, [[false, true].into(), [false, false].into()]);
     }
 
-    /// Checks that derivatives are the same as in JAX: 2^-exponent for the fraction, 2^exponent for a scaled number,
-    /// and the derivative of |x| for a copied sign.
+    /// Checks that derivatives are the same as in JAX: 2^-exponent for the fraction of `frexp`, 2^exponent for `ldexp`,
+    /// and the derivative of |x|, up to sign, for `copysign`.
     #[test]
     fn derivatives_of_every_order() {
         let slopes = |x: f64, f: &dyn Fn(Value) -> Value| {

@@ -1,7 +1,7 @@
-//! Values of the trace, with their operators and methods.
+//! Traced values, with their operators and methods.
 //!
-//! The methods broadcast shapes to a common shape by NumPy's rules, and insert the necessary ops. Dtypes are never
-//! promoted: a Rust number takes the dtype of the value that it is combined with.
+//! The methods broadcast their operands by NumPy's rules, and add the necessary ops. Dtypes are never promoted: a Rust
+//! number takes the dtype of the value that it is combined with.
 
 mod activations;
 mod build;
@@ -59,7 +59,7 @@ impl Value {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// Returns the type without axis 0. For a scalar, or after a failure, returns the type itself.
+    /// Returns the type without axis 0. For a scalar or a failed value, returns the type itself.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)
@@ -87,7 +87,7 @@ impl Value {
         normal_axis("dim", axis, shape.rank(), &[self]).map_or(Dim::from(0), |axis| shape[axis].clone())
     }
 
-    /// Sets the name under which the text form shows the value.
+    /// Sets the name of the value in the text form.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -280,7 +280,7 @@ impl Value {
         self.emit(Transpose { axes: axes.into() })
     }
 
-    /// Exchanges the last two axes.
+    /// Swaps the last two axes.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

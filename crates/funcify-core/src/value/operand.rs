@@ -1,4 +1,4 @@
-//! The parameters of a value's methods and operators: ranges, axes, numbers, and shapes that are broadcast.
+//! Argument types for the methods and operators of a value: ranges, axes, and operands that may be numbers.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 

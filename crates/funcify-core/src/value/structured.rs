@@ -6,8 +6,8 @@ use crate::graph::emit_at;
 use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 
 impl Value {
-    /// Computes the cumulative reduction along an axis: element `i` of the result combines the elements from the first
-    /// to `i`, or from `i` to the last if `reverse` is `true`.
+    /// Computes the cumulative reduction along an axis: element `i` of the result combines elements `0` to `i`, or
+    /// elements `i` to the last if `reverse` is `true`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -165,9 +165,8 @@ impl Value {
         self.gather(axis, positions)
     }
 
-    /// Returns the position (i64) of the smallest element along an axis. The axis is removed. If several elements are
-    /// the smallest, returns the position of the first of them. If there is a NaN, returns the position of the first
-    /// NaN.
+    /// Returns the position (i64) of the smallest element along an axis. The axis is removed. If the minimum occurs
+    /// several times, returns its first position. If any element is NaN, returns the position of the first NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -26,7 +26,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
-/// Returns a symbol in `dim` whose size differs between lanes, if any.
+/// Returns a symbol in `dim` whose size differs between lanes, or `None` if there is none.
 pub(crate) fn ragged_symbol(dim: &Dim) -> Option<Symbol> {
     let sizes = sizes_by_lane();
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
@@ -53,8 +53,8 @@ fn slope(dim: &Dim, symbol: &Symbol) -> Dim {
     dim.replaced(&BTreeMap::from([(symbol.clone(), Dim::symbol(symbol) + 1)])) - dim
 }
 
-/// Returns an upper bound on the sizes of all lanes (ragged-c1). If the dimension increases with a symbol, the symbol
-/// is replaced with its largest size; if it decreases, with 0. Returns `None` if the direction is unknown.
+/// Returns an upper bound on the dimension over all lanes (ragged-c1). If the dimension increases with a symbol, the
+/// symbol is replaced with its largest size; if it decreases, with 0. Returns `None` if the direction is unknown.
 pub(crate) fn padded(dim: &Dim) -> Option<Dim> {
     let mut sizes = BTreeMap::new();
     for SizeByLane { symbol, largest, .. } in sizes_by_lane() {
@@ -90,16 +90,16 @@ pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + sizes_of_lanes(&rest)?.value }))
 }
 
-/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. The index
-/// `axis` excludes the batch axis; `shape` includes it.
+/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. `axis` does not
+/// count the batch axis; `shape` includes it.
 fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
 }
 
-/// Broadcasts `rows`, which contains one row per lane, to `shape`. Each row extends along `axis`. The index `axis`
-/// excludes the batch axis; `shape` includes it.
+/// Broadcasts `rows`, which contains one row per lane, to `shape`. Each row extends along `axis`. `axis` does not count
+/// the batch axis; `shape` includes it.
 fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     (dims[0], dims[axis + 1]) = (shape[0].clone(), shape[axis + 1].clone());
@@ -166,7 +166,7 @@ pub(crate) fn shift_rows(
     Ok(select_values(mask, taken, zero(dtype).broadcast_to(taken.shape())))
 }
 
-/// Returns a ragged symbol that a node uses in its operands, its attributes, its results, or its bodies, if any.
+/// Returns a ragged symbol that the node's operands, attributes, results or bodies use, or `None` if there is none.
 pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol> {
     let uses = |size: &SizeByLane| {
         let of_operands = node.inputs.iter().flat_map(|input| graph.ty(*input).shape.dims());
@@ -386,7 +386,7 @@ impl Types<'_> {
     }
 }
 
-/// Records the error that an op does not support a ragged value.
+/// Records an error for an op that does not support ragged values.
 pub(crate) fn reject_ragged(op: &str, site: Site, symbol: &Symbol) -> Failed {
     let reason = format!(
         "the size `{symbol}` depends on values and differs between lanes: a tensor of that size would be ragged"

@@ -76,7 +76,8 @@ pub fn splitmix64(state: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// Shrinks a failing tape. Calls `fails` at most `tries` times, and returns the smallest tape for which it is `true`.
+/// Shrinks a failing tape. Calls `fails` at most `tries` times, and returns the smallest tape found for which it
+/// returns `true`.
 pub fn shrink_tape(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);
     let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {

@@ -10,8 +10,8 @@ use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, a
 
 use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
-/// A handle of a recurrence. The variants' names give the number of taps: for buffers, first the number of read taps,
-/// then the number of write taps.
+/// A handle to a sequence, state or buffer of a recurrence. The variants' names give the number of taps: for buffers,
+/// first the number of read taps, then the number of write taps.
 enum Handle {
     Sequence1(recurrence::Sequence<1>),
     Sequence2(recurrence::Sequence<2>),

@@ -189,7 +189,7 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // An associative scan pairs its rows, and rows of twice the size may overflow 64-bit sizes.
+        // An associative scan combines pairs of rows, and twice the size of a row may exceed 64 bits.
         _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }

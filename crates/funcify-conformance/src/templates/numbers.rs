@@ -16,7 +16,7 @@ use super::fill::Fill;
 
 const TYPES: [DType; 4] = [DType::I64, DType::I32, DType::U8, DType::U32];
 
-/// Picks an initial value near 0, or near the largest integer that a float type represents exactly.
+/// Picks an initial value near 0, or near the limit up to which a float type represents all integers exactly.
 fn start(draft: &Draft<'_, '_>, dtype: DType) -> i64 {
     let near: i64 = draft.pick(&[0, 1, -1, 3, 20, -20]);
     let number: i64 = match draft.below(8) {

@@ -69,7 +69,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([tensor([4, 3], [1i64, 1, 2, 0, 3, 3, 2, 2, 2, 1, 1, 7])])
         .gives([("ys", tensor([4, 3], [1i64, 1, 2, 1, 3, 3, 2, 3, 3, 2, 3, 7]))]),
-        // `combine` contains an associative scan that does not depend on its operands.
+        // `combine` contains an associative scan that does not depend on the operands of `combine`.
         case("associative_invariant_nested", |g| {
             let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[S]"));
             outputs! { ys: associative_scan(xs, |a, b| a + b + associative_scan(w, |a, b| a * b).index(0, -1)) }
@@ -146,7 +146,7 @@ fn sums(length: i64, reverse: bool) -> OneCase {
         .gives([("ys", vector(ys))])
 }
 
-/// Concatenates digits to numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
+/// Concatenates digits into numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
 /// Concatenation does not commute, so a wrong order is detected. Numbers of more than 18 digits wrap around, just as
 /// they do in a sequential loop.
 fn strings(length: i64, reverse: bool) -> OneCase {

@@ -1,6 +1,6 @@
-//! Integers close to the largest one that a float type represents exactly. A backend that computes integers in floats
-//! must prove that each integer is exact. A proof with an off-by-one error, a forgotten operand, or a wrong sign
-//! yields a neighbouring integer.
+//! Integers close to the limit up to which a float type represents all integers exactly. A backend that computes
+//! integers in floats must prove that each integer is exact. An off-by-one error, a forgotten operand, or a wrong sign
+//! in the proof leads to a neighbouring integer.
 
 use super::*;
 

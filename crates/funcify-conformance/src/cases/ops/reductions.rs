@@ -34,7 +34,8 @@ fn reductions() -> Cases {
     Ok(cases)
 }
 
-/// Reduces tensors of every shape over every subset of the axes, and axes longer than 255.
+/// Builds reductions of every shape in `SHAPES` over every subset of its axes, and reductions over axes longer than
+/// 255.
 fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<OpUse> {
     let mut uses = Vec::new();
     for shape in SHAPES {

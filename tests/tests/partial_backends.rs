@@ -28,8 +28,8 @@ fn some_cases() -> Vec<Case> {
     all_golden_cases().unwrap().into_iter().step_by(13).collect()
 }
 
-/// The toy backend supports eight ops on f64, all of them correctly, and nothing else. A case must need missing ops or
-/// types if and only if the backend rejects it at compile time.
+/// The toy backend supports eight ops on f64, all of them correctly, and nothing else. `needs` must be nonempty for a
+/// case if and only if the backend rejects the case at compile time.
 #[test]
 fn a_partial_backend_passes_or_lacks_something() {
     let toy = subject(Toy);

@@ -66,7 +66,7 @@ fn what_each_policy_keeps_of_1024_steps() {
 #[test]
 fn a_budget_takes_the_least_work_that_fits() {
     let row = 64 * 4;
-    // Everything means the state and the values that a step computes: two products, two sums and a tanh.
+    // Here, "everything" means the state and all values that a step computes: two products, two sums and a tanh.
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row)), 1024, "everything");
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row - 1)), 3 * 1024, "the products");
     assert_eq!(rows(CheckpointPolicy::Budget(3 * 1024 * row)), 3 * 1024);
@@ -328,7 +328,7 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     assert!(error.contains("`policy`"), "{error}");
 }
 
-/// A descending loop over a full buffer, b[t] = b[t] * b[t+1]: rows written before the truncation point are constants.
+/// A reverse loop over a full buffer, b[t] = b[t] * b[t+1]: rows written before the truncation point are constants.
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {

@@ -41,7 +41,7 @@ impl Choices {
         self.words.get(self.at - 1).copied().unwrap_or(0)
     }
 
-    /// Returns a number in `0..count`, or 0 if the range is empty.
+    /// Returns a random number in `0..count`, or 0 if the range is empty.
     pub fn below(&mut self, count: usize) -> usize {
         ((u64::from(self.word()) * count as u64) >> 32) as usize
     }

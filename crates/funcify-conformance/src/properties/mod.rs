@@ -75,7 +75,7 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
 /// Checks the fast properties of a program, and the slow ones only for a sample of programs. This way, more programs
 /// can be checked in the same time.
 ///
-/// Every program is checked for its values, text, execution modes, lanes, and first derivatives in both modes. Each
+/// The values, text, execution modes, lanes, and first derivatives in both modes are checked for every program. Each
 /// gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
 /// programs.
 pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {

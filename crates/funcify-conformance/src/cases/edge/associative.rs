@@ -63,7 +63,8 @@ pub(super) fn cases() -> Cases {
         // The elements are rows, and `combine` contains an associative scan, which computes cumulative maxima.
         case("associative_nested", |g| {
             let xs = g.input("xs", "i64[T,3]");
-            // This `combine` is associative, because both the maximum and the cumulative maximum are.
+            // This `combine` is associative, because the cumulative maximum is idempotent and distributes over
+            // `maximum`.
             let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
             outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
         })
@@ -90,7 +91,7 @@ pub(super) fn cases() -> Cases {
                 let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
                 let (ys, mixed, alone) = vmap(xs, |xs| {
                     associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
-                        // The `select` always returns `x2`, so this leaf is a sum.
+                        // The `select` always returns 0 for these inputs, so this leaf is a sum.
                         (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
                     })
                 });

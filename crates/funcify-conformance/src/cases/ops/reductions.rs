@@ -5,7 +5,7 @@ use funcify::ops::{ArgMax, MatMul};
 use super::values::{FLOATS, NUMBERS, SHAPES, cycle, cycle_values, small};
 use super::*;
 
-/// The magnitude of terms that cancel in the sums of these cases.
+/// The magnitude of the terms that cancel in sums.
 pub(super) const SUMS: f64 = 0.1;
 
 /// Elements with intermediate results that overflow f16. The product of the first row is 0.008, and the sum of the

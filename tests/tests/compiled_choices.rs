@@ -24,8 +24,8 @@ fn is_whole_on_backends(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
     [is_whole(graph, &Candle::cpu(), inputs), burn[0], burn[1]]
 }
 
-/// The graph computes the logarithm of a value, or of a clamped value if it overflows. The branch that does not run has
-/// an infinite slope, which must not reach the gradient.
+/// The graph sums the exponentials of values, or of the clamped values if an exponential overflows. The branch that is
+/// not taken may have an infinite derivative, which must not reach the gradient.
 #[test]
 fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     let graph = Graph::build("guarded", |g| {

@@ -84,7 +84,8 @@ fn views_are_read_where_they_lie() {
     check(&Burn::ndarray());
 }
 
-/// A program without loops is compiled once for all sizes, even if loops are compiled for each size.
+/// A program without loops is compiled once for all sizes, even on a backend that compiles loops separately for each
+/// size.
 #[test]
 fn what_has_no_loop_is_compiled_once() {
     let graph = built("straight", |g| (g.input("x", "f32[N]") * 2.0).exp());

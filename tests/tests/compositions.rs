@@ -79,8 +79,8 @@ impl CustomOp for Shift {
             TwoResults => Some(vec![x + 1.0, x]),
             OfItself => Some(vec![shift(x, OfItself)]),
             Loop => {
-                // Adds 1 in parts: each step adds half of the rest. When the rest is small, the loop ends and the rest
-                // is added.
+                // Adds 1 in parts: each step adds half of the remainder. Once the remainder is small, the loop exits,
+                // and the remainder is added.
                 let one = x.zeros_like().sum(0) + 1.0;
                 let ((sum, rest), ()) =
                     scan_until_with(ScanOptions::new().length(10), (x, one), (), |(sum, rest), ()| {

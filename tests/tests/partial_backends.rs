@@ -28,8 +28,8 @@ fn some_cases() -> Vec<Case> {
     all_golden_cases().unwrap().into_iter().step_by(13).collect()
 }
 
-/// The toy backend supports eight ops on f64, all of them correctly, and nothing else. A case must be reported as
-/// missing ops if and only if compiling it is rejected.
+/// The toy backend supports eight ops on f64, all of them correctly, and nothing else. `needs` must be nonempty for a
+/// case if and only if the backend rejects the case at compile time.
 #[test]
 fn a_partial_backend_passes_or_lacks_something() {
     let toy = subject(Toy);
@@ -137,7 +137,7 @@ fn a_custom_op_has_cases() {
     ];
     assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
-    // The second derivatives contain only derivatives of the op, but not the op itself.
+    // The second derivatives contain derivatives of the op, but not the op itself.
     for case in cases.iter().filter(|case| !case.name.contains("_hvp")) {
         assert!(case.graph.to_string().contains("softplus"), "{}", case.name);
     }

@@ -8,7 +8,7 @@ use crate::cases::ops::{OpUse, case_of};
 use crate::derivatives;
 use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 
-/// Builds the cases of a custom op, named `custom/NAME`. They expect the results of the reference evaluator.
+/// Builds cases named `custom/NAME` for a custom op. They expect the results of the reference evaluator.
 ///
 /// For each list of operands, the cases run the op on uploaded tensors, on views of larger tensors, under `vmap`, and
 /// in a loop over rows. A backend may compile this loop if the op has a composition
@@ -68,7 +68,7 @@ pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>])
 
 const CATEGORY: &str = "custom";
 
-/// Builds a program whose inputs `x0`, `x1`, ... have the types of these tensors.
+/// Builds a program whose inputs `x0`, `x1`, ... have the types of `inputs`.
 fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<Value>) -> Result<Graph, String> {
     let built = Graph::build("program", |g| {
         let inputs = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
@@ -77,7 +77,7 @@ fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<V
     built.map_err(|error| format!("case `custom/{name}`: {error}"))
 }
 
-/// Builds cases for the derivatives for which the op has rules.
+/// Builds cases for the derivatives that the op's rules support.
 fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
     if !inputs.iter().any(|input| input.dtype().is_float()) {
         return Ok(Vec::new());

@@ -5,7 +5,7 @@ use funcify::{Disconnected, Error, GradOptions, Graph};
 /// A function that differentiates a program.
 type Derivative = fn(&Graph) -> Result<Graph, Error>;
 
-/// The derivatives, each with the name of its tensor group in the manifest, which is also the category of its cases.
+/// The derivatives by name. The name is both the tensor group in the manifest and the category of the cases.
 pub(crate) const ALL: [(&str, Derivative); 4] = [("grad", grad), ("jvp", jvp), ("hvp", hvp), ("grad3", grad3)];
 
 /// Computes the gradients with respect to all float inputs, from the cotangents `ct`.
@@ -18,7 +18,7 @@ fn jvp(graph: &Graph) -> Result<Graph, Error> {
     graph.jvp(..)
 }
 
-/// Computes the directional derivatives of the gradients along `tan`, with fixed cotangents.
+/// Computes Hessian-vector products: the directional derivatives of the gradients along `tan`, with fixed cotangents.
 fn hvp(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&grad(graph)?, "grad_", &float_inputs(graph))
 }
@@ -51,8 +51,9 @@ pub(crate) fn output_keys(name: &str) -> Vec<String> {
     keys(name, &[("", "out"), ("tan_", "jvp"), ("grad_", "grad"), ("tan_grad_", "hvp"), ("tan_tan_grad_", "grad3")])
 }
 
-/// Returns a key for each group whose prefix matches the name. If the name ends with `_2`, the keys of the name without
-/// `_2` follow in reverse order, because differentiation appends a number to a name that is already taken.
+/// Returns a key for each group whose prefix matches the name. Differentiation appends a number to a name that is
+/// already taken. If the name ends with `_2`, the keys of the name without `_2` therefore follow, in reverse order of
+/// the groups.
 fn keys(name: &str, groups: &[(&str, &str)]) -> Vec<String> {
     let key = |name: &str, (prefix, group): &(&str, &str)| Some(format!("{group}.{}", name.strip_prefix(prefix)?));
     let mut keys: Vec<String> = groups.iter().filter_map(|group| key(name, group)).collect();

@@ -23,7 +23,8 @@ use crate::unlocks::{unlock_table, unlocks};
 /// harness = false
 /// ```
 ///
-/// `expectations` is the TOML of [`Expectations`](crate::expectations). Use [`Suite`] to add cases of your own.
+/// `expectations` declares gaps, in the TOML format of [`Expectations`](crate::expectations). Use [`Suite`] to add
+/// cases of your own.
 ///
 /// ```no_run
 /// # use funcify::dispatch::Reference as MyBackend;
@@ -56,7 +57,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Creates the suite of a backend without declared gaps.
+    /// Creates the suite for a backend, with no declared gaps.
     pub fn new(executor: Arc<dyn Executor>) -> Self {
         Suite { executor, expectations: String::new(), cases: Vec::new() }
     }

@@ -2,7 +2,7 @@
 //!
 //! A case ([`Case`]) consists of a graph, its inputs and the expected result. Expected results are golden values,
 //! computed independently of funcify, or come from the reference evaluator. A backend ([`Subject`]) may declare gaps
-//! ([`Expectations`]). Each case runs with its loops unrolled and native, both as written and rewritten.
+//! ([`Expectations`]). Each case runs with unrolled and with native loops, both as written and rewritten.
 //!
 //! # A backend of your own
 //!
@@ -39,15 +39,16 @@
 //! ```
 //!
 //! `cases` counts the cases that need the op, and `nothing else` those that need only this op. The last column counts
-//! the cases that start to run once the backend has this op and all ops above it. A case with a wrong result fails.
+//! the cases that start to run once the backend has this op and all ops above it.
 //!
-//! The second argument of [`run_as_tests`] is the TOML of [`expectations`]. `partial = true` declares that the
-//! backend is under construction: without it, each missing op or type fails one test. Permanent gaps are declared case
-//! by case, with their error and a reason.
+//! The second argument of [`run_as_tests`] declares gaps, in the TOML format of [`expectations`]. `partial = true`
+//! declares that the backend is under construction: without it, each missing op or type fails one test. Permanent gaps
+//! are declared case by case, with their error and a reason.
 //!
 //! # Ops of your own
 //!
-//! [`custom_cases`] builds cases for an op that your crate defines, and [`Suite`] runs them along with the others:
+//! [`custom_cases`] builds cases for an op that your crate defines, and [`Suite`] runs them along with the built-in
+//! cases:
 //!
 //! ```no_run
 //! # use funcify::dispatch::Reference as MyBackend;

@@ -34,7 +34,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the cases of single ops with lanes, followed by those without lanes.
+/// Builds the cases of single ops: first those with lanes, then those without.
 fn cases_of_ops() -> Result<Vec<Case>, String> {
     let ops = cases::ops::cases()?;
     let mut all = lanes::cases(&ops)?;

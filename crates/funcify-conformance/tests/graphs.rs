@@ -64,7 +64,7 @@ fn one_function_serves_all_sizes() {
     }
 }
 
-/// The reference evaluator must return the expected results, even without a compiled program.
+/// The reference evaluator must return the expected results when it is called directly, without compiling the program.
 #[test]
 fn the_reference_evaluation_gives_what_is_expected() {
     for case in all_cases().unwrap() {

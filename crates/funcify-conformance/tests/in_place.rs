@@ -1,6 +1,6 @@
-//! Checks a backend that writes traces in place, on every case with a loop and on loops with initial rows. Allocated
-//! memory is filled with numbers that differ from any result. Writing to a trace that is still referenced elsewhere
-//! is an error.
+//! Runs every case with a loop, and loops with initial rows, on a backend that writes traces in place. Allocated memory
+//! is filled with numbers that differ from any result. Writing to a trace that is still referenced elsewhere is an
+//! error.
 
 use std::sync::Arc;
 

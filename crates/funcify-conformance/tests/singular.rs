@@ -46,7 +46,8 @@ impl<'a> Evaluated<'a> {
 enum Estimate {
     /// The derivative's value, and an estimate of its error.
     Is(f64, f64),
-    /// The derivative does not exist: the sides disagree, grow without bound, or one is outside the domain.
+    /// The derivative does not exist: the estimates from the two sides disagree or grow without bound, or one side is
+    /// outside the domain.
     None,
     /// The function is not finite at the point.
     Outside,

@@ -7,7 +7,7 @@ use funcify::{Dim, Error, Graph, HostTensor, VmapOptions, evaluate};
 use funcify_conformance::lanes::{arguments, evaluate_lanes_one_by_one, operands, stack_lanes, vary_input};
 use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
 
-/// Cases with a branch that exceeds all memory, but does not run.
+/// Cases with a branch that needs more memory than any machine has, but is not taken.
 const HUGE: [&str; 1] = ["edge/huge_branch_that_is_not_taken"];
 
 /// The outcome of a batched case.
@@ -140,7 +140,7 @@ fn lanes_of_lanes() {
     assert!(equal > 200, "{equal} programs");
 }
 
-/// With zero lanes, as a constant or as a symbolic size, a result must have an axis of size 0, followed by the shape
+/// With zero lanes, given as a constant or as a symbol, each result must have an axis of size 0, followed by the axes
 /// of a single lane's result.
 #[test]
 fn no_lanes() {

@@ -151,7 +151,7 @@ fn a_step_binds_a_size_of_its_own() {
     assert_eq!(results, [row([1.0, 8.0, 8.0]), number(7), HostTensor::scalar(4.0)]);
 }
 
-/// A branch that is not taken does not bind its sizes, so these cannot be invalid.
+/// A branch that is not taken does not bind its sizes, so invalid sizes in it cause no error.
 #[test]
 fn a_branch_that_does_not_run_binds_nothing() {
     let graph = build(|g| {
@@ -167,7 +167,7 @@ fn a_branch_that_does_not_run_binds_nothing() {
     assert_eq!(run(&graph, &[HostTensor::scalar(2.0)]), [HostTensor::scalar(2.0)]);
 }
 
-/// One loop has a bound size as its number of steps, another one as the number of rows of its sequence.
+/// In one loop, a bound size is the number of rows of the sequence. In another loop, it is the number of steps.
 #[test]
 fn a_loop_has_the_size() {
     let graph = build(|g| {
@@ -245,8 +245,8 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_eq!(run(&shared, &[xs, number(2)]), [expected]);
 }
 
-/// A lane that skips a branch, or whose loop has ended, does not bind the sizes in that body, so these cannot be
-/// invalid.
+/// A lane that skips a branch, or whose loop has ended, does not bind the sizes in that body, so invalid sizes in it
+/// cause no error.
 #[test]
 fn a_lane_that_does_not_run_gives_no_size() {
     let sum = |n: Value| iota(bind_size(n), DType::F64).sum(0);

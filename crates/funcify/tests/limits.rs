@@ -188,7 +188,7 @@ fn arguments_are_held_against_the_budget() {
     }
 }
 
-/// The size of a result depends on data. After a call exceeded the budget, a smaller call of the same function
+/// The size of a result depends on data. After a call exceeds the budget, a smaller call of the same function still
 /// succeeds.
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {

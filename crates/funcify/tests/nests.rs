@@ -97,7 +97,7 @@ fn sixty_four_levels_are_differentiated() {
     }
 }
 
-/// A nest has the same value and derivatives as its levels applied one after the other.
+/// The gradient of a nest agrees with finite differences, and the batched gradient with the gradient of each lane.
 #[test]
 fn a_nest_gives_what_its_levels_give() {
     let [x, w] = [0.3, 0.7].map(HostTensor::scalar);

@@ -7,8 +7,9 @@ use funcify::prelude::*;
 use funcify::{CheckpointPolicy, VmapOptions, grad_with};
 use shared::{built, traced};
 
-/// Returns the number of bytes that a gradient saves in traces: those of the forward loops, plus the maximum that a
-/// single step of a backward loop saves while it recomputes values. Forward loops ascend, and backward loops descend.
+/// Returns the number of bytes that a gradient saves in traces: the bytes that forward loops save, plus the maximum
+/// that a single step of a backward loop saves while it recomputes values. Backward loops are the loops that run in
+/// reverse.
 fn saved_bytes(graph: &Graph) -> usize {
     let (mut forward, mut again) = (0, 0);
     for node in graph.nodes() {
@@ -65,7 +66,7 @@ fn what_each_policy_keeps_of_1024_steps() {
 #[test]
 fn a_budget_takes_the_least_work_that_fits() {
     let row = 64 * 4;
-    // Everything means the state and the values that a step computes: two products, two sums and a tanh.
+    // Here, "everything" means the state and all values that a step computes: two products, two sums and a tanh.
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row)), 1024, "everything");
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row - 1)), 3 * 1024, "the products");
     assert_eq!(rows(CheckpointPolicy::Budget(3 * 1024 * row)), 3 * 1024);
@@ -226,7 +227,7 @@ fn assert_near(name: &str, graph: &Graph, arguments: &[HostTensor], expected: &[
     }
 }
 
-/// Returns `xs` of this many rows and `w`, followed by a tangent for each.
+/// Returns `xs`, with this many rows, and `w`, followed by a tangent for each.
 fn arguments(rows: usize) -> [HostTensor; 4] {
     let row = |phase: f64| HostTensor::from_vec((0..rows).map(|i| (i as f64 * 1.7 + phase).sin()).collect(), [rows]);
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]
@@ -255,7 +256,7 @@ fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
 }
 
 /// The gradient and its derivatives in both modes are the same under every policy. The numbers of steps include 0 and
-/// some that are not multiples of a segment.
+/// some that are not multiples of the segment length.
 #[test]
 fn no_policy_changes_a_value() {
     let policies = [
@@ -327,7 +328,7 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     assert!(error.contains("`policy`"), "{error}");
 }
 
-/// A descending loop over a full buffer, b[t] = b[t] * b[t+1]: rows written before the truncation point are constants.
+/// A reverse loop over a full buffer, b[t] = b[t] * b[t+1]: rows written before the truncation point are constants.
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {

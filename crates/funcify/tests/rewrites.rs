@@ -1,5 +1,5 @@
 //! Tests rewrites in isolation. Each file in `rewrites` names the rules to apply, and contains a program before and
-//! after them. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1`
+//! after the rewrite. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1`
 //! updates the rewritten programs.
 
 use std::collections::BTreeSet;

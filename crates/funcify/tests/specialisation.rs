@@ -60,7 +60,7 @@ fn a_branch_knows_the_static_inputs_of_the_call() {
     }
 }
 
-/// An input whose size is a formula in two symbols is solved for one of them after a later input binds the other.
+/// If an input's size is a formula in two symbols, it is solved for one symbol after a later input binds the other.
 #[test]
 fn sizes_are_bound_in_whatever_order_they_come() {
     let graph = built("model", |g| {
@@ -69,7 +69,8 @@ fn sizes_are_bound_in_whatever_order_they_come() {
     });
     let given = [HostTensor::from([1f64, 2., 3., 4., 5.]), HostTensor::from([1f64, 1.])];
     assert_eq!(run(&graph, &given).unwrap(), [3.0, 4.0, 5.0, 6.0]);
-    // With three symbols, the last input binds the first one to be solved.
+    // With three symbols, the last input binds its symbol first, and the sizes of the other inputs are solved in
+    // reverse order.
     let chain = built("chain", |g| {
         let names = [("a", "f64[A+B+C]"), ("b", "f64[B+C]"), ("c", "f64[C]")];
         let [a, b, c] = names.map(|(name, ty)| g.input(name, ty));
@@ -95,7 +96,8 @@ fn no_rows_are_enough_for_no_steps() {
     assert_eq!(run(&graph, &[rows(1), rows(0)]).unwrap_err().kind(), "Rows");
 }
 
-/// The bound of a while loop is symbolic in its own graph, and becomes a number in the graph that applies it.
+/// The bound of a while loop is symbolic in the loop's own graph. Each application of that graph sets it to the size of
+/// the argument.
 #[test]
 fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
     let bounded = built("bounded", |g| {
@@ -133,13 +135,13 @@ fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     assert_eq!(evaluate(&gradient, &[number(2.0)]).unwrap()[0], number(32.0));
     assert_eq!(evaluate(&second, &[number(2.0)]).unwrap()[0], number(48.0));
     assert_eq!(evaluate(&graph.jvp("x").unwrap(), &[number(2.0), number(1.0)]).unwrap()[1], number(32.0));
-    // The second lane ends by its condition, before the bound.
+    // The second lane's condition ends the loop before the bound.
     let xs = HostTensor::from([2f64, 20.0]);
     assert_eq!(evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(), [16., 400.]);
 }
 
-/// The rows of a sequence are checked even if no step uses them, with and without a custom derivative rule in the
-/// program.
+/// A sequence with too few rows is rejected even if no step uses its rows, with and without a custom derivative rule in
+/// the program.
 #[test]
 fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     let text = |start: &str| {
@@ -174,8 +176,8 @@ fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     }
 }
 
-/// Values that only a derivative rule captures are not computed, and therefore cannot fail, in a program or in the body
-/// of a loop.
+/// A value that only a derivative rule captures is not computed, and therefore cannot fail. If the rule is used in the
+/// body of a loop, the value is a capture of the loop: it is computed before the loop, and may fail.
 #[test]
 fn what_only_a_derivative_rule_uses_does_not_run() {
     let rate_of = |xs: Value| {

@@ -39,7 +39,7 @@ fn running_mean(count: &str) -> Graph {
     })
 }
 
-/// A stream cannot join running ones if they share a counter, because the counter would be wrong for it.
+/// A stream cannot join running ones if they share a counter, because the counter would be wrong for the new stream.
 #[test]
 fn a_stream_begins_with_no_state_that_others_have_changed() {
     let mut shared = stepper(&running_mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
@@ -255,8 +255,8 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 /// Each step reads several rows of a padded sequence, or of the result of a cumulative op or an associative scan.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // If the number of rows inserted before the sequence exceeds the look-ahead of the loop, the loop has more steps
-    // than the sequence has rows.
+    // If more rows are inserted before the sequence than the taps reach back, the loop has more steps than the sequence
+    // has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),

@@ -232,7 +232,7 @@ fn a_nest_that_is_too_deep_is_refused() {
     assert_rejected(&format!("fn @f(%x: f32[]) {{\n{distinct}"), &["at most 64 nested", "one more"]);
 }
 
-/// Printing and parsing takes linear time, even for thousands of values with the same name and a long chain of ops.
+/// Printing and parsing take linear time, even for thousands of values with the same name and a long chain of ops.
 #[test]
 fn long_programs_are_printed_and_read_in_no_time() {
     let graph = Graph::build("long", |g| (0..5_000).fold(g.input("x", "f32[]"), |x, _| (x + 1.0).named("state")));

@@ -1,5 +1,5 @@
 //! Tests gradients of loops with early exit when unrolling is forced. The backward loop runs as many steps as the
-//! forward loop did. That number depends on data, but has the same static maximum.
+//! forward loop did. That number depends on data, but its static maximum is the same as for the forward loop.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;

@@ -20,7 +20,7 @@ const GATED_SIZE: usize = 7;
 /// The maximum time that a compilation waits for the gate, so that a broken test fails instead of hanging.
 const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A backend that compiles programs with the reference evaluator, and blocks at a gate for one size.
+/// A backend whose compiled programs run in the reference evaluator. Compilation for one size blocks at a gate.
 #[derive(Clone, Default)]
 struct GatedBackend(Arc<Gate>);
 

@@ -1,4 +1,4 @@
-//! Lowers `softplus` on Burn's devices, as a combination of Burn's kernels.
+//! Lowers `softplus` to a combination of Burn's kernels, on Burn's devices.
 
 use burn::backend::ops::{ActivationOps, FloatTensorOps};
 use burn::backend::{Dispatch, DispatchTensor};

@@ -1,4 +1,4 @@
-//! Lowers `softplus` on Candle, as a combination of Candle's kernels.
+//! Lowers `softplus` to a combination of Candle's kernels.
 
 use candle_core::Tensor;
 use funcify::funcify;

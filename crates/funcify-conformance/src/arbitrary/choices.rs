@@ -41,7 +41,7 @@ impl Choices {
         self.words.get(self.at - 1).copied().unwrap_or(0)
     }
 
-    /// Returns a number in `0..count`, or 0 if the range is empty.
+    /// Returns a random number in `0..count`, or 0 if the range is empty.
     pub fn below(&mut self, count: usize) -> usize {
         ((u64::from(self.word()) * count as u64) >> 32) as usize
     }
@@ -76,7 +76,8 @@ pub fn splitmix64(state: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// Shrinks a failing tape. Calls `fails` at most `tries` times, and returns the smallest tape for which it is `true`.
+/// Shrinks a failing tape. Calls `fails` at most `tries` times, and returns the smallest tape found for which it
+/// returns `true`.
 pub fn shrink_tape(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);
     let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {

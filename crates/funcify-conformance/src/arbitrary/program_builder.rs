@@ -129,7 +129,7 @@ impl<'a> ProgramBuilder<'a> {
             let value = g.input(&format!("x{index}"), ty);
             self.add(value, MAX_ARGUMENT);
         }
-        // This input binds both symbols, in case the others do not.
+        // This input binds both symbols, in case the other inputs do not.
         let value = g.input("rows", "f64[T,N]");
         self.add(value, MAX_ARGUMENT);
         if self.choices.one_in(2) {
@@ -200,8 +200,8 @@ impl<'a> ProgramBuilder<'a> {
         Entry { value, bound, used: false }
     }
 
-    /// Adds a value to the scope. Reduces a value with too many elements or axes, and limits a value whose bound is
-    /// too large.
+    /// Adds a value to the scope. First sums over axis 0 if the value has too many elements or axes, and limits its
+    /// magnitude if its bound is too large.
     pub(super) fn add(&mut self, value: Value, bound: f64) {
         let mut value = value;
         let mut bound = bound;
@@ -386,7 +386,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Returns the unused floats at index `start` of the scope and later, and marks them as used.
+    /// Returns the unused floats from index `start` of the scope onwards, and marks them as used.
     pub(super) fn take_unused_floats(&mut self, start: usize) -> Vec<Value> {
         let left: Vec<usize> = (start..self.scope.len())
             .filter(|index| !self.scope[*index].used && self.scope[*index].value.dtype() == DType::F64)

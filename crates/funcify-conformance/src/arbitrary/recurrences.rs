@@ -10,8 +10,8 @@ use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, a
 
 use super::program_builder::{Entry, MAX_CARRY, ProgramBuilder};
 
-/// A handle of a recurrence. The variants' names give the number of taps: for buffers, first the number of read taps,
-/// then the number of write taps.
+/// A handle to a sequence, state or buffer of a recurrence. The variants' names give the number of taps: for buffers,
+/// first the number of read taps, then the number of write taps.
 enum Handle {
     Sequence1(recurrence::Sequence<1>),
     Sequence2(recurrence::Sequence<2>),
@@ -99,7 +99,7 @@ impl ProgramBuilder<'_> {
         if is_fixed && shape.rank() <= 2 { shape } else { Shape::scalar() }
     }
 
-    /// Computes a row to write, from the row's old contents if they have the same type.
+    /// Computes a row of type `row` to write. Often computes it from the old contents `old`, if they have this type.
     fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
         if row.dtype != DType::F64 {
             return match old.filter(|old| old.ty() == *row) {

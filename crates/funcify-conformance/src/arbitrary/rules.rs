@@ -102,8 +102,8 @@ fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value
     }
 }
 
-/// Returns a function that scales a derivative. If the rules may be wrong, the factor may be other than 1 and depend on
-/// the function's result.
+/// Returns a function that scales a derivative. If the rules may be wrong, the factor may differ from 1 and may depend
+/// on the function's result.
 fn factor(builder: &mut ProgramBuilder<'_>) -> impl Fn(Value, Value) -> Value + use<> {
     let (by, of_value) = match builder.rules {
         Rules::Derivatives => (1.0, 0.0),

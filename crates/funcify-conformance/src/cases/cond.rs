@@ -78,7 +78,8 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["vmap_switch"], ["index", "x"], |[index, x]| {
         outputs! { y: vmap((index, x), |(index, x)| switch(index, [&|| x, &|| x.square(), &|| x.sin(), &|| x.exp()])) }
     }),
-    // If some values are not finite, clamps all values and replaces NaN by 0. Otherwise, returns the values unchanged.
+    // If some values are not finite, clamps all values and replaces NaN with 0. Otherwise, returns the values
+    // unchanged.
     &program(&["clamp_invalid", "clamp_valid"], ["x"], |[x]| {
         let is_nan = |x: Value| x.ne(x);
         let invalid = (is_nan(x) | x.abs().eq(f64::INFINITY)).any(..);

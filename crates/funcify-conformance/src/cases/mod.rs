@@ -115,7 +115,7 @@ fn scan_outputs((carry, ys): (Value, Value)) -> Outputs {
     outputs! { carry, ys }
 }
 
-/// Returns every golden program, keyed by the name of its case.
+/// Returns every golden program, keyed by the name of each case that uses it.
 pub fn programs() -> BTreeMap<&'static str, &'static dyn ProgramFn> {
     let files = [
         taps::PROGRAMS,

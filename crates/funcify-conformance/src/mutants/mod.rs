@@ -39,7 +39,7 @@ const EARLIER_FAILURES: [&str; 12] = [
     include_str!("../../tests/mutants/slice-of-a-step-that-never-runs.fir"),
 ];
 
-/// The maximum length of a text. Longer texts do not find additional failures.
+/// The maximum length of a text. Longer texts have not revealed additional failures.
 const MAX_TEXT_LENGTH: usize = 4000;
 
 /// The number of random programs in the corpus.

@@ -59,7 +59,7 @@ fn split_tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// A kind of token. Mutations replace a token by another of the same kind.
+/// A kind of token. Mutations replace a token with another one of the same kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A number or a size symbol.
@@ -83,7 +83,7 @@ impl Kind {
     }
 }
 
-/// Changes a token: replaces it by another token of the same kind (from `text`, `other` or the dictionary), changes a
+/// Changes a token: replaces it with another token of the same kind (from `text`, `other` or the dictionary), changes a
 /// number by 1, removes the token, or duplicates it. With `everywhere`, changes all equal tokens in the same way, so
 /// that types may still match.
 fn mutate_tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: bool) -> Result<String> {

@@ -148,7 +148,7 @@ fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     if expected.as_ref().is_err_and(is_stopped) {
         return Ok(Reached::Stopped);
     }
-    // An associative scan reassociates floats, so only the types of its results must agree.
+    // An associative scan may reassociate float operations, so only the types of the results are compared.
     let reassociates = graph.to_string().contains("associative_scan");
     let shown = |results: &[HostTensor]| match reassociates {
         true => format!("{:?}", results.iter().map(HostTensor::ty).collect::<Vec<_>>()),
@@ -189,7 +189,7 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // An associative scan pairs its rows, and rows of twice the size may overflow 64-bit sizes.
+        // An associative scan combines pairs of rows, and twice the size of a row may exceed 64 bits.
         _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }

@@ -123,8 +123,8 @@ pub(super) fn check_gradient_of_lanes(
     for name in &cotangents {
         let like = subject.inputs[name].clone();
         for lane in &mut lanes.lane_inputs {
-            // The cotangents of all lanes have the output shapes of the first lane. The check of `fits` below skips
-            // programs with other shapes.
+            // All lanes get cotangents of the shapes that the unbatched program needs. If the lanes' outputs have other
+            // shapes, `fits` is `false`, and the check is skipped.
             let cotangent = subject.another_like(&like);
             lane.insert(name.clone(), cotangent);
         }

@@ -1,8 +1,8 @@
 //! Checks properties of every program: text round trips, execution modes, derivatives, and `vmap`.
 //!
-//! A derivative is tested along one direction of all float inputs, and weighted by one cotangent. Forward mode,
-//! reverse mode and finite differences must compute the same number. Derivatives are programs too, so the same checks
-//! apply to them.
+//! Each derivative is tested along one direction in the space of all float inputs, and weighted by one cotangent.
+//! Forward mode, reverse mode and finite differences must compute the same number. Derivatives are programs too, so the
+//! same checks apply to them.
 
 mod differences;
 mod lanes;
@@ -75,7 +75,7 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
 /// Checks the fast properties of a program, and the slow ones only for a sample of programs. This way, more programs
 /// can be checked in the same time.
 ///
-/// Every program is checked for its values, text, execution modes, lanes, and first derivatives in both modes. Each
+/// The values, text, execution modes, lanes, and first derivatives in both modes are checked for every program. Each
 /// gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
 /// programs.
 pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {
@@ -101,7 +101,7 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
     Ok(tally)
 }
 
-/// A program, with its inputs and those of its derivatives by name.
+/// A program, with the inputs of the program and of its derivatives, keyed by name.
 #[derive(Clone)]
 struct Subject<'a> {
     program: &'a TestProgram,
@@ -169,7 +169,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the names of the float inputs, which are differentiated.
+/// Returns the names of the float inputs. Derivatives are taken with respect to these inputs.
 fn float_inputs(graph: &Graph) -> Vec<String> {
     let indices = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
     indices.map(|index| graph.input_name(index).to_string()).collect()
@@ -217,8 +217,8 @@ fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     check_equal("text", graph, &found, &expected, 0.0)
 }
 
-/// Applies the program twice in another program, and checks that both applications return the same values as the
-/// program itself. The other program has the sizes of the arguments as constants.
+/// Applies the program twice inside another program, and checks that both applications return the same values as the
+/// program itself. In that other program, the sizes of the arguments are constants.
 ///
 /// If an argument is empty, the sizes stay symbolic: with constant sizes, a step that never runs might be rejected
 /// for an index out of range.

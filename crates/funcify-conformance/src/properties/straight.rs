@@ -15,7 +15,7 @@ use crate::arbitrary::Rules;
 /// The maximum number of ops of a straight-line program. Third derivatives have about a hundred times as many.
 const MAX_OPS: usize = 150;
 
-/// Compares a program and its derivatives with those of its straight-line form.
+/// Compares the results and derivatives of a program with those of its straight-line form.
 pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     let (mut subject, arguments) = (subject.clone(), subject.arguments(&subject.graph));
     if arguments.iter().any(|argument| argument.shape().contains(&0)) {
@@ -89,7 +89,7 @@ fn check_derivatives(
     let tolerance = if subject.program.is_exact { 10.0 * REORDERING_TOLERANCE } else { 1e-2 };
     check_equal(property, &of_graph, &found, &expected, tolerance)?;
     tally.count(property);
-    // For rules that are not derivatives, no other check covers second derivatives.
+    // If custom rules do not compute true derivatives, no other check covers second derivatives.
     let has_rules = subject.program.rules != Rules::Derivatives;
     let is_next = match level {
         1 => subject.below(3) == 0 || has_rules,

@@ -12,8 +12,8 @@ pub struct Chosen {
     pub functions: &'static [&'static str],
     /// The points.
     pub at: At,
-    /// The derivatives of order 1, 2 and so on. The entries of an order are sorted by how often they differentiate
-    /// with respect to the second operand.
+    /// The derivatives of order 1, 2 and so on. The derivatives of each order are sorted by the number of
+    /// differentiations with respect to the second operand.
     pub derivatives: &'static [&'static [f64]],
 }
 
@@ -33,7 +33,7 @@ pub enum At {
 pub struct Defined {
     /// The name of the function.
     pub function: &'static str,
-    /// The operand to differentiate with respect to, for each order.
+    /// The operands to differentiate with respect to, one for each order.
     pub by: &'static [usize],
     /// The float types that can represent the points and the derivatives.
     pub dtypes: &'static [DType],
@@ -52,7 +52,7 @@ impl At {
         }
     }
 
-    /// Returns the points, or examples of them, which every float type can represent.
+    /// Returns the points or, for [`At::Equal`], examples that every float type can represent.
     pub fn examples(&self) -> Vec<&'static [f64]> {
         match self {
             At::Numbers(numbers) => numbers.chunks(1).collect(),

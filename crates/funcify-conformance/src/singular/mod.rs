@@ -39,7 +39,7 @@ const REALS: [f64; 68] = [
     -1.5, -1.75, -2.0, -2.5, -3.0, -5.0, -10.0, -20.0, -40.0, -100.0, -600.0, -800.0, -1e5, -1e10, -1e100, -1e155,
     -1e200, -1e300, -5e307,
 ];
-/// Numbers small enough that periodic functions of them are accurate.
+/// Numbers small enough for periodic functions to be accurate.
 const MODERATE: [f64; 31] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0, 1e5, 1e10, -0.0, -1e-300,
     -1e-100, -1e-8, -1e-3, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -3.0, -5.0, -100.0, -1e5,

@@ -2,8 +2,8 @@
 //!
 //! Rules of the planner: axes that are adjacent in all operands merge into one. Two of the resulting axes become rows
 //! and lanes. The longest remaining axes become loops (`push`), nested at most three deep. An outermost loop needs an
-//! axis of size 4 or more, an inner loop one of size 33 or more. All other axes are unrolled. An axis whose stride is
-//! not a multiple of the unit of parts never becomes a loop.
+//! axis of size 4 or more, an inner loop one of size 33 or more. All other axes are unrolled. In a region that is split
+//! into columns, an axis becomes a loop only if its stride is a multiple of the row stride (`moves_by_units`).
 
 use funcify::{Value, concat, scan_with, select};
 

@@ -21,9 +21,9 @@ pub struct Campaign {
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder to which programs with wrong results are written as text, with their inputs, or `None`.
+    /// The folder for programs with wrong results, which are written as text with their inputs. `None` writes no files.
     pub folder: Option<PathBuf>,
-    /// A function that returns the transformations applied to plans of the current thread since the last call.
+    /// A function that returns the transformations that were applied to the current thread's plans since its last call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
@@ -38,9 +38,9 @@ pub struct Summary {
     pub runs: usize,
     /// The number of those runs in which a loop was compiled.
     pub compiled: usize,
-    /// The number of skipped comparisons for each reason.
+    /// The number of skipped comparisons, by reason.
     pub skipped: BTreeMap<&'static str, usize>,
-    /// The number of loops that were not compiled for each reason.
+    /// The number of loops that were not compiled, by reason.
     pub declined: BTreeMap<String, usize>,
     /// The number of programs in which each transformation was applied.
     pub fired: BTreeMap<&'static str, usize>,

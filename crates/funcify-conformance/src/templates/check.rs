@@ -79,9 +79,9 @@ pub struct Outcome {
     pub runs: usize,
     /// The number of those runs in which a loop was compiled.
     pub compiled: usize,
-    /// The number of skipped comparisons for each reason.
+    /// The number of skipped comparisons, by reason.
     pub skipped: BTreeMap<&'static str, usize>,
-    /// The number of loops that were not compiled for each reason.
+    /// The number of loops that were not compiled, by reason.
     pub declined: BTreeMap<String, usize>,
     /// The first fault of each subject.
     pub faults: Vec<Fault>,

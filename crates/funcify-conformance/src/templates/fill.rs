@@ -1,4 +1,4 @@
-//! Fills inputs with distinct elements where possible, so that tests notice reads of a wrong element.
+//! Fills inputs with distinct elements where possible, so that tests notice reads of the wrong element.
 
 use super::*;
 

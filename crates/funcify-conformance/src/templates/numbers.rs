@@ -1,11 +1,12 @@
 //! Draws integers, booleans and narrow floats, which a plan stores in its own float type.
 //!
-//! Rules of the planner: an integer is stored as a float only if its range proves that the plan's float type
-//! represents it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds to a carry, the
-//! range of the carry grows with each step. Values that depend only on constants are evaluated when the plan is made
+//! Rules of the planner: an integer is stored as a float only if its range proves that the plan's float type represents
+//! it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds to a carry, the range of the
+//! carry grows with each step. Values that depend only on constants are evaluated when the plan is made
 //! (`static_value`), and a `take` with static indices becomes at most `MAX_COPIES` copies. In programs with random
-//! bits, `u32` values are words. Floats narrower than the plan's are rounded after each op whose result they might
-//! not represent exactly (`round_result`, `may_round`).
+//! bits, `u32` values are words: 32-bit integers that are stored as the bits of the plan's elements. Floats narrower
+//! than the plan's are rounded after each op whose result they might not represent exactly (`round_result`,
+//! `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};
@@ -15,7 +16,7 @@ use super::fill::Fill;
 
 const TYPES: [DType; 4] = [DType::I64, DType::I32, DType::U8, DType::U32];
 
-/// Picks an initial value near 0, or near the largest integer that a float type represents exactly.
+/// Picks an initial value near 0, or near the limit up to which a float type represents all integers exactly.
 fn start(draft: &Draft<'_, '_>, dtype: DType) -> i64 {
     let near: i64 = draft.pick(&[0, 1, -1, 3, 20, -20]);
     let number: i64 = match draft.below(8) {

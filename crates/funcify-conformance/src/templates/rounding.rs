@@ -1,13 +1,13 @@
 //! Computes how much rounding alone may change a result, for results outside the tolerance of
 //! [`check`](super::check).
 //!
-//! For f64, the last bits of the inputs are changed. A result may differ from the reference evaluator by
-//! [`REORDERING_FACTOR`] times the effect of these changes. But a single change may have a large effect only because
-//! it changes the outcome of a comparison in the program. Therefore, a large difference is accepted only if every
-//! change has a large effect, as in a chaotic loop.
+//! For f64, the reference evaluator also runs with inputs whose last bits are changed. A result may differ from the
+//! reference result by up to [`REORDERING_FACTOR`] times the effect of such a change. But a change may have a large
+//! effect merely because it changes the outcome of a comparison in the program. Therefore, a large difference is
+//! accepted only if every change has a large effect, as in a chaotic loop.
 //!
-//! For narrower floats, the same program is evaluated in f64. A result may differ from the f64 result by
-//! [`NARROW_ERROR_FACTOR`] times the error of the reference evaluator. In a long sum of bf16, for example, the
+//! For narrower floats, the same program is evaluated in f64. A result may differ from the f64 result by up to
+//! [`NARROW_ERROR_FACTOR`] times the error of the reference evaluator. In a long sum of bf16 values, for example, the
 //! reference evaluator rounds after each addition, and a backend that rounds once is closer to the exact sum. The
 //! changes to the inputs described above may also explain a difference.
 

@@ -1,5 +1,5 @@
-//! Draws the step of a loop. Each carry is read before the op that computes its next value, by this op, and after it,
-//! directly and through aliases. The readers are other ops of the step, a trace, and the next values of other carries.
+//! Draws the step of a loop. Each carry is read before, by and after the op that computes its next value, both directly
+//! and through aliases. The readers are other ops of the step, a trace, and the next values of other carries.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
@@ -37,8 +37,8 @@ pub(super) fn step(
     updates: &[(usize, Update)],
 ) -> StepResults {
     let pick = |pool: &[Value]| pool[draft.below(pool.len())];
-    // The carry's number of uses decides whether an op may overwrite it. The only direct use of an aliased
-    // carry is its alias.
+    // The number of uses of a carry decides whether an op may overwrite it. If the step uses an alias, the alias is the
+    // only direct use of the carry.
     let names: Vec<Value> =
         states.iter().map(|state| if draft.one_in(2) { draft.alias(*state) } else { *state }).collect();
     let (mut pool, mut ys) = (names.clone(), Vec::new());

@@ -108,10 +108,11 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws small carries that are copied to rows of a trace. Other carries use parts of them.
+/// Draws loops that copy small carries to rows of a trace. The next values of the carries may use parts of these rows.
 ///
 /// Rules of `body/registers/lower.rs`: a copy to an address that changes in each step needs no register of its own. A
-/// loaded or copied value is read from its register until the row or the register is overwritten (`write`, `read`).
+/// loaded or copied value is read from its register until the register, or the row in memory that holds the value, is
+/// overwritten (`write`, `read`).
 pub(super) fn copies(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&[1, 2, 3, 8]);
     let steps = draft.pick(&[4, 5, 3, 8, 40, 200]);

@@ -106,8 +106,8 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
-/// Returns the properties that are violated by programs with an op of error `off`, and also `none` if some programs
-/// violate none.
+/// Returns the properties that programs with an op of error `off` violate. Includes `none` if some program violates
+/// none.
 fn failed_properties_of(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
         Ok(_) => "none",

@@ -176,7 +176,7 @@ fn what_is_captured_is_not_differentiated() {
         grad([g.input("x", "f64[]"), g.input("w", "f64[]")], f)
     };
     assert_rejected(residual, "NoDerivative", "of `forward`");
-    // Second derivatives include values that only `backward` captures.
+    // A value that only `backward` captures may depend on `x`, and contributes to second derivatives.
     let scaled = |x: Value, w: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct * w);
     check(|x| grad(x, |x| scaled(x, x * 2.0)), 3.0, &[&[6.]]);
     check(|w| grad(w, |w| grad(w.ones_like(), |x| scaled(x, w.square()))), 3.0, &[&[6.]]);

@@ -259,7 +259,7 @@ fn what_is_saved_of_convolutions_is_not_computed_again() {
     assert_eq!((dots, again), (all, all + 20));
 }
 
-/// A gradient with respect to one of two inputs does not compute the derivative of the other.
+/// A gradient with respect to one of two inputs does not compute the derivative with respect to the other input.
 #[test]
 fn a_gradient_has_what_is_asked_for_alone() {
     let graph = built("model", |g| {

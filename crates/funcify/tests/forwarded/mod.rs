@@ -1,4 +1,4 @@
-//! Parts shared by the test backends that use the tensors of the reference backend, in addition to `tensors_of!`.
+//! Code shared by the test backends that use the reference backend's tensors. Supplements `tensors_of!`.
 
 use std::sync::Arc;
 

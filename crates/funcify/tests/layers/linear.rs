@@ -105,8 +105,8 @@ pub(super) fn assert_agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) 
     }
 }
 
-/// Compares a directional derivative, computed from the gradients, with a finite difference. The function is a sum of
-/// sines of all outputs.
+/// Compares a directional derivative, computed from the gradients, with a finite difference. The differentiated
+/// function is a sum of sines of all outputs.
 fn assert_gradients_agree(layer: &Layer, at: &[HostTensor]) {
     let loss = Graph::build("loss", |g| {
         let graph = &layer.graph;

@@ -63,13 +63,14 @@ pub(super) fn cases() -> Cases {
         // The elements are rows, and `combine` contains an associative scan, which computes cumulative maxima.
         case("associative_nested", |g| {
             let xs = g.input("xs", "i64[T,3]");
-            // This `combine` is associative, because both the maximum and the cumulative maximum are.
+            // This `combine` is associative, because the cumulative maximum is idempotent and distributes over
+            // `maximum`.
             let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
             outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
         })
         .on([tensor([4, 3], [1i64, 1, 2, 0, 3, 3, 2, 2, 2, 1, 1, 7])])
         .gives([("ys", tensor([4, 3], [1i64, 1, 2, 1, 3, 3, 2, 3, 3, 2, 3, 7]))]),
-        // `combine` contains an associative scan that does not depend on its operands.
+        // `combine` contains an associative scan that does not depend on the operands of `combine`.
         case("associative_invariant_nested", |g| {
             let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[S]"));
             outputs! { ys: associative_scan(xs, |a, b| a + b + associative_scan(w, |a, b| a * b).index(0, -1)) }
@@ -90,7 +91,7 @@ pub(super) fn cases() -> Cases {
                 let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
                 let (ys, mixed, alone) = vmap(xs, |xs| {
                     associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
-                        // The `select` always returns `x2`, so this leaf is a sum.
+                        // The `select` always returns 0 for these inputs, so this leaf is a sum.
                         (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
                     })
                 });
@@ -146,7 +147,7 @@ fn sums(length: i64, reverse: bool) -> OneCase {
         .gives([("ys", vector(ys))])
 }
 
-/// Concatenates digits to numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
+/// Concatenates digits into numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
 /// Concatenation does not commute, so a wrong order is detected. Numbers of more than 18 digits wrap around, just as
 /// they do in a sequential loop.
 fn strings(length: i64, reverse: bool) -> OneCase {

@@ -7,8 +7,8 @@ use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // Cumulative maxima. The infinite cotangent must reach only the element that is the maximum at its position.
-        // The two equal maxima at position 3 share that position's cotangent equally.
+        // Cumulative maxima. The infinite cotangent must reach only the element that is the maximum at the cotangent's
+        // position. The two equal maxima at position 3 share that position's cotangent equally.
         case_on(
             "gradient_of_maxima_with_infinity",
             [("xs: f32[T]", row([1f32, 3., 2., 3., 5.])), ("ct: f32[T]", row([1f32, 2., 4., 8., f32::INFINITY]))],
@@ -37,8 +37,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])])
         .gives([("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))]),
-        // a b / (a + b) is undefined for a = b = 0. Only the first element is 0, and `combine` is never applied to it
-        // twice.
+        // a b / (a + b) is undefined for a = b = 0. Only the first element is 0, and `combine` never receives it as
+        // both operands.
         case_on(
             "gradient_with_an_undefined_first_combination",
             [("xs: f32[T]", row([0f32, 2.])), ("k: f32[]", scalar(3f32))],
@@ -51,9 +51,9 @@ pub(super) fn cases() -> Cases {
         case_on("gradient_by_a_captured_value", [("xs: f32[T]", row([2f32, 3., 5.])), ("k: f32[]", scalar(2f32))])
             .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1)))
             .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
-        // Differentiates y = a1 a2 b0 + a2 b1 + b2 twice: by a Hessian-vector product with ones, and by the gradient
-        // of the sum of all first derivatives. The first derivatives are (0, a2 b0, a1 b0 + b1) for a, and (a1 a2,
-        // a2, 1) for b. The gradient of their sum is (0, b0 + a2, b0 + a1 + 1) for a, and (a1 + a2, 1, 0) for b.
+        // Differentiates y = a1 a2 b0 + a2 b1 + b2 twice: by a Hessian-vector product with a vector of ones, and by the
+        // gradient of the sum of all first derivatives. The first derivatives are (0, a2 b0, a1 b0 + b1) for a, and (a1
+        // a2, a2, 1) for b. The gradient of their sum is (0, b0 + a2, b0 + a1 + 1) for a, and (a1 + a2, 1, 0) for b.
         {
             let (a, b) = (row([0f32, 7., 10.]), row([8f32, 1., 0.]));
             case("second_derivatives_of_a_recurrence", |g| {

@@ -138,8 +138,8 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
         .gives([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))])
 }
 
-/// Each step runs an inner loop whose trip count is computed: it adds `x^2` times the sum of the squares of the first
-/// `k` weights.
+/// Each step runs an inner loop whose trip count `k` is known only at run time. The step adds `x^2` times the sum of
+/// the squares of the first `k` weights.
 fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
     let loss = Graph::build("sized", |g| {
         let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));

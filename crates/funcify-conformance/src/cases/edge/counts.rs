@@ -111,7 +111,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Hints to unroll seven steps by any factor do not change the result.
+/// An unroll hint must not change the result of a loop of seven steps, whatever the factor.
 fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -122,7 +122,7 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     unrolled(&format!("unroll_hint_{unroll}_over_seven_steps"), program)
 }
 
-/// Hints to unroll a loop whose trip count is known only at run time do not change the result.
+/// An unroll hint must not change the result of a loop whose trip count is known only at run time.
 fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);

@@ -53,7 +53,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A loop with every kind of state that runs `n` steps over a sequence that may have more rows.
+/// A loop with every kind of state. It runs `n` steps over a sequence that may have more rows.
 fn program(g: &Builder, is_static: bool) -> Outputs {
     let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
     let mut loop_ = Recurrence::new();

@@ -1,6 +1,6 @@
-//! Integers close to the largest one that a float type represents exactly. A backend that computes integers in floats
-//! must prove that each integer is exact. A proof with an off-by-one error, a forgotten operand, or a wrong sign
-//! yields a neighbouring integer.
+//! Integers close to the limit up to which a float type represents all integers exactly. A backend that computes
+//! integers in floats must prove that each integer is exact. An off-by-one error, a forgotten operand, or a wrong sign
+//! in the proof leads to a neighbouring integer.
 
 use super::*;
 
@@ -37,8 +37,7 @@ pub(super) fn cases() -> Cases {
                 ("larger", super::tensor([3, 1], [true; 3])),
                 ("last", scalar(1.875f32)),
             ]),
-        // A loop with an early exit runs all its steps. The program then multiplies the trip count by a large
-        // constant.
+        // A loop whose early exit is never taken. The program multiplies its trip count by a large constant.
         case_on("exact_integers_steps_that_ran", [("xs: f32[5]", row([1f32; 5]))])
             .runs(|[xs]| {
                 let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));

@@ -43,9 +43,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // A reverse loop with an early exit, so its rows belong to the end of the sequence. The steps compute
-        // 2 * 5 = 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and
-        // 10 for xs[3].
+        // A reverse loop with an early exit, so only the last rows of the sequence are read. The steps compute 2 * 5 =
+        // 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for
+        // xs[3].
         case("gradient_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {

@@ -37,8 +37,8 @@ pub(super) fn cases() -> Cases {
         text("bits_that_a_mask_lacks", include_str!("programs/integer_not.fir"))
             .on([row([1f32, -2., 3.]), scalar(0f32)])
             .gives([("ys", row([-2f32, -1., -2.])), ("last", scalar(2f32)), ("j", scalar(-2i64))]),
-        // A sum over a divided axis is cast to a boolean. The cast must apply to the complete sum, not to the partial
-        // sums.
+        // A sum over an axis that is divided among threads is cast to a boolean. The cast must apply to the complete
+        // sum, not to the partial sums.
         {
             let filled = |shape: &[usize], number| HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(number));
             text("cast_of_a_sum_over_a_divided_axis", include_str!("programs/share_cast.fir"))

@@ -23,8 +23,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Each step replaces carry `i` by carry `permutation[i]` of the previous step. The initial value of carry `i` is `10
-/// i`.
+/// Each step replaces carry `i` with carry `permutation[i]` of the previous step. Carry `i` starts at `10 i`.
 fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);

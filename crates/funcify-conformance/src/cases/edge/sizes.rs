@@ -1,5 +1,5 @@
-//! Sizes that are negative, exceed 64 bits, or exceed all memory. Every backend must return a typed error before it
-//! allocates memory. Valid sizes must be accepted.
+//! Sizes that are negative, do not fit in 64 bits, or need more memory than any machine has. Every backend must return
+//! a typed error before it allocates memory. Valid sizes must be accepted.
 
 use super::*;
 
@@ -57,7 +57,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32)])
         .fails("OverBudget"),
-        // The size of an argument determines a tensor of 2^45 elements.
+        // The size of an argument determines the size of a tensor, which would have 2^45 elements.
         text(
             "iota_beyond_memory",
             "fn @f(%x: f32[T]) {

@@ -104,7 +104,7 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
     })
 }
 
-/// The step that ends the loop still runs, and all traces include its row.
+/// The step that reaches the exit condition is still completed, and all traces include its row.
 fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
@@ -193,8 +193,8 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
     text(name, &program).on(inputs).gives(outputs)
 }
 
-/// Returns the last rows of a trace with its initial row. A call with fewer rows must fail. A forward loop exits when
-/// a sum exceeds 5, after 3 steps. A reverse loop exits when a sum exceeds 6, after 2 steps.
+/// Returns the last rows of a trace with its initial row. A call whose trace has fewer rows must fail. A forward loop
+/// exits when a sum exceeds 5, after 3 steps. A reverse loop exits when a sum exceeds 6, after 2 steps.
 fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let program = format!(

@@ -100,7 +100,7 @@ fn running() -> Cases {
     ])
 }
 
-/// Maximum and minimum treat -0 as less than 0. For comparisons and `argmax`, they are equal.
+/// Maximum and minimum treat -0 as less than 0. Comparisons and `argmax` treat the two zeros as equal.
 fn extremes_of_zeros() -> Cases {
     // Only f64 is tested, because reductions on Burn's `wgpu` device, which has no f64, do not order zeros.
     const HOST: [DType; 1] = [DType::F64];

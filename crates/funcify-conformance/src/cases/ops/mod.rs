@@ -47,13 +47,13 @@ impl OpUse {
     }
 }
 
-/// Builds the case of an op, with the name of the op and the dtype. `scale` is the magnitude of intermediate results
-/// that cancel ([`Case::from_reference_scaled`]).
+/// Builds the case of an op, named after the op and the dtype. `scale` is the magnitude of intermediate results that
+/// cancel ([`Case::from_reference_scaled`]).
 fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[OpUse]) -> OneCase {
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
-/// Builds a case of this category and name, which applies several ops.
+/// Builds a case with this category and name that applies all ops in `uses`.
 pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {

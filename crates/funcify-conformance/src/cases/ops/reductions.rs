@@ -5,7 +5,7 @@ use funcify::ops::{ArgMax, MatMul};
 use super::values::{FLOATS, NUMBERS, SHAPES, cycle, cycle_values, small};
 use super::*;
 
-/// The magnitude of terms that cancel in the sums of these cases.
+/// The magnitude of the terms that cancel in sums.
 pub(super) const SUMS: f64 = 0.1;
 
 /// Elements with intermediate results that overflow f16. The product of the first row is 0.008, and the sum of the
@@ -34,7 +34,8 @@ fn reductions() -> Cases {
     Ok(cases)
 }
 
-/// Reduces tensors of every shape over every subset of the axes, and axes longer than 255.
+/// Builds reductions of every shape in `SHAPES` over every subset of its axes, and reductions over axes longer than
+/// 255.
 fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<OpUse> {
     let mut uses = Vec::new();
     for shape in SHAPES {

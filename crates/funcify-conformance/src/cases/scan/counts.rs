@@ -1,4 +1,4 @@
-//! Trip counts: zero, one, many, and without sequences. Some steps use the step index.
+//! Trip counts: zero, one, many, and those of loops without sequences. Some steps use the step index.
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with};
 

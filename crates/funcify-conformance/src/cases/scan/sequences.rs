@@ -23,7 +23,7 @@ pub(super) const PROGRAMS: Programs = &[
             carry_as_output(c.matmul(x).tanh())
         }))
     }),
-    // Looks up rows of a table at the integers of a sequence.
+    // Looks up rows of a table at the indices in a sequence.
     &program(&["embedding_sum"], ["table", "ids", "init"], |[table, ids, init]| {
         scan_outputs(scan(init, ids, |c, i| carry_as_output(0.5 * c + table.take(0, i))))
     }),

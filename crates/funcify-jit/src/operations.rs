@@ -42,9 +42,9 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Flips the sign bit, including that of NaN.
+    /// Flips the sign bit, even if the number is NaN.
     neg(x) = fneg;
-    /// Clears the sign bit, including that of NaN.
+    /// Clears the sign bit, even if the number is NaN.
     abs(x) = fabs;
     /// Returns the square root. It is NaN for negative numbers.
     sqrt(x) = sqrt;

@@ -229,7 +229,7 @@ pub struct Instruction {
     pub from: Vec<Operand>,
 }
 
-/// Estimated nanoseconds per element, per function evaluation, and per multiply-add of a product.
+/// The estimated costs in nanoseconds: per element, per call of a math function, and per multiply-add of a product.
 const NS_PER_ELEMENT: f64 = 0.2;
 const NS_PER_FUNCTION: f64 = 2.0;
 const NS_PER_TERM: f64 = 0.03;

@@ -9,9 +9,9 @@ use funcify_core::ops::{Creation, Op, Product};
 use super::*;
 use crate::plan::NS_PER_INSTRUCTION;
 
-/// The estimated nanoseconds per element.
+/// The estimated time per element, in nanoseconds.
 const NS_PER_ELEMENT: f64 = 0.1;
-/// The estimated nanoseconds per multiply-add of a matrix product.
+/// The estimated time per multiply-add of a matrix product, in nanoseconds.
 const NS_PER_TERM: f64 = 0.015;
 /// The minimum estimated time of a program, in nanoseconds, for which several threads pay off.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;

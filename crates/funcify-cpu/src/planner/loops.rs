@@ -12,7 +12,7 @@ use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 
 use super::*;
 
-/// The maximum number of rows to keep of a buffer that is never read as a whole.
+/// The maximum number of rows kept for a buffer that is never read as a whole.
 const MAX_ROWS_AT_HAND: usize = 64;
 
 /// The readers of a buffer's rows.
@@ -34,7 +34,7 @@ enum BufferRows {
 }
 
 impl BufferRows {
-    /// Returns all rows of a buffer that a carry is read from.
+    /// Returns the trace of a buffer from which a carry is read, or an error if the buffer does not store all its rows.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -90,7 +90,7 @@ fn has_rows(place: &View, innermost: Option<usize>) -> bool {
 
 impl Planner {
     /// Plans a scan. `used` marks the results that are used, `places` holds their destinations, and `shares` marks the
-    /// results that each part computes a partial sum of. Returns the used results.
+    /// results of which each part computes a partial sum. Returns the used results.
     pub(super) fn scan(
         &mut self,
         node: &Node,

@@ -373,8 +373,8 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// Returns register code for that loop. With `aside`, the row is read from register 3. Otherwise, it is read from
-    /// the state's register, which is wrong, because the state was overwritten in the meantime.
+    /// Returns register code for the loop in `compared`. With `aside`, the row is read from register 3. Otherwise, it
+    /// is read from the state's register, which is wrong, because the state was overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

@@ -16,7 +16,7 @@ pub struct Channels {
     pub states: usize,
     /// The number of channels per part.
     pub tile: usize,
-    /// The number of steps per segment. The backward loop recomputes a segment at a time.
+    /// The number of steps per segment. The backward loop recomputes one segment at a time.
     pub segment: usize,
 }
 

@@ -78,8 +78,8 @@ impl<T> RegisterCode<T> {
         outside.chain(&self.streams)
     }
 
-    /// Returns the estimated nanoseconds of an iteration. A register op takes `ns_per_op`, or `ns_per_function` if it
-    /// evaluates a function.
+    /// Returns the estimated time of an iteration in nanoseconds. A register op takes `ns_per_op`, or
+    /// `ns_per_function` if it calls a math function.
     pub(super) fn cost(&self, ns_per_op: f64, ns_per_function: f64) -> f64 {
         let is_function = |op: &RegisterOp| matches!(op.verb, Verb::Unary(_) | Verb::Binary(_));
         let ops: f64 = self.ops.iter().map(|op| if is_function(op) { ns_per_function } else { ns_per_op }).sum();

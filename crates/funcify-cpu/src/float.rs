@@ -1,7 +1,7 @@
 //! Vector operations on `f32` and `f64`, for every instruction set.
 //!
 //! The kernels are written once, generic over a [`Float`] and an instruction set `S` of `pulp`. A value of type `S`
-//! proves that the processor supports these instructions. All methods are inlined into a function that `S::vectorize`
+//! proves that the processor supports this instruction set. All methods are inlined into a function that `S::vectorize`
 //! compiles for `S`.
 
 use pulp::Simd;

@@ -1,4 +1,4 @@
-//! Operations on vectors, which apply to each lane.
+//! Lane-wise operations on vectors.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};

@@ -15,7 +15,8 @@ pub struct Matrix<'m> {
     pub rows: usize,
     /// The stride between rows, in elements.
     pub pitch: usize,
-    /// The columns to multiply, one vector each, as offsets from the start of a row, in elements.
+    /// The groups of columns to multiply. Each group fills one vector, and is given by its offset from the start of a
+    /// row, in elements.
     pub columns: &'m [usize],
 }
 

@@ -14,7 +14,7 @@
 //! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected for the rounding error of 1 + x |
 //! | `sin`, `cos` | 2.5 | 2.0 | range reduction by pi / 2 in four parts; the standard library for large angles |
 //!
-//! Special values are as `funcify-core` defines them: NaN yields NaN, functions that are odd at 0 preserve the sign of
+//! Special values are as `funcify-core` defines them: NaN yields NaN, functions with f(0) = 0 preserve the sign of
 //! zero, and results that overflow are infinite.
 
 use super::arithmetic::Arithmetic;

@@ -433,7 +433,7 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Emits the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`.
+    /// Emits the product AᵀB of a matrix A `[k, m]` and a matrix B `[k, n]`.
     pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
@@ -444,8 +444,8 @@ impl Emitter {
         self.sink(to, sides, (1, [0, 0]))
     }
 
-    /// Emits an instruction that adds `count` products to a matrix `[m, n]`, each of the transpose of a matrix `[k, m]`
-    /// and a matrix `[k, n]`. `apart` holds the strides between left operands and between right operands, in elements.
+    /// Emits an instruction that adds `count` products AᵀB to a matrix `[m, n]`, where A is `[k, m]` and B is `[k, n]`.
+    /// `apart` holds the stride between the A of successive products and the stride between the B, in elements.
     pub(super) fn sink(
         &mut self,
         to: &View,

@@ -349,7 +349,7 @@ impl Planner {
         let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
-        // The index of the loop's first step, and its increment.
+        // The index of the loop's first step, and the increment from step to step.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
         // In a loop over strips, rows also advance by the length of a strip per iteration.
         let row_of = |view: &View, row: usize| {
@@ -373,7 +373,7 @@ impl Planner {
                 parameters.push(match rows {
                     BufferRows::Trace { all, .. } => row_at(all, *offset),
                     BufferRows::AtHand { rows, .. } => {
-                        // scan-c5: the rows before the write, which is at offset 0 of a reverse loop.
+                        // scan-c5: counts rows back from the write, which is at `given`, or at 0 in a reverse loop.
                         let given = match buffer.start {
                             Start::Given(given) => given,
                             Start::Empty | Start::Full => 0,

@@ -3,8 +3,8 @@
 //! `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
 //! `choice` plans both branches of a switch. `ops` implements each op on [`View`]s. `emit` converts views to
 //! instructions over rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
-//! registers. Transposes, slices, broadcasts and rows of a sequence only change addresses, and copy no elements unless
-//! an instruction requires it. Loop-invariant values are computed before the loops.
+//! registers. Transposes, slices, broadcasts and rows of a sequence only change addresses. Their elements are copied
+//! only if an instruction requires another layout. Loop-invariant values are computed before the loops.
 //!
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
@@ -311,8 +311,8 @@ impl Planner {
         if self.is_divided { self.labels.of(graph, value) } else { Label::None }
     }
 
-    /// Returns the axis that is innermost in memory for a value in a loop, or `None` if the value is laid out in axis
-    /// order.
+    /// Returns the axis that is innermost in memory for a value in a loop, or `None` if the value is laid out in
+    /// row-major order.
     fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
         match self.labels.of(graph, value) {
             Label::Axis(axis) if self.is_innermost => Some(axis),

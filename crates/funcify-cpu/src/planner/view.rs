@@ -39,7 +39,7 @@ impl DerefMut for View {
 }
 
 impl View {
-    /// Returns a view of the memory from `start` on, in axis order.
+    /// Returns a contiguous, row-major view of the memory from `start` on.
     pub(super) fn whole(region: usize, start: usize, shape: &[usize], level: usize) -> View {
         let layout = TensorLayout::whole(start, shape);
         View { region, layout, steps: [0; DEPTH], level, register: None }

@@ -29,7 +29,7 @@ enum Value {
     Products(Products),
     /// An elementwise product, deferred to be fused into a sum.
     ElementProduct(View, View),
-    /// The product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`, deferred to be fused into a sum.
+    /// The product AᵀB of a matrix A `[k, m]` and a matrix B `[k, n]`, deferred to be fused into a sum.
     Outer(View, View),
     /// The concatenated rows of several tensors, which the steps of loops read in place.
     Rows(Vec<View>),

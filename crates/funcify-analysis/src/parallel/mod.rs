@@ -94,7 +94,7 @@ impl ParallelAxis {
     /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine computes in a
     /// single type. Casts of integers to this type are assumed to be exact.
     pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
-        // A condition is the same for all indices of the axis, so it would make the parts depend on each other.
+        // A condition applies to all indices of the axis at once, so it would make the parts depend on each other.
         if has_conditions(graph) {
             return None;
         }

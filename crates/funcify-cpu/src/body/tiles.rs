@@ -64,7 +64,7 @@ pub(super) fn run<T: MathTable, S: Simd>(
     }
 }
 
-/// The reason why reading an operand does not fail.
+/// The `expect` message for reading an operand.
 const READABLE: &str = "the plan was checked: only elementwise ops read their destination";
 
 /// The operands of a running instruction.

@@ -82,8 +82,8 @@ struct Steps {
     strip: Option<usize>,
 }
 
-/// Returns `true` if a trace can be stored in the layout of `place`: its rows are in order, or the requested axis is
-/// innermost.
+/// Returns `true` if a trace can be stored in the layout of `place`: each of its rows is contiguous, or the requested
+/// axis is innermost.
 fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
 }

@@ -13,7 +13,7 @@ use super::copies::Copied;
 use super::*;
 use crate::plan::MAX_BLOCKS;
 
-/// The reason why a strip exists, for `expect`.
+/// The `expect` message for accessing the current strip.
 const STRIP_IS_OPEN: &str = "a loop over strips is open";
 
 /// The strip being planned, and the sums deferred to its end.

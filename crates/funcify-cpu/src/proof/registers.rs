@@ -20,7 +20,7 @@ use crate::run::Element;
 /// Every version of register code to which a loop can be lowered.
 pub(super) type Lowered = Rc<[FieldCode]>;
 
-/// A function that lowers a loop to register code, once for each register width that is checked.
+/// A function that returns the register code of a loop, for each register width that is checked.
 type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<FieldCode>;
 
 /// Lowers the loops of a plan to register code.

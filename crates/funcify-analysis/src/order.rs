@@ -79,7 +79,7 @@ impl<'g> ReadOrder<'g> {
         self.remaining[value.index()]
     }
 
-    /// Begins a node. It reads its operands until [`end`](ReadOrder::end) is called.
+    /// Begins a node. The reads of its operands remain outstanding until [`end`](ReadOrder::end) is called.
     pub fn begin(&mut self, node: &'g Node) {
         debug_assert!(self.current_node.is_none(), "a node must end before the next one begins");
         self.current_node = Some(node);

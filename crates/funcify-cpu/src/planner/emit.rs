@@ -445,7 +445,7 @@ impl Emitter {
     }
 
     /// Emits an instruction that adds `count` products AᵀB to a matrix `[m, n]`, where A is `[k, m]` and B is `[k, n]`.
-    /// `apart` holds the stride between the A of successive products and the stride between the B, in elements.
+    /// `apart` holds the strides from one A to the next and from one B to the next, in elements.
     pub(super) fn sink(
         &mut self,
         to: &View,

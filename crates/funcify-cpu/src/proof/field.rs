@@ -42,7 +42,7 @@ pub(super) fn mul(a: u64, b: u64) -> u64 {
     reduce((product as u64 & PRIME).wrapping_add((product >> 61) as u64))
 }
 
-/// Reduces a number below twice the prime modulo the prime.
+/// Reduces a number modulo the prime. The number must be less than twice the prime.
 #[inline(always)]
 fn reduce(sum: u64) -> u64 {
     if sum >= PRIME { sum.wrapping_sub(PRIME) } else { sum }

@@ -5,7 +5,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
-/// The sizes of the model, and of its division.
+/// The sizes of the model, and of its parts and segments.
 #[derive(Clone, Copy)]
 pub struct Channels {
     /// The number of steps.

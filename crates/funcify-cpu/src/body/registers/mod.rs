@@ -15,7 +15,8 @@
 //! Code that runs long enough is translated to machine code (`routine.rs`), which also supports products of one row
 //! with matrices.
 //!
-//! **Invariant:** the code computes exactly the same elements as the instructions, and adds the lanes of sums in order.
+//! **Invariant:** the code computes exactly the same elements as the instructions. In a sum over lanes, it adds the
+//! lanes in order.
 
 mod chain;
 mod lower;

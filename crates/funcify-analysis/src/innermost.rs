@@ -12,8 +12,9 @@ impl ParallelAxis {
     /// that the axis is not already the last one in all of these values, and that each matrix product is small enough
     /// to be computed as a sum of rows.
     ///
-    /// `max_terms` limits the multiplications of a matrix product per index of the axis. The first limit applies if
-    /// each index multiplies its own pair of matrices, the second one if all indices share one of the matrices.
+    /// `max_terms` limits the number of multiplications in a matrix product per index of the axis. The first limit
+    /// applies if each index multiplies its own pair of matrices, and the second one if all indices share one of the
+    /// matrices.
     pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, max_terms: [usize; 2]) -> bool {
         let mut moves = false;
         self.allows_innermost(graph, sizes, max_terms, false, &mut moves) && moves

@@ -20,8 +20,7 @@ pub struct TensorLayout {
     pub start: usize,
     /// The sizes of the axes.
     pub shape: Vec<usize>,
-    /// The distance, in elements, between neighbours along each axis. It is 0 along a broadcast axis, and negative
-    /// along a reversed one.
+    /// The stride of each axis, in elements. It is 0 for a broadcast axis, and negative for a reversed one.
     pub strides: Vec<isize>,
 }
 

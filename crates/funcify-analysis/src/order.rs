@@ -23,8 +23,8 @@ use crate::occupants::{Memory, Occupants};
 /// - **order-c4, copies.** A copy may be read instead of its source as long as the source has not been written since
 ///   the copy was made ([`Contents`](crate::Contents) counts the writes).
 /// - **order-c5, moves.** After each step, its results are moved to the memory that the next step reads. If a move
-///   overwrites something that this move or a later one still has to read, the engine copies that to temporary memory
-///   first. The engine emits the moves.
+///   overwrites data that this move or a later one still has to read, the data must first be copied to temporary
+///   memory. The engine emits the moves and these copies.
 ///
 /// Writes to a fixed destination (a row of a trace, an output, a part of a concatenation) need no condition: by
 /// scan-c5, no step reads a row before the step that writes it, and outputs are not read.
@@ -79,7 +79,7 @@ impl<'g> ReadOrder<'g> {
         self.remaining[value.index()]
     }
 
-    /// Begins a node. It reads its operands until [`end`](ReadOrder::end) is called.
+    /// Begins a node. The reads of its operands remain outstanding until [`end`](ReadOrder::end) is called.
     pub fn begin(&mut self, node: &'g Node) {
         debug_assert!(self.current_node.is_none(), "a node must end before the next one begins");
         self.current_node = Some(node);

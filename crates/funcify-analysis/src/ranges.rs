@@ -368,8 +368,8 @@ impl Ranges {
     /// Returns the range of each state of a loop of at most `most` steps. The range covers the state before, between
     /// and after the steps. `step` computes the next value of each state.
     ///
-    /// A state that each step adds to changes by at most `most` times the range of one addition. The ranges of other
-    /// states are found by iterating to a fixpoint.
+    /// If each step adds to a state, the state changes by at most `most` times the range of one addition. The ranges of
+    /// other states are found by iterating to a fixpoint.
     fn states(
         &mut self,
         initial: Vec<Possible>,

@@ -21,8 +21,8 @@ use crate::run::{Element, Executor, Programs};
 
 /// A program or a loop that is compiled for the sizes of its operands. Several threads may call it concurrently.
 ///
-/// All values have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Other values
-/// are converted to this type: narrower floats, integers (exactly), and booleans (to 1 and 0).
+/// All values have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Narrower
+/// floats and integers are converted to this type exactly, and booleans to 1 and 0.
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,

@@ -1,7 +1,7 @@
 //! Vector operations on `f32` and `f64`, for every instruction set.
 //!
 //! The kernels are written once, generic over a [`Float`] and an instruction set `S` of `pulp`. A value of type `S`
-//! proves that the processor supports these instructions. All methods are inlined into a function that `S::vectorize`
+//! proves that the processor supports this instruction set. All methods are inlined into a function that `S::vectorize`
 //! compiles for `S`.
 
 use pulp::Simd;
@@ -58,7 +58,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Fills the slice with the first elements of a vector.
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: Self::Vector<S>);
 
-    /// Returns a vector with `value` in every element.
+    /// Returns a vector with `value` in every lane.
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
     /// Computes a + b.
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
@@ -86,7 +86,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn bits<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Bits<S>;
     /// Reinterprets integers as elements (a bitcast).
     fn of_bits<S: Simd>(simd: S, a: Self::Bits<S>) -> Self::Vector<S>;
-    /// Returns a vector with the integer `value` in every element.
+    /// Returns a vector with the integer `value` in every lane.
     fn splat_word<S: Simd>(simd: S, value: u64) -> Self::Bits<S>;
     /// Computes a & b.
     fn and<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
@@ -102,7 +102,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;
     /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two<S: Simd>(simd: S, n: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
-    /// Returns the biased exponents of nonnegative elements, given by their bits, as floats.
+    /// Extracts the biased exponents from the bits of nonnegative elements, and converts them to floats.
     fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
 
     /// Returns the sum of the elements of a vector, in an order that depends on the instruction set.
@@ -110,13 +110,13 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Returns the product of the elements of a vector.
     fn product<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
 
-    /// Clears the sign bit, including that of NaN.
+    /// Clears the sign bit, even if the element is NaN.
     #[inline(always)]
     fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1)))
     }
 
-    /// Flips the sign bit, including that of NaN.
+    /// Flips the sign bit, even if the element is NaN.
     #[inline(always)]
     fn neg<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::xor(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN)))
@@ -134,7 +134,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Replaces elements of `x` that are greater than `high` with `high`. NaN in `x` stays NaN.
     fn at_most<S: Simd>(simd: S, high: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// Returns the larger element, where -0 is less than +0. Returns NaN if either is NaN.
+    /// Computes the elementwise maximum, treating -0 as less than +0. The result is NaN if either element is NaN.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
         let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
@@ -143,7 +143,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
     }
 
-    /// Returns the smaller element, where -0 is less than +0. Returns NaN if either is NaN.
+    /// Computes the elementwise minimum, treating -0 as less than +0. The result is NaN if either element is NaN.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
         // The two selections differ only for zeros and NaN. For two zeros, the combined bits are -0 if either zero is
@@ -385,7 +385,7 @@ fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     (simd.transmute_f32s_u32s(first), simd.transmute_f32s_u32s(second))
 }
 
-/// Converts the exponent field, an integer below 2^23, to a float: inserts it as the fraction of 2^23, and subtracts
+/// Converts the exponent field, an integer below 2^23, to a float: ORs it into the fraction bits of 2^23, and subtracts
 /// 2^23.
 #[inline(always)]
 fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
@@ -394,7 +394,7 @@ fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     simd.sub_f32s(simd.transmute_f32s_u32s(number), simd.splat_f32s(f32::WHOLE))
 }
 
-/// A number whose lowest integer bit is bit 32, so that the integer part is in the upper half of the 64-bit word.
+/// 2^20. In an f64 of this magnitude, bit 32 has the value 1, so the integer part is in the upper half of the 64 bits.
 const UPPER_HALF: f64 = (1u64 << 20) as f64;
 
 /// Adds 1.5 * 2^20, which leaves n in the low bits of the upper half, and shifts them into the exponent field. Both
@@ -410,7 +410,7 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
-/// Splits n into a rounded half and the rest, and computes the power of two of each.
+/// Splits n into two integers, its rounded half and the rest, and computes 2 to the power of each.
 #[inline(always)]
 fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     let rounder = simd.splat_f64s(f64::ROUNDER);
@@ -422,8 +422,8 @@ fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     (simd.transmute_f64s_u64s(first), simd.transmute_f64s_u64s(second))
 }
 
-/// Moves the exponent field to the low bits of the upper half, and converts it to a float: inserts it as the fraction
-/// of 2^20, and subtracts 2^20.
+/// Moves the exponent field to the low bits of the upper half, and converts it to a float: ORs it into the fraction
+/// bits of 2^20, and subtracts 2^20.
 #[inline(always)]
 fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
     let shifted: S::u64s = if S::IS_SCALAR {

@@ -28,7 +28,7 @@ pub enum Translation {
 }
 
 impl Machine {
-    /// Returns the instruction set with the widest vectors of this processor.
+    /// Returns the instruction set of this processor that has the widest vectors.
     pub fn detect() -> Self {
         Machine::of(Arch::new())
     }

@@ -79,10 +79,10 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
     graph.pullback(Wrt::Names(names.collect()), options.clone())
 }
 
-/// Changes the memory layout of the residuals between a forward and a backward program to the layout in which the loops
-/// of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose the residuals,
-/// and no other code reads them. The first `outputs` outputs of the forward graph are the graph's own and keep their
-/// layout. For other sizes, the programs compute the same values.
+/// Changes the memory layout of the residuals that a forward program passes to a backward program: uses the layout in
+/// which the loops of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose
+/// the residuals, and no other code reads them. The first `outputs` outputs of the forward graph are the graph's own
+/// and keep their layout. For other sizes, the programs compute the same values.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));

@@ -223,8 +223,8 @@ fn integers_beyond_the_floats_are_not_compiled() {
     }
 }
 
-/// Conjugate gradients take as many steps as the residual requires: none if the residual is small, and at most the
-/// bound.
+/// The conjugate gradient method takes as many steps as the residual requires: none if the residual is small, and at
+/// most the bound.
 #[test]
 fn loops_that_a_condition_ends_are_compiled() {
     let solve = |bound: Option<usize>| {
@@ -319,7 +319,7 @@ fn what_all_parts_have_is_added_once() {
 }
 
 /// A mean divides a sum over lanes by a size. A running total over lanes starts from a value that all parts share, and
-/// several running totals start from the same number. Neither prevents the planner from dividing a program or its
+/// several running totals start from the same number. None of this prevents the planner from dividing a program or its
 /// gradient into parts.
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {

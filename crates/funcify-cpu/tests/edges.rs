@@ -333,7 +333,7 @@ fn iota_of(count: usize) -> Value {
     funcify::iota(count, DType::F32)
 }
 
-/// The program computes the first of the concatenated rows. Steps that did not run have no rows.
+/// A loop with early exit reads concatenated rows, the first of which is computed by the program.
 #[test]
 fn loops_that_end_early_read_joined_rows() {
     let graph = built("joined", |g| {

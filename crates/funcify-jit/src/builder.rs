@@ -32,7 +32,7 @@ pub struct Builder<'f, T: Number> {
     pub(crate) ty: Type,
     pub(crate) lanes: usize,
     pub(crate) functions: Functions<T>,
-    /// The signatures of called functions with one and with two operands.
+    /// The signatures of the functions that the code calls: with one operand, and with two.
     pub(crate) signatures: [ir::SigRef; 2],
     /// The stack slots that pass vector operands to called functions.
     pub(crate) slots: Option<[StackSlot; 2]>,

@@ -6,7 +6,7 @@ pub enum Error {
     /// Cranelift cannot generate code for this processor, or for an operation of the loop.
     #[error("no machine code for this processor: {0}")]
     Processor(String),
-    /// The number of lanes, given here, is not supported.
+    /// The number of lanes is not supported. Contains this number.
     #[error("unsupported vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
     Lanes(usize),
     /// A stream reads or writes past the end of its buffer, or writes to a read-only buffer. Contains the stream's

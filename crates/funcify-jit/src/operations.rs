@@ -1,4 +1,4 @@
-//! Operations on vectors, which apply to each lane.
+//! Lane-wise operations on vectors.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
@@ -42,9 +42,9 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Flips the sign bit, including that of NaN.
+    /// Flips the sign bit, even if the number is NaN.
     neg(x) = fneg;
-    /// Clears the sign bit, including that of NaN.
+    /// Clears the sign bit, even if the number is NaN.
     abs(x) = fabs;
     /// Returns the square root. It is NaN for negative numbers.
     sqrt(x) = sqrt;

@@ -15,7 +15,8 @@ pub struct Matrix<'m> {
     pub rows: usize,
     /// The stride between rows, in elements.
     pub pitch: usize,
-    /// The columns to multiply, one vector each, as offsets from the start of a row, in elements.
+    /// The groups of columns to multiply. Each group fills one vector, and is given by its offset from the start of a
+    /// row, in elements.
     pub columns: &'m [usize],
 }
 
@@ -99,8 +100,8 @@ impl<T: Number> Builder<'_, T> {
             }
         }
         for k in 0..UNROLL * SUMS {
-            // Cranelift may move this read-only load, but not out of the loop, because its address changes there. It
-            // therefore stays after the writes to the copy.
+            // Cranelift may move this read-only load, but not out of the loop, because its address changes in each
+            // iteration. The load therefore stays after the writes to the copy.
             let one = self.function.ins().load(T::TYPE, read_only(), elements, bytes(k) as i32);
             let x = Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) });
             let sums = sums.iter_mut().map(|sums| &mut sums[k % SUMS]);
@@ -133,8 +134,8 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Forces values to be computed at this point instead of at their first use, which ends the lifetimes of their
-    /// operands. To do so, stores the values in memory that nothing reads.
+    /// Forces values to be computed at this point instead of at their first use, so that the lifetimes of their
+    /// operands end here. To do so, stores the values in memory that nothing reads.
     pub fn compute(&mut self, values: &[Value]) {
         self.store_in_stack(values);
     }

@@ -95,11 +95,12 @@ impl<T> Routine<T> {
             places.push(place);
             steps.push(step);
         }
-        // SAFETY: the code runs at most `times` iterations. In each, it accesses up to `reach.elements` elements from
-        // the current address of each stream, which advances by the stream's step. It writes only where
-        // `reach.is_written`. `RawBuffer::place` has checked that all of these elements are within the buffers, and
-        // that buffers being written are borrowed mutably. The borrows last until the code returns. The addresses come
-        // from those borrows, and no buffer is accessed here in the meantime. Any bits are valid for the elements.
+        // SAFETY: the code runs at most `times` iterations. In each iteration, it accesses up to `reach.elements`
+        // elements from the current address of each stream, which advances by the stream's step. It writes only to
+        // streams whose `reach.is_written` is `true`. `RawBuffer::place` has checked that all of these elements are
+        // within the buffers, and that buffers being written are borrowed mutably. The borrows last until the code
+        // returns. The addresses come from those borrows, and no buffer is accessed here in the meantime. Any bits are
+        // valid for the elements.
         #[allow(unsafe_code, reason = "calls machine code")]
         let ran = unsafe { (self.code)(places.as_ptr(), steps.as_ptr(), times) };
         Ok(ran)

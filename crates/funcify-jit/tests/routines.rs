@@ -8,7 +8,7 @@ fn at(buffer: usize, at: usize) -> Span {
     Span { buffer, unit: 0, at, step: 0 }
 }
 
-/// Applies the operations that `build` adds to two vectors, by running a routine for one iteration.
+/// Runs a routine on two vectors for one iteration, and returns its result. `build` adds the operations.
 fn once<T: Number + Default>(
     lanes: usize,
     x: &[T],

@@ -1,14 +1,14 @@
 //! Finds an axis that stays parallel through a whole program, bodies included.
 //!
 //! Parts of such an axis can run on different threads without waiting for each other. The axis passes through
-//! elementwise ops, the rows of the left matrix of a product and the columns of the right one, reductions over other
-//! axes, the rows of sequences, and ops that only move axes.
+//! elementwise ops, matrix products (as the rows of the left matrix or the columns of the right one), reductions over
+//! other axes, the rows of sequences, and ops that only move axes.
 //!
 //! A sum over the axis leaves each part with a partial sum, and the partial sums are added up at the end. Until then,
 //! partial sums may be added and scaled. Every divisor, and every factor inside a loop, must be a constant of moderate
 //! size. Other numbers (0, an infinity, a very large number) could turn partial sums into infinities of opposite signs
-//! although the total is finite. A loop must not scale a partial sum that it carries: repeated scaling could make the
-//! partial sums overflow although the total does not. The search fails at any op that mixes the indices of the axis in
+//! even if the total is finite. A loop must not scale a partial sum that it carries: repeated scaling could make the
+//! partial sums overflow even if the total does not. The search fails at any op that mixes the indices of the axis in
 //! another way.
 
 mod checks;
@@ -94,7 +94,7 @@ impl ParallelAxis {
     /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine computes in a
     /// single type. Casts of integers to this type are assumed to be exact.
     pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
-        // A condition is the same for all indices of the axis, so it would make the parts depend on each other.
+        // A condition applies to all indices of the axis at once, so it would make the parts depend on each other.
         if has_conditions(graph) {
             return None;
         }
@@ -364,8 +364,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Returns `true` if casting a sum is equivalent to casting its partial sums. A cast that rounds or truncates is
-    /// not, and neither is a cast to `bool`, which compares with 0.
+    /// Returns `true` if casting a sum is equivalent to casting its partial sums. This is not the case if the cast
+    /// rounds or truncates, or if it is a cast to `bool`, which compares with 0.
     fn is_linear(&self, from: DType, to: DType) -> bool {
         from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
     }

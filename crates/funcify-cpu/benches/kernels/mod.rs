@@ -1,4 +1,5 @@
-//! Measures nanoseconds per instruction and per element of each op, in a loop over one instruction with cached data.
+//! Measures the cost of each op, in nanoseconds per instruction and per element: times a loop over one instruction with
+//! cached data.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, repeat};
@@ -8,8 +9,8 @@ use crate::time;
 
 const REPETITIONS: usize = 2000;
 
-/// Returns the minimum nanoseconds per instruction over several runs of a loop that repeats one instruction. All
-/// registers are filled with `fill`.
+/// Times several runs of a loop that repeats one instruction. Returns the minimum time per instruction, in nanoseconds.
+/// All registers are filled with `fill`.
 fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(Operand) -> Node) -> f64 {
     let mut plan = Plan::default();
     let registers = Operand::of(plan.registers(1, elements));

@@ -37,7 +37,7 @@ use crate::machine::Machine;
 use crate::plan::{DEPTH, Instruction, Region};
 use crate::views::{Cursor, Layout, Range, Start, View};
 
-/// The estimated nanoseconds per element in register code.
+/// The estimated time per element in register code, in nanoseconds.
 const NS_PER_REGISTER_OP: f64 = 0.5;
 
 /// An element type that bodies and generated machine code support.
@@ -63,7 +63,7 @@ pub(crate) struct Body<T> {
     kind: Kind<T>,
     /// The start of each operand, relative to the counters of the enclosing loops.
     starts: Vec<Start>,
-    /// The estimated nanoseconds of an iteration.
+    /// The estimated time of an iteration, in nanoseconds.
     nanoseconds: u64,
 }
 
@@ -169,7 +169,7 @@ impl<T> Body<T> {
         Body { kind: Kind::Tiles(Vec::new()), starts: Vec::new(), nanoseconds: 0 }
     }
 
-    /// Returns the estimated nanoseconds of an iteration.
+    /// Returns the estimated time of an iteration, in nanoseconds.
     pub(crate) fn nanoseconds(&self) -> u64 {
         self.nanoseconds
     }
@@ -215,9 +215,9 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     code
 }
 
-/// Returns every version of register code to which a loop may be lowered, each with the number of elements in a
-/// register: one to interpret with vectors, one to interpret with single elements, and one to translate to machine
-/// code. Used in proofs, and therefore independent of cost.
+/// Returns every version of register code to which a loop may be lowered: for the interpreter with vectors, for the
+/// interpreter with single elements, and for translation to machine code. Each version comes with the number of
+/// elements in a register. Used in proofs, and therefore independent of cost.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

@@ -23,8 +23,8 @@ use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
 use crate::views::{Range, View};
 
-/// The estimated nanoseconds of a register op, of a register op that evaluates a function, and of a call to machine
-/// code.
+/// The estimated costs in nanoseconds: of a register op, of a register op that calls a math function, and of a call to
+/// machine code.
 const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 const NS_PER_CALL: f64 = 300.0;
@@ -487,8 +487,8 @@ machine_arithmetic! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // Converts the field, a small integer, to a float: inserts it as the fraction of a number whose lowest fraction
-        // bit has value 1, and subtracts that number.
+        // Converts the field, a small integer, to a float: ORs it into the fraction bits of `whole`, whose lowest
+        // fraction bit has the value 1, and subtracts `whole`.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);

@@ -17,10 +17,10 @@ use crate::kernels::{movement, words};
 use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
 
-/// The estimated nanoseconds that an instruction takes per vector.
+/// The estimated time of an instruction per vector, in nanoseconds.
 const NS_PER_VECTOR: f64 = 0.6;
 
-/// Returns the estimated nanoseconds of an iteration, for vectors of `width` elements.
+/// Returns the estimated time of an iteration in nanoseconds, for vectors of `width` elements.
 pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
     let vectors: usize = steps.iter().map(|step| step.vectors(width) * step.terms()).sum();
     NS_PER_INSTRUCTION * steps.len() as f64 + NS_PER_VECTOR * vectors as f64
@@ -64,7 +64,7 @@ pub(super) fn run<T: MathTable, S: Simd>(
     }
 }
 
-/// The reason why reading an operand does not fail.
+/// The `expect` message for reading an operand.
 const READABLE: &str = "the plan was checked: only elementwise ops read their destination";
 
 /// The operands of a running instruction.

@@ -24,9 +24,9 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
-    /// Flips the sign bit, including that of NaN.
+    /// Flips the sign bit, even if the number is NaN.
     fn neg(self, a: Self::Vector) -> Self::Vector;
-    /// Clears the sign bit, including that of NaN.
+    /// Clears the sign bit, even if the number is NaN.
     fn abs(self, a: Self::Vector) -> Self::Vector;
     /// Returns `magnitude`, which must not be negative, with the sign of `sign`.
     fn with_sign(self, magnitude: Self::Vector, sign: Self::Vector) -> Self::Vector;
@@ -54,7 +54,7 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn to_exponent(self, n: Self::Vector) -> Self::Bits;
     /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two(self, n: Self::Vector) -> (Self::Vector, Self::Vector);
-    /// Returns the biased exponents of nonnegative numbers, given by their bits, as floats.
+    /// Extracts the biased exponents from the bits of nonnegative numbers, and converts them to floats.
     fn exponent_field(self, bits: Self::Bits) -> Self::Vector;
 }
 

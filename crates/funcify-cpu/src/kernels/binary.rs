@@ -1,7 +1,7 @@
 //! Elementwise ops with two or three operands: tables of their names, definitions and kernels.
 //!
-//! Comparisons return 1 for true and 0 for false. On such masks, `Mul` is logical and, `Max` is or, and `NotEqual` is
-//! exclusive or.
+//! Comparisons return 1 for true and 0 for false. On such masks, `Mul` computes logical AND, `Max` OR, and `NotEqual`
+//! XOR.
 
 use super::arithmetic::Registers;
 use super::map::{Function2, Function3, Map2, Map3, One, OneVector, Target};

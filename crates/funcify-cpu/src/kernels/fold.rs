@@ -1,4 +1,4 @@
-//! Folds: over the rows of an operand, separately for each lane, and over the lanes of each row.
+//! Folds over the rows of an operand (separately for each lane), and folds over the lanes of each row.
 //!
 //! A sum may also fold the products of two operands. A fold starts from its identity (0 for a sum, 1 for a product,
 //! -inf for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum return NaN if any

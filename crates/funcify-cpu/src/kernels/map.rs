@@ -1,12 +1,13 @@
 //! Elementwise kernels: apply a function of one, two or three vectors to the rows and lanes of a destination.
 //!
-//! An operand has one element per lane, one element per row, or is the destination itself. A function that is as cheap
-//! as a load is compiled separately for each combination of operand kinds. Other functions distinguish the kinds at run
-//! time, which keeps the code small:
+//! An operand has one element per lane or one element per row, or is the destination itself. A function that is as
+//! cheap as a load is compiled separately for each combination of operand kinds. Other functions have fewer versions,
+//! which keeps the code small:
 //!
-//! - A unary function has one version, for lanes and the destination.
-//! - A function of several operands has one version for lanes and elements, and one for each choice of operands that
-//!   are the destination.
+//! - A unary function has one version, which distinguishes lanes and the destination at run time. If the operand has
+//!   one element per row, the function is computed once per row.
+//! - A function of several operands has one version for each choice of operands that are the destination. Each version
+//!   distinguishes the kinds of the remaining operands at run time.
 //!
 //! A function is a type with an inlined method rather than a closure, because closures do not inherit the instruction
 //! set of the enclosing function.

@@ -12,9 +12,9 @@
 //! | `sigmoid` | 2.5 | 3.0 | computed from exp(-abs(x)), which never overflows |
 //! | `log` | 1.0 | 1.0 | fdlibm's series of f / (2 + f) |
 //! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected for the rounding error of 1 + x |
-//! | `sin`, `cos` | 2.5 | 2.0 | pi / 2 in four parts; beyond a few turns, the standard library for each element |
+//! | `sin`, `cos` | 2.5 | 2.0 | range reduction by pi / 2 in four parts; the standard library for large angles |
 //!
-//! Special values are as `funcify-core` defines them: NaN yields NaN, functions that are odd at 0 preserve the sign of
+//! Special values are as `funcify-core` defines them: NaN yields NaN, functions with f(0) = 0 preserve the sign of
 //! zero, and results that overflow are infinite.
 
 use super::arithmetic::Arithmetic;

@@ -5,7 +5,7 @@ use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
 
-/// The number of rows and lanes of a block, small enough to transpose in registers and the L1 cache.
+/// The side length of a square block that is small enough to be transposed in registers and the L1 cache.
 const BLOCK: usize = 16;
 
 /// Transposes the source: sets lane l of row r of the target to element `l * stride + r` of the source. Works on square

@@ -41,7 +41,7 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
         to[whole * k * width..][..k * width].fill(T::ZERO);
     }
     if columns == 1 {
-        // Reads in memory order, because the matrix may not be in the L1 or L2 cache.
+        // Reads in memory order, because the matrix might not be in the L1 or L2 cache.
         for i in 0..k {
             for (panel, part) in from[i * rows..][..n].chunks(width).enumerate() {
                 to[(panel * k + i) * width..][..part.len()].copy_from_slice(part);

@@ -75,8 +75,8 @@ fn of_elements<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, op: 
     }
 }
 
-/// Fills each row of the target with random words, generated from the row's key and starting counter. Both of them are
-/// pairs of words. The strides are the distances between the pairs of consecutive rows, in elements.
+/// Fills each row of the target with random words, generated from the row's key and starting counter. Keys and counters
+/// are pairs of words. The strides are the distances between the pairs of consecutive rows, in elements.
 pub(crate) fn threefry<T: Float>(
     target: &mut Target<'_, T>,
     (keys, key_stride): (&[T], usize),

@@ -16,8 +16,8 @@
 //! - `Columns(width)`: `width` elements of each unit for each index of the parallel axis. A part sees only its own
 //!   columns, and offsets are relative to its first column. Used for sequences, traces and final values.
 //! - `Parts(count)`: a separate region for each of `count` parts. Used for registers, strips and partial sums. A later
-//!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add partial
-//!   sums.
+//!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add up the
+//!   partial sums.
 //!
 //! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may only rely on elements
 //! that it has written in the same call. All registers of a program may be in the same scratch region.
@@ -229,7 +229,7 @@ pub struct Instruction {
     pub from: Vec<Operand>,
 }
 
-/// Estimated nanoseconds per element, per function evaluation, and per multiply-add of a product.
+/// The estimated costs in nanoseconds: per element, per call of a math function, and per multiply-add of a product.
 const NS_PER_ELEMENT: f64 = 0.2;
 const NS_PER_FUNCTION: f64 = 2.0;
 const NS_PER_TERM: f64 = 0.03;
@@ -305,9 +305,9 @@ pub enum Op {
         /// The function applied to each sum, if any.
         then: Option<Unary>,
     },
-    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`, the product AᵀB over blocks of rows. Operands: left, with
-    /// as many elements per row as `to` has rows, and right, with as many elements per row as `to` has lanes. The sum
-    /// is accumulated from 0 and then added to `to`.
+    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`, a sum of products AᵀB, one for each block of rows.
+    /// Operands: left, with as many elements per row as `to` has rows, and right, with as many elements per row as `to`
+    /// has lanes. The sum is accumulated starting from 0, and then added to `to`.
     Sink {
         /// The number of blocks.
         blocks: usize,

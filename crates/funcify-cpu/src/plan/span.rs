@@ -6,7 +6,7 @@ use super::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, Op, Operand};
 use crate::float::Float;
 use crate::kernels::{Fold, Recurrence, packed_len};
 
-/// The span of each operand, starting with the destination: the number of elements from its first to its last.
+/// The span of each operand, the destination first: the number of elements from its first element to its last.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
 /// Returns the span of an operand, or 0 if the instruction lacks that operand.

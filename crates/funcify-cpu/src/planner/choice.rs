@@ -1,4 +1,4 @@
-//! Plans switches on a boolean: each branch writes its results to the same registers.
+//! Plans switches on a boolean: both branches write their results to the same registers.
 
 use funcify_core::ops::Switch;
 

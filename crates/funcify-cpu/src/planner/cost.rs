@@ -9,9 +9,9 @@ use funcify_core::ops::{Creation, Op, Product};
 use super::*;
 use crate::plan::NS_PER_INSTRUCTION;
 
-/// The estimated nanoseconds per element.
+/// The estimated time per element, in nanoseconds.
 const NS_PER_ELEMENT: f64 = 0.1;
-/// The estimated nanoseconds per multiply-add of a matrix product.
+/// The estimated time per multiply-add of a matrix product, in nanoseconds.
 const NS_PER_TERM: f64 = 0.015;
 /// The minimum estimated time of a program, in nanoseconds, for which several threads pay off.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;
@@ -44,7 +44,7 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usiz
     let divisors = (2..=MAX_PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
     match cost.has_products {
         true => divisors.filter(|parts| labels.size() / parts >= MIN_ROWS_PER_PART).max().unwrap_or(1),
-        // Uses the smallest number of parts for which a part fits, so that rows stay long.
+        // Uses the smallest number of parts whose data fits in the cache, so that rows stay long.
         false => {
             let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= MAX_ELEMENTS_PER_PART;
             divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)

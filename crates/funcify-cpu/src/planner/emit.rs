@@ -1,7 +1,7 @@
 //! Converts ops on tensors to instructions over rows and lanes.
 //!
-//! Each instruction is added to the innermost loop that it depends on, identified by its level. Level 0 runs once
-//! before the parts. Level 1 is the program of a part, and level 2 is its outermost loops. Axes that are contiguous in
+//! Each instruction is added at the level of the innermost loop that it depends on. Level 0 runs once, before the
+//! parts. Level 1 is the program of a part, and level 2 is the body of its outermost loops. Axes that are contiguous in
 //! all operands are merged. One of the remaining axes becomes the lanes, and the longest other one becomes the rows.
 //! Further axes become loops, or are unrolled into separate instructions.
 
@@ -25,12 +25,12 @@ use crate::plan::repeat;
 /// The maximum number of instructions in a plan.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
-/// The minimum size of an axis to become a loop instead of being unrolled: for outermost loops, and for nested loops,
-/// whose addresses are recomputed each time they start.
+/// The minimum size of an axis that becomes a loop instead of being unrolled. The first limit applies to outermost
+/// loops. The second one applies to nested loops, whose addresses are recomputed each time they start.
 const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
-/// The maximum number of lanes for which the overhead per row dominates the cost of a kernel of about twenty
-/// instructions per vector.
+/// The maximum number of lanes in a short row. In a short row, the overhead per row dominates the cost of a kernel of
+/// about twenty instructions per vector.
 const MAX_SHORT_ROW: usize = 64;
 
 /// A program under construction.
@@ -45,7 +45,7 @@ pub(super) struct Emitter {
     /// The size of an element in bytes.
     element: usize,
     instructions: usize,
-    /// The registers that each hold a constant number, keyed by its bits.
+    /// The registers that hold constant numbers, keyed by the bits of the number.
     numbers: Vec<(u64, View)>,
     /// The transformations that were applied.
     pub(super) fired: Fired,
@@ -99,8 +99,8 @@ impl Emitter {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Drops the entries that were added to the caches since [`cached`](Emitter::cached) returned `cached`, because the
-    /// code that computes them may not run. Keeps entries at level 0, which are always computed.
+    /// Drops the entries that were added to the caches since [`cached`](Emitter::cached) returned the value `cached`,
+    /// because the code that computes them might not run. Keeps entries at level 0, which are always computed.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -298,7 +298,7 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes);
             }
-            // If an operand is contiguous along another axis than the destination, copies it to the destination's
+            // If an operand is contiguous along a different axis than the destination, copies it to the destination's
             // layout.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
@@ -433,7 +433,7 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Emits the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`.
+    /// Emits the product AᵀB of a matrix A `[k, m]` and a matrix B `[k, n]`.
     pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
@@ -444,8 +444,8 @@ impl Emitter {
         self.sink(to, sides, (1, [0, 0]))
     }
 
-    /// Emits an instruction that adds `count` products to a matrix `[m, n]`, each of the transpose of a matrix `[k, m]`
-    /// and a matrix `[k, n]`. `apart` holds the strides between left operands and between right operands, in elements.
+    /// Emits an instruction that adds `count` products AᵀB to a matrix `[m, n]`, where A is `[k, m]` and B is `[k, n]`.
+    /// `apart` holds the strides from one A to the next and from one B to the next, in elements.
     pub(super) fn sink(
         &mut self,
         to: &View,

@@ -12,7 +12,7 @@ use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 
 use super::*;
 
-/// The maximum number of rows to keep of a buffer that is never read as a whole.
+/// The maximum number of rows kept for a buffer that is never read as a whole.
 const MAX_ROWS_AT_HAND: usize = 64;
 
 /// The readers of a buffer's rows.
@@ -34,7 +34,7 @@ enum BufferRows {
 }
 
 impl BufferRows {
-    /// Returns all rows of a buffer that a carry is read from.
+    /// Returns the trace of a buffer from which a carry is read, or an error if the buffer does not store all its rows.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -82,15 +82,15 @@ struct Steps {
     strip: Option<usize>,
 }
 
-/// Returns `true` if a trace can be stored in the layout of `place`: its rows are in order, or the requested axis is
-/// innermost.
+/// Returns `true` if a trace can be stored in the layout of `place`: each of its rows is contiguous, or the requested
+/// axis is innermost.
 fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
 }
 
 impl Planner {
     /// Plans a scan. `used` marks the results that are used, `places` holds their destinations, and `shares` marks the
-    /// results that each part computes a partial sum of. Returns the used results.
+    /// results of which each part computes a partial sum. Returns the used results.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -349,7 +349,7 @@ impl Planner {
         let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
-        // The index of the loop's first step, and its increment.
+        // The index of the loop's first step, and the increment from step to step.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
         // In a loop over strips, rows also advance by the length of a strip per iteration.
         let row_of = |view: &View, row: usize| {
@@ -373,7 +373,7 @@ impl Planner {
                 parameters.push(match rows {
                     BufferRows::Trace { all, .. } => row_at(all, *offset),
                     BufferRows::AtHand { rows, .. } => {
-                        // scan-c5: the rows before the write, which is at offset 0 of a reverse loop.
+                        // scan-c5: counts rows back from the write, which is at `given`, or at 0 in a reverse loop.
                         let given = match buffer.start {
                             Start::Given(given) => given,
                             Start::Empty | Start::Full => 0,

@@ -3,8 +3,8 @@
 //! `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
 //! `choice` plans both branches of a switch. `ops` implements each op on [`View`]s. `emit` converts views to
 //! instructions over rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
-//! registers. Transposes, slices, broadcasts and rows of a sequence only change addresses, and copy no elements unless
-//! an instruction requires it. Loop-invariant values are computed before the loops.
+//! registers. Transposes, slices, broadcasts and rows of a sequence only change addresses. Their elements are copied
+//! only if an instruction requires another layout. Loop-invariant values are computed before the loops.
 //!
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
@@ -45,9 +45,10 @@ use view::View;
 /// The result of planning. The error is the reason why the graph is not supported.
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
-/// The maximum number of multiplications per index for which matrix products are computed with the parallel axis
-/// innermost. The first limit applies if each index has its own matrices. The second one applies if all indices share a
-/// matrix, whose columns would otherwise be the lanes.
+/// The maximum number of multiplications per index of the parallel axis for which a matrix product is computed with
+/// this axis innermost. The first limit applies if each index has its own pair of matrices, and the second one if all
+/// indices share one of the matrices. (If the axis were not innermost, the columns of the shared matrix would be the
+/// lanes.)
 const MAX_TERMS: [usize; 2] = [64, 32];
 
 /// The maximum number of elements of a tensor in a plan.
@@ -247,7 +248,7 @@ struct Planner {
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
     inputs: usize,
-    /// The position of the parallel axis in each value. `part` is the number of its indices per part.
+    /// The position of the parallel axis in each value. `part` is the number of indices of this axis in each part.
     labels: ParallelAxis,
     part: usize,
     is_divided: bool,
@@ -286,7 +287,7 @@ impl Planner {
     }
 
     /// Reserves the element that marks the call as rejected, if a loop of the graph may set it. Initialises it here,
-    /// because code in a branch may not run.
+    /// because code in a branch might not run.
     fn reserve_refusal(&mut self, graph: &Graph) -> Result<()> {
         if self.ranges.max_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
@@ -310,8 +311,8 @@ impl Planner {
         if self.is_divided { self.labels.of(graph, value) } else { Label::None }
     }
 
-    /// Returns the axis that is innermost in memory for a value in a loop, or `None` if the value is laid out in axis
-    /// order.
+    /// Returns the axis that is innermost in memory for a value in a loop, or `None` if the value is laid out in
+    /// row-major order.
     fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
         match self.labels.of(graph, value) {
             Label::Axis(axis) if self.is_innermost => Some(axis),

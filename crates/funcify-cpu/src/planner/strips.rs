@@ -13,7 +13,7 @@ use super::copies::Copied;
 use super::*;
 use crate::plan::MAX_BLOCKS;
 
-/// The reason why a strip exists, for `expect`.
+/// The `expect` message for accessing the current strip.
 const STRIP_IS_OPEN: &str = "a loop over strips is open";
 
 /// The strip being planned, and the sums deferred to its end.
@@ -80,8 +80,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Adds the product of the transpose of a matrix `[k, m]` and a matrix `[k, n]` to a state: at the end of the strip
-    /// if the sum may be deferred (order-c3), or else immediately.
+    /// Adds the product AᵀB of a matrix A `[k, m]` and a matrix B `[k, n]` to a state: at the end of the strip if the
+    /// sum may be deferred (order-c3), or else immediately.
     pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<()> {
         let strip = self.strip.as_ref().filter(|strip| may_wait && state.level == strip.level);
         let Some(Strip { level, full, .. }) = strip else {

@@ -19,7 +19,7 @@ pub(super) struct View {
     /// The level at which the tensor is computed: 0 is before the parts, 1 is in a part, and 2 is in its outermost
     /// loops.
     pub(super) level: usize,
-    /// The register that keeps its memory from being reused.
+    /// The register that contains the view, if any. Its memory is not reused while a view refers to it.
     pub(super) register: Option<Rc<Register>>,
 }
 
@@ -39,7 +39,7 @@ impl DerefMut for View {
 }
 
 impl View {
-    /// Returns a view of the memory from `start` on, in axis order.
+    /// Returns a contiguous, row-major view of the memory from `start` on.
     pub(super) fn whole(region: usize, start: usize, shape: &[usize], level: usize) -> View {
         let layout = TensorLayout::whole(start, shape);
         View { region, layout, steps: [0; DEPTH], level, register: None }

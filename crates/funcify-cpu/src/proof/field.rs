@@ -42,7 +42,7 @@ pub(super) fn mul(a: u64, b: u64) -> u64 {
     reduce((product as u64 & PRIME).wrapping_add((product >> 61) as u64))
 }
 
-/// Reduces a number below twice the prime modulo the prime.
+/// Reduces a number modulo the prime. The number must be less than twice the prime.
 #[inline(always)]
 fn reduce(sum: u64) -> u64 {
     if sum >= PRIME { sum.wrapping_sub(PRIME) } else { sum }
@@ -107,8 +107,8 @@ pub(super) fn of_f64(number: f64) -> u64 {
 }
 
 /// Returns the numerator and denominator of an element that is a fraction of small integers, or `None` for other
-/// elements, such as random ones. Takes the first remainders of Euclid's algorithm that are below the square root of
-/// half the prime. This makes the fraction unique.
+/// elements, such as random ones. Runs Euclid's algorithm until the remainder is below the square root of half the
+/// prime, which makes the fraction unique.
 pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     const MAX_TERM: i64 = 1 << 29;
     let small = signed(a);

@@ -1,7 +1,7 @@
 //! Evaluates a graph over the field, node by node, with its own rule for each op.
 //!
-//! The evaluation is independent of how programs run. Ops that only move elements are evaluated by their reference
-//! rule, on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`, and loops and
+//! The evaluation is independent of how programs run. Ops that only move elements use their reference implementation,
+//! on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`, and loops and
 //! switches are in `loops.rs`.
 
 use std::collections::HashSet;
@@ -183,8 +183,8 @@ impl Evaluator<'_> {
         Ok(results)
     }
 
-    /// Evaluates an op that only moves elements, using its reference rule. `indices` lists the operands that are
-    /// integers.
+    /// Evaluates an op that only moves elements, using its reference implementation. `indices` lists the operands that
+    /// are integers.
     fn move_elements(
         &mut self,
         graph: &Graph,

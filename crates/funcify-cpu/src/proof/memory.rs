@@ -119,7 +119,8 @@ impl Bases {
         )
     }
 
-    /// Returns the index of the part's cell `at` of a region, moved by `steps` units per iteration of each loop.
+    /// Returns the current index of a cell, which is `at` elements after the first element that the part sees of the
+    /// region. It moves by `steps` units per iteration of each loop.
     pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)

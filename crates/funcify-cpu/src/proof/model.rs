@@ -1,9 +1,9 @@
 //! The interpretation of each function over the field. The evaluations of graph and plan share only this module.
 //!
 //! Sums and products are computed in the field. Every other function is a symbol, usually a keyed hash of its operands.
-//! Programs rely on some functions of small numbers (comparisons, choices, rounding to integers). For small numbers,
-//! the symbol of such a function agrees with the function itself. Both evaluations must use the same symbol for the
-//! same function.
+//! Programs rely on the actual values of some functions (comparisons, choices, rounding to integers) for small numbers.
+//! For small numbers, the symbols of these functions therefore agree with the functions themselves. Both evaluations
+//! must use the same symbol for the same function.
 
 use funcify_core::DType;
 

@@ -321,7 +321,8 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
         ops::Binary::Sub => sub(x, y),
         ops::Binary::Mul => integer_product(x, y, of),
         ops::Binary::Div if j == 0 => of_signed(-1),
-        // An element that is not a fraction of small integers may be a random value of the model.
+        // Only fractions of small integers are divided as integers. Other elements may be random values of the model,
+        // so their quotients are truncated by the model's symbol.
         ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),
         ops::Binary::Div => model.unary(Unary::Trunc, model.divide(x, y)),
         ops::Binary::Rem if j == 0 => x,

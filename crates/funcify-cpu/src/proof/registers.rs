@@ -20,7 +20,7 @@ use crate::run::Element;
 /// Every version of register code to which a loop can be lowered.
 pub(super) type Lowered = Rc<[FieldCode]>;
 
-/// A function that lowers a loop to register code, once for each register width that is checked.
+/// A function that returns the register code of a loop, for each register width that is checked.
 type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<FieldCode>;
 
 /// Lowers the loops of a plan to register code.
@@ -373,8 +373,8 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// Returns register code for that loop. With `aside`, the row is read from register 3. Otherwise, it is read from
-    /// the state's register, which is wrong, because the state was overwritten in the meantime.
+    /// Returns register code for the loop in `compared`. With `aside`, the row is read from register 3. Otherwise, it
+    /// is read from the state's register, which is wrong, because the state was overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

@@ -19,7 +19,7 @@ pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor
 /// The number of inputs for which the results of a plan must be correct.
 const RUNS: usize = 2;
 
-/// The time limit for a run of the plan or of the reference evaluator, because a loop may not end for some inputs.
+/// The time limit for a run of the plan or of the reference evaluator, because a loop might not end for some inputs.
 pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// The ranges of random float inputs, each as its center and half its width. A loop that does not end for inputs from

@@ -147,8 +147,8 @@ impl Subject<'_> {
         Ok(Evidence::Agrees)
     }
 
-    /// Evaluates the graph. Returns its outputs and all sizes, including sizes that the evaluation bound. If `known` is
-    /// given, also returns this set with the computed elements added.
+    /// Evaluates the graph. Returns its outputs and all sizes, including those that were bound during the evaluation.
+    /// If `known` is given, also returns this set with the computed elements added.
     fn meaning(
         &self,
         model: Model,

@@ -13,7 +13,7 @@ const NS_PER_ITERATION: u64 = 10;
 /// A function that returns `true` if a call must stop early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// The estimated nanoseconds between two calls of [`Stop`].
+/// The estimated time between two calls of [`Stop`], in nanoseconds.
 const NS_BETWEEN_STOP_CALLS: u64 = 1_000_000;
 
 /// A program in executable form.
@@ -101,7 +101,7 @@ pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: 
 /// Determines when to call [`Stop`], based on estimated time rather than on the number of iterations.
 struct StopTimer<'p> {
     stop: Stop<'p>,
-    /// The estimated nanoseconds until the next call.
+    /// The estimated time until the next call, in nanoseconds.
     left: u64,
     is_stopped: bool,
 }

@@ -82,7 +82,7 @@ pub(crate) struct Range {
     pub(crate) span: usize,
 }
 
-/// The reason why a unit can be borrowed as a slice, for `expect`.
+/// The `expect` message for borrowing a unit as a slice.
 const IN_ORDER: &str = "the columns of a unit are contiguous";
 
 impl<T> View<'_, T> {

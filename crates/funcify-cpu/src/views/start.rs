@@ -70,8 +70,8 @@ impl Start {
         Start { region, range: Range { at, offset, span }, block: block * scale, moves: steps.map(|step| step * scale) }
     }
 
-    /// Returns the start of an operand that spans `span` elements from element `at` of a region on. The operand moves
-    /// by `steps` units per iteration of each loop.
+    /// Returns the start of an operand that spans `span` elements of a region, beginning at element `at`. The operand
+    /// moves by `steps` units per iteration of each loop.
     pub(crate) fn at(layouts: &[Layout], region: usize, at: usize, steps: [isize; DEPTH], span: usize) -> Self {
         let (unit, offset) = match layouts[region] {
             Layout::Columns { pitch } => (at / pitch, at % pitch),

@@ -182,8 +182,8 @@ fn folds_of(height: usize) {
     }
 }
 
-/// Tests a product with two factors, an initial value and an activation, and a sink, which computes a transposed
-/// product.
+/// Tests a product (with two factors, an initial value and an activation) and a sink (which computes a transposed
+/// product).
 fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let what = format!("[{m},{k}][{k},{n}] in {} on {}", std::any::type_name::<T>(), machine.name());
     let (a, b): (Vec<T>, Vec<T>) = (numbers(m * (k + 1), -1.0, 1.0, 7), numbers(k * n, -1.0, 1.0, 8));

@@ -6,7 +6,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, add_outer, add_product, numbers};
 
-/// The sizes of the network, and of its division.
+/// The sizes of the network, and of its parts and strips.
 #[derive(Clone, Copy)]
 pub struct Sizes {
     /// The number of steps.

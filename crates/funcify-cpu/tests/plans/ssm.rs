@@ -5,7 +5,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
-/// The sizes of the model, and of its division.
+/// The sizes of the model, and of its parts and segments.
 #[derive(Clone, Copy)]
 pub struct Channels {
     /// The number of steps.
@@ -16,7 +16,7 @@ pub struct Channels {
     pub states: usize,
     /// The number of channels per part.
     pub tile: usize,
-    /// The number of steps per segment. The backward loop recomputes a segment at a time.
+    /// The number of steps per segment. The backward loop recomputes one segment at a time.
     pub segment: usize,
 }
 

@@ -18,8 +18,8 @@ const NS_PER_FUNCTION: f64 = 7.0;
 /// The minimum trip count for which loading registers pays off.
 const MIN_ITERATIONS: usize = 4;
 
-/// Lowers a loop to register code. Also returns the estimated nanoseconds of an iteration. Returns `None` under the
-/// same conditions as [`lower`].
+/// Lowers a loop to register code. Also returns the estimated time of an iteration in nanoseconds. Returns `None` under
+/// the same conditions as [`lower`].
 pub(in super::super) fn lower_with_cost<T: Float>(
     slicer: Slicer<'_>,
     planned: &PlannedLoop<'_>,
@@ -128,7 +128,7 @@ impl Slicer<'_> {
                 return None;
             }
         }
-        // The first and last element that a piece covers over all iterations.
+        // The first and last elements that a piece covers over all iterations.
         let reach = |piece: &Piece| {
             let pitch = self.regions[piece.region].pitch as isize;
             let mut ends = [piece.at as isize, (piece.at + piece.len - 1) as isize];

@@ -15,7 +15,8 @@
 //! Code that runs long enough is translated to machine code (`routine.rs`), which also supports products of one row
 //! with matrices.
 //!
-//! **Invariant:** the code computes exactly the same elements as the instructions, and adds the lanes of sums in order.
+//! **Invariant:** the code computes exactly the same elements as the instructions. In a sum over lanes, it adds the
+//! lanes in order.
 
 mod chain;
 mod lower;
@@ -78,8 +79,8 @@ impl<T> RegisterCode<T> {
         outside.chain(&self.streams)
     }
 
-    /// Returns the estimated nanoseconds of an iteration. A register op takes `ns_per_op`, or `ns_per_function` if it
-    /// evaluates a function.
+    /// Returns the estimated time of an iteration in nanoseconds. A register op takes `ns_per_op`, or
+    /// `ns_per_function` if it calls a math function.
     pub(super) fn cost(&self, ns_per_op: f64, ns_per_function: f64) -> f64 {
         let is_function = |op: &RegisterOp| matches!(op.verb, Verb::Unary(_) | Verb::Binary(_));
         let ops: f64 = self.ops.iter().map(|op| if is_function(op) { ns_per_function } else { ns_per_op }).sum();

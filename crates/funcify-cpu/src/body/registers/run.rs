@@ -142,7 +142,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     }
 }
 
-/// A register that holds one element, for code in which every piece has exactly one.
+/// A register that holds a single element. Used for code in which every piece has exactly one element.
 #[derive(Clone, Copy)]
 struct Single<T>(T);
 

@@ -84,14 +84,14 @@ impl Scope<'_, '_> {
 
     /// Rounds the result of an op to its type, if that type is narrower than the plan's element type.
     pub(super) fn round_result(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
-        // Partial sums are rounded only after they are added, where the output is written.
+        // Partial sums are rounded only after they have been added up, when the output is written.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
         let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
         self.planner.emitter.fired.note(Transformation::Rounded);
         self.set(value, Some(result));
         let view = self.tensor(value)?;
-        // A cast is not done in place, because its operand may be this view.
+        // The result of a cast is not rounded in place, because it may be the view of the cast's operand.
         if let GraphOp::Cast(_) = node.op {
             return Ok(Value::Tensor(self.emit_elementwise(Op::Unary(rounding), &[view], value)?));
         }

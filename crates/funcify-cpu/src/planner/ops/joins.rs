@@ -14,7 +14,7 @@ use super::*;
 pub(super) struct Joins {
     /// For each trace: the concatenation that contains it, the concatenated axis, and the start index of the trace.
     parts: HashMap<ValueId, (ValueId, usize, usize)>,
-    /// The memory of each concatenation that at least one part was written to.
+    /// The memory of each concatenation to which at least one part has been written.
     wholes: HashMap<ValueId, View>,
 }
 

@@ -29,7 +29,7 @@ enum Value {
     Products(Products),
     /// An elementwise product, deferred to be fused into a sum.
     ElementProduct(View, View),
-    /// The product of the transpose of a matrix `[k, m]` and a matrix `[k, n]`, deferred to be fused into a sum.
+    /// The product AᵀB of a matrix A `[k, m]` and a matrix B `[k, n]`, deferred to be fused into a sum.
     Outer(View, View),
     /// The concatenated rows of several tensors, which the steps of loops read in place.
     Rows(Vec<View>),
@@ -164,8 +164,8 @@ impl<'p, 'g> Scope<'p, 'g> {
             for output in &node.outputs {
                 self.place_part(*output)?;
             }
-            // The trace of a loop with early exit has memory for all steps, but an unknown number of rows. Ops that do
-            // not support this are rejected here.
+            // The trace of a loop with early exit has memory for the maximum number of steps, but its number of rows is
+            // known only at run time. Ops that do not support this are rejected here.
             for input in &node.inputs {
                 self.planner.whole_shape(graph, *input)?;
             }

@@ -9,7 +9,7 @@ use super::*;
 
 /// The operands of a node that may overwrite the register of a state.
 pub(super) struct Operands<'v> {
-    /// The operands that are read elementwise: each element is read no later than the same element of the result is
+    /// The operands that are read elementwise: each element is read before the corresponding element of the result is
     /// written.
     pub(super) elementwise: &'v [View],
     /// The operands that are read in any other order.

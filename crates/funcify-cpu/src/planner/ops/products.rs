@@ -148,7 +148,7 @@ impl Scope<'_, '_> {
     /// Plans a single matrix product, whose result has the shape of `value`.
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        // The left operand is stored transposed, so the summed axis is its rows.
+        // If the left operand is stored as the transpose of a row-major matrix A, the product is AᵀB.
         let emitter = &self.planner.emitter;
         if emitter.lies_within_units(left)
             && emitter.lies_within_units(right)

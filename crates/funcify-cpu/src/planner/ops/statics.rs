@@ -1,8 +1,8 @@
 //! Evaluates static integers, which are known when a plan is built: counters, indices, sizes, and values computed from
 //! them.
 //!
-//! Values that depend only on constants and sizes are evaluated at planning time, by the reference evaluator of each
-//! op. If the result is a float or a mask, it becomes a constant of the plan.
+//! Values that depend only on constants and sizes are computed at planning time by the reference evaluator. If the
+//! result is a float or a mask, it becomes a constant of the plan.
 
 use funcify_analysis::greatest_integer;
 use funcify_core::Scalar;

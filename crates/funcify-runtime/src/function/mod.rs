@@ -1,8 +1,8 @@
 //! [`Function`], a graph compiled for a backend.
 //!
-//! `prepare.rs` rewrites the graph and checks that the backend supports it. `programs.rs` builds the program; if it
-//! depends on sizes or static inputs, the first call builds it. `call.rs` checks the arguments of a call and runs the
-//! program.
+//! `prepare.rs` rewrites the graph and checks that the backend supports it. `programs.rs` builds the program. A program
+//! that depends on sizes or static inputs is built by the first call that needs it. `call.rs` checks the arguments of a
+//! call and runs the program.
 
 mod call;
 mod prepare;

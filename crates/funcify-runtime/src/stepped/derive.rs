@@ -114,8 +114,8 @@ impl Labelling<'_> {
         Ok((graph, invariants))
     }
 
-    /// Builds the start graph, which runs before the first step. If its inputs do not determine all sizes, adds rows of
-    /// sequences as inputs, only for their shapes.
+    /// Builds the start graph, which runs before the first step. If its inputs do not determine all sizes, also
+    /// declares rows of sequences as inputs; only their shapes are used.
     fn start(&self, at: &Place, initials: &[(String, TensorType, Initial)], invariants: &[ValueId]) -> Result<Graph> {
         let plain = self.start_with(at, initials, invariants, &[])?;
         let mut known: Vec<Symbol> = Vec::new();
@@ -536,7 +536,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns a flag for rows of this shape, which is `true` if an earlier step ran.
+    /// Returns the flag for rows of this shape. The flag is `true` if an earlier step ran.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

@@ -56,8 +56,8 @@ impl Time {
 pub(super) enum Label {
     /// A value that is the same in each step.
     Fixed,
-    /// A value with one row per step. Each step sees as many rows as the value has when the loops run a single step,
-    /// starting with the step's own row.
+    /// A value with one row per step. Each step sees a window of rows. The window starts with the step's own row, and
+    /// has as many rows as the value has when the loops run a single step.
     Rows(RowLayout),
     /// A value that each step computes as if the program ended with that step.
     Latest,

@@ -61,8 +61,8 @@ fn a_weight_gradient_is_one_product() {
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
 }
 
-/// Checks that loops over extremes or integers are replaced by `cumulative`, with the same results in both directions
-/// and for any number of steps.
+/// Checks that loops that compute running minima and maxima, or running sums and products of integers, are replaced by
+/// `cumulative`, with the same results in both directions and for any number of steps.
 #[test]
 fn running_extremes_and_integers_are_exact() {
     let floats = [1.0, -2.0, f64::INFINITY, 0.5, f64::NAN, 7.0, f64::NEG_INFINITY];

@@ -37,12 +37,12 @@ pub enum RwkvVersion {
 /// and `memory [B, heads, features / heads, features / heads]`.
 ///
 /// Parameters have the names of the authors' code, without axes of size 1: `receptance.weight`, `key.weight`,
-/// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`,
-/// `ln_x.bias`. Version 5: `time_mix_k`, `time_mix_v`, `time_mix_r`, `time_mix_g`, the weights of x, and `time_decay
-/// [heads, features / heads]`. Version 6: `time_maa_x`, `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r`,
-/// `time_maa_g`, the weights of the previous x, `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank,
-/// features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`, `time_decay_w2 [decay_rank,
-/// features]`.
+/// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`, `ln_x.bias`.
+/// Version 5: the weights of x, `time_mix_k`, `time_mix_v`, `time_mix_r` and `time_mix_g`; and
+/// `time_decay [heads, features / heads]`. Version 6: the weights of the previous x, `time_maa_x`, `time_maa_w`,
+/// `time_maa_k`, `time_maa_v`, `time_maa_r` and `time_maa_g`; and `time_maa_w1 [features, 5 mix_rank]`,
+/// `time_maa_w2 [5, mix_rank, features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`,
+/// `time_decay_w2 [decay_rank, features]`.
 ///
 /// ```
 /// use funcify::nn::{Rwkv, RwkvVersion};

@@ -13,9 +13,10 @@ use super::*;
 /// features]`, which holds the x that precedes the first step, and `num`, `den` and `max`, of shape `[B, inner]`. All
 /// are zero at the beginning of a sequence.
 ///
-/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key
-/// [1, 1, features]`, the weight of x in the mixture, likewise `time_mix_value` and `time_mix_receptance`;
-/// `key.weight [inner, features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
+/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`,
+/// `time_mix_key [1, 1, features]` (the weight of x in the mixture for the key), likewise `time_mix_value` and
+/// `time_mix_receptance`; `key.weight [inner, features]`, `value.weight`, `receptance.weight`,
+/// `output.weight [features, inner]`.
 ///
 /// ```
 /// use funcify::nn::Rwkv4;

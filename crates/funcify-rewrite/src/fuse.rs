@@ -1,8 +1,8 @@
 //! Merges two loops that have the same number of steps and the same direction (PyTensor's `scan_merge`; XLA's
 //! multi-output fusion of loops).
 //!
-//! - If a loop reads a trace of another loop row by row, a step of the merged loop uses the value directly. The trace
-//!   then needs no tensor, unless something else uses it.
+//! - If a loop reads a trace of another loop row by row, a step of the merged loop uses the row that it has just
+//!   computed. The trace then needs no tensor, unless something else uses it.
 //! - If two independent loops read the same sequence, the merged loop reads its rows only once.
 //!
 //! Precondition: both loops run all their steps, and cannot fail, because merging changes the order of their ops.

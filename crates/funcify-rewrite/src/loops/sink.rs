@@ -49,7 +49,7 @@ impl Term {
         }
     }
 
-    /// Computes the sum over all steps. `stacked` returns the values of a step stacked over all steps.
+    /// Computes the sum over all steps. `stacked` returns a value of the body, stacked over all steps.
     fn sum_over_steps(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
             Addend::Product(left, right) => contract_steps(stacked(*left)?, stacked(*right)?)?,

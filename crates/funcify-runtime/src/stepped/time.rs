@@ -5,8 +5,8 @@ use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 /// The symbol that counts the steps, and its value for a single step.
 pub(super) struct Time {
     pub(super) symbol: Symbol,
-    /// The value of the symbol for which the loops run a single step. More than 1 if a loop reads rows before its first
-    /// step.
+    /// The value that the symbol has when the loops run a single step. It is greater than 1 if a loop reads rows before
+    /// its first step.
     pub(super) size: i64,
 }
 

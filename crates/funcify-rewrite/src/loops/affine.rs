@@ -39,7 +39,7 @@ pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_as_scans(scan, &recurrences, operands))
 }
 
-/// Describes the way in which a value of the body depends on the states.
+/// Describes how a value of the body depends on the states.
 #[derive(Clone)]
 enum Form {
     /// The value depends only on sequences and invariants.

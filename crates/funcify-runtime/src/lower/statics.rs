@@ -111,8 +111,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Records which carries of a bounded loop are bounded: those that each step computes from bounded numbers and
-    /// other bounded carries alone.
+    /// Records the bounded carries of a bounded loop. A carry is bounded if its initial value is bounded, and each step
+    /// computes its next value from bounded numbers and bounded carries alone.
     pub(crate) fn note_bounded_carries(&mut self, op: &While, operands: &[Slot], results: &[Slot]) {
         if !self.tracks_bounds() {
             return;

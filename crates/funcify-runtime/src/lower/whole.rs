@@ -220,8 +220,7 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies the computation of those `values` that are integers and can be computed from constants and sizes by cheap
-/// ops.
+/// Copies the computations of the integers in `values` that cheap ops can compute from constants and sizes.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

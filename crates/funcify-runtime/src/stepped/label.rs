@@ -9,7 +9,7 @@ use super::rows;
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// The way in which a step computes a node.
+/// The way a step computes a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     /// Not at all: the node runs once, before the first step.

@@ -220,8 +220,8 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Replaces all states. Returns an error, and leaves the states unchanged, if a name is missing or unknown, or if
-    /// the type or the sizes of a state differ from those of the current one. To restore states for a different
-    /// number of streams, first call [`streams`](Stepper::streams) to change the number.
+    /// the type or the sizes of a state differ from the current ones. To restore states for a different number of
+    /// streams, first call [`streams`](Stepper::streams) to change the number.
     ///
     /// ```
     /// use funcify::dispatch::{Reference, Stepper};

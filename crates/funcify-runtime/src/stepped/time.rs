@@ -51,7 +51,7 @@ impl Time {
     }
 }
 
-/// The kind of a value: the way in which it changes from step to step (stepped-c1 to stepped-c3).
+/// The kind of a value: the way it changes from step to step (stepped-c1 to stepped-c3).
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Label {
     /// A value that is the same in each step.

@@ -6,7 +6,7 @@ use funcify_nn::S5;
 
 use super::{Rewrite, RewriteOptions};
 
-/// Builds a chain of ops on which each rule for single ops applies.
+/// Builds a chain of ops to which each rule for single ops applies.
 fn chain(length: usize) -> Graph {
     let graph = Graph::build("chain", |g| {
         let mut x = g.input("x", "f32[4,4]");
@@ -103,8 +103,8 @@ fn running_extremes_and_integers_are_exact() {
     }
 }
 
-/// Checks that on request, the loop of a state space layer with a complex state becomes an associative scan, and so do
-/// the loops of its gradient.
+/// Checks that, on request, the loop of a state space layer with a complex state and the loops of its gradient become
+/// associative scans.
 #[test]
 fn a_state_space_layer_is_an_associative_scan() {
     let scans =

@@ -7,8 +7,8 @@ use funcify_conformance::support::{OpProgram, Support, determine_support, op_pro
 
 use super::*;
 
-/// Writes STATUS.md, which requires all backends. With `check`, instead compares it with the backends that are present,
-/// and returns `false` if it is out of date.
+/// Writes STATUS.md. This requires all backends to be present. With `check`, writes nothing, and returns `false` if the
+/// file is out of date for the backends that are present.
 pub(crate) fn run(check: bool) -> Result<bool> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../STATUS.md");
     let (mut present, mut absent) = (Vec::new(), Vec::new());

@@ -1,6 +1,5 @@
-//! `funcify templates`: compares random programs, built from the patterns that the planner knows, with the reference
-//! evaluator, on every backend that compiles loops. Each seed determines one program, so a later run can continue with
-//! the next seed.
+//! `funcify templates`: checks random programs, built from the planner's patterns, against the reference evaluator on
+//! every backend that compiles loops. Each seed determines one program, so a later run can continue with the next seed.
 
 use funcify_conformance::templates::{Campaign, Subject, Summary, families, run_campaign};
 

@@ -12,14 +12,14 @@
 //!
 //! | layer | source of its weights |
 //! |---|---|
-//! | [`Recurrent`] | `RNN`, `GRU` and `LSTM` of `torch.nn`; candle_nn's |
+//! | [`Recurrent`] | `RNN`, `GRU` and `LSTM` of `torch.nn`; `GRU` and `LSTM` of candle_nn |
 //! | [`Mamba`] and its core [`SelectiveScan`], [`Mamba2`] | the authors' code, and the `mixer` of `transformers` |
 //! | [`Griffin`] | the recurrent `temporal_block` of RecurrentGemma in `transformers` |
 //! | [`XlstmLarge`] | the `mlstm_layer` of xLSTM 7B in `transformers` |
 //! | [`Rwkv4`] | the `attention` of RWKV in `transformers` |
 //! | [`DeltaNet`] | flash-linear-attention, and the `linear_attn` in files of OLMo Hybrid |
 //! | [`GatedLinearAttention`], [`RgLru`], [`S5`] | the authors' code |
-//! | [`Rwkv`] | the authors' code, without axes of 1 |
+//! | [`Rwkv`] | the authors' code, without axes of size 1 |
 //! | [`Lru`], [`Minimal`], [`Xlstm`] | the symbols of the papers |
 
 mod affine;
@@ -131,9 +131,9 @@ impl Parameter {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Init {
-    /// Independent samples from the uniform distribution between minus this bound and this bound.
+    /// Independent samples from the uniform distribution over `[-b, b]`, for this bound `b`.
     Uniform(f64),
-    /// Independent samples from the normal distribution of mean 0 and this standard deviation.
+    /// Independent samples from the normal distribution with mean 0 and this standard deviation.
     Normal(f64),
     /// The same number for all elements.
     Constant(f64),

@@ -9,9 +9,9 @@ use super::*;
 ///
 /// The complex state x and the output y are computed by `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`,
 /// where `λ = exp(-exp(nu_log) + i exp(theta_log))` has a magnitude below 1 for all parameter values. The state is
-/// stored as two tensors of shape `[B, states]`: the real and the imaginary part. The parameters are those of the
-/// paper's appendix: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`, `C_im
-/// [H,N]`, `D [H]`. The initial values of λ are distributed evenly over a ring.
+/// stored as two tensors of shape `[B, states]`: its real and imaginary parts. The parameters are those of the paper's
+/// appendix: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`, `C_im [H,N]`,
+/// `D [H]`. The initial values of λ are distributed evenly over a ring.
 ///
 /// ```
 /// use funcify::nn::Lru;

@@ -151,7 +151,7 @@ fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Va
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // If j is later than i, the decay is 0. The exponent is replaced as well, because its exponential could overflow.
+    // If j is later than i, the decay is 0. The exponent is masked as well, because `exp` could overflow.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);
     let given = delta.unsqueeze(4) * x;

@@ -43,7 +43,7 @@ impl Cell {
 ///
 /// The states have the shape `[layers * directions, B, hidden]`: `h` and, for an LSTM, also `c`. Parameters have the
 /// names, shapes and gate order of PyTorch and of candle_nn: `weight_ih_l0 [gates * hidden, input]`, `weight_hh_l0`,
-/// `bias_ih_l0`, `bias_hh_l0`. Those of the backward direction end with `_reverse`. The input projections of all
+/// `bias_ih_l0`, `bias_hh_l0`. The names for the backward direction end with `_reverse`. The input projections of all
 /// steps are computed by a single matrix product before the loop.
 ///
 /// ```

@@ -26,23 +26,23 @@ pub enum RwkvVersion {
     },
 }
 
-/// The time-mixing layer of RWKV (Peng et al. 2024, Eagle and Finch): linear attention with one memory matrix per
-/// head. The input of each step is first interpolated with that of the previous step (token shift).
+/// The time-mixing layer of RWKV (Peng et al. 2024, Eagle and Finch): linear attention with one memory matrix per head.
+/// The input of each step is first interpolated with the input of the previous step (token shift).
 ///
 /// Receptance, key, value and gate (and, in version 6, decay) are each computed from their own mixture of x and the
 /// previous x. Each head computes `o = r (S + diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`. The decays of the rows are
 /// `w = exp(-exp(time_decay))` in version 5, and `w = exp(-exp(time_decay + tanh(x W₁) W₂))` in version 6. The output
-/// of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and multiplied by the gate after
-/// `silu`; an output projection follows. The states are `shift [B, features]`, which is x of the step before the
-/// first step, and `memory [B, heads, features / heads, features / heads]`.
+/// of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and multiplied by `silu` of the gate;
+/// an output projection follows. The states are `shift [B, features]`, which holds the x that precedes the first step,
+/// and `memory [B, heads, features / heads, features / heads]`.
 ///
 /// Parameters have the names of the authors' code, without axes of size 1: `receptance.weight`, `key.weight`,
-/// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`,
-/// `ln_x.bias`. Version 5: `time_mix_k`, `time_mix_v`, `time_mix_r`, `time_mix_g`, the weights of x, and `time_decay
-/// [heads, features / heads]`. Version 6: `time_maa_x`, `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r`,
-/// `time_maa_g`, the weights of the previous x, `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank,
-/// features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`, `time_decay_w2 [decay_rank,
-/// features]`.
+/// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`, `ln_x.bias`.
+/// Version 5: the weights of x, `time_mix_k`, `time_mix_v`, `time_mix_r` and `time_mix_g`; and
+/// `time_decay [heads, features / heads]`. Version 6: the weights of the previous x, `time_maa_x`, `time_maa_w`,
+/// `time_maa_k`, `time_maa_v`, `time_maa_r` and `time_maa_g`; and `time_maa_w1 [features, 5 mix_rank]`,
+/// `time_maa_w2 [5, mix_rank, features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`,
+/// `time_decay_w2 [decay_rank, features]`.
 ///
 /// ```
 /// use funcify::nn::{Rwkv, RwkvVersion};

@@ -5,16 +5,18 @@ use super::*;
 /// The time-mixing layer of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean
 /// of values, weighted by exponentials of keys. The weights decay with every step.
 ///
-/// Receptance r, key k and value v are each projected from their own mixture of x and the previous x. With `w =
-/// exp(time_decay)`, the memory consists of the sums `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den +
-/// exp(k)`. The output of a step is the projection of `sigmoid(r) (num + exp(time_first + k) v) / (den +
-/// exp(time_first + k))`. Both sums are stored multiplied by `exp(-max)`, so that no exponential overflows. The
-/// states are `shift [B, features]`, which is x of the step before the first step, and `num`, `den` and `max`, of
-/// shape `[B, inner]`. All are zero at the beginning of a sequence.
+/// Receptance r, key k and value v are each projected from their own mixture of x and the previous x. With
+/// `w = exp(time_decay)`, the memory consists of the sums `num' = exp(-w) num + exp(k) v` and
+/// `den' = exp(-w) den + exp(k)`. The output of a step is the projection of `sigmoid(r) (num + exp(time_first + k) v) /
+/// (den + exp(time_first +
+/// k))`. The stored sums are scaled by `exp(-max)`, so that no exponential overflows. The states are `shift [B,
+/// features]`, which holds the x that precedes the first step, and `num`, `den` and `max`, of shape `[B, inner]`. All
+/// are zero at the beginning of a sequence.
 ///
-/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key
-/// [1, 1, features]`, the weight of x in the mixture, likewise `time_mix_value` and `time_mix_receptance`;
-/// `key.weight [inner, features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
+/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`,
+/// `time_mix_key [1, 1, features]` (the weight of x in the mixture for the key), likewise `time_mix_value` and
+/// `time_mix_receptance`; `key.weight [inner, features]`, `value.weight`, `receptance.weight`,
+/// `output.weight [features, inner]`.
 ///
 /// ```
 /// use funcify::nn::Rwkv4;

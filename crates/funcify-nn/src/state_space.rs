@@ -13,9 +13,9 @@ pub(super) type Complex = (Value, Value);
 ///
 /// The complex state x represents `states` conjugate pairs. The recurrence is `x' = Λ̄ x + B̄ u`, and the output is
 /// `y = 2 Re(C x) + D u`, where Λ̄ and B̄ are the zero-order-hold discretisation of Λ and B with step sizes
-/// `exp(log_step)`. The state is stored as two tensors of shape `[B, states]`: the real and the imaginary part.
-/// Parameters have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`, `B [P,H,2]`, `C
-/// [H,P,2]`, `D [H]`, `log_step [P,1]`. Λ is initialised to `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
+/// `exp(log_step)`. The state is stored as two tensors of shape `[B, states]`: its real and imaginary parts. Parameters
+/// have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`, `B [P,H,2]`, `C [H,P,2]`, `D [H]`,
+/// `log_step [P,1]`. Λ is initialised to `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
 ///
 /// ```
 /// use funcify::nn::S5;

@@ -1,4 +1,5 @@
-//! Compares each layer with plain loops over numbers, and a run over a whole sequence with a run over its chunks.
+//! Tests that each layer agrees with plain loops over numbers, and that running a whole sequence at once agrees with
+//! running it in chunks.
 
 use super::*;
 use funcify_core::evaluate;

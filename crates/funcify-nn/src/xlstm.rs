@@ -20,7 +20,7 @@ pub enum XlstmCell {
     Mlstm,
 }
 
-/// The sLSTM and mLSTM layers of xLSTM (Beck et al. 2024), in stabilised form: all memories are stored multiplied by
+/// The sLSTM and mLSTM layers of xLSTM (Beck et al. 2024), in stabilised form: the stored memories are scaled by
 /// `exp(-m)`, so that no exponential overflows.
 ///
 /// Both cells compute `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log

@@ -1,6 +1,6 @@
 //! Finds the patch that makes a result wrong, by bisection.
 
-/// Returns the number of a patch that makes a result wrong, counted from 1. Searches `patches` patches by bisection.
+/// Searches `patches` patches by bisection for one that makes a result wrong, and returns its number, counted from 1.
 /// `is_right` tests the result after the first `n` patches; use
 /// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only these. Returns `None` if the result
 /// is right after all patches, or wrong before the first one.

@@ -1,8 +1,8 @@
 //! Replaces ops on constants by constants (constant folding, as in XLA and PyTensor). The reference evaluator computes
 //! the results.
 //!
-//! Only small results are folded: those with at most as many elements as the largest operand, or with at most 16.
-//! Broadcasts of constants are not folded, because other rules recognise them.
+//! An op is folded only if its result has no more elements than the largest operand, or at most 16 elements. Broadcasts
+//! of constants are not folded, because other rules recognise them.
 
 use funcify_core::ops::{Creation, EvalContext};
 

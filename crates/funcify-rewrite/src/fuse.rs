@@ -1,13 +1,14 @@
-//! Merges two loops with the same steps (PyTensor's `scan_merge`; XLA's multi-output fusion of loops).
+//! Merges two loops that have the same number of steps and the same direction (PyTensor's `scan_merge`; XLA's
+//! multi-output fusion of loops).
 //!
-//! - If a loop reads a trace of another loop row by row, a step of the merged loop uses the value directly. The trace
-//!   then needs no tensor, unless something else uses it.
+//! - If a loop reads a trace of another loop row by row, a step of the merged loop uses the row that it has just
+//!   computed. The trace then needs no tensor, unless something else uses it.
 //! - If two independent loops read the same sequence, the merged loop reads its rows only once.
 //!
-//! Precondition: both loops run all their steps, have the same number of steps and the same direction, and cannot fail,
-//! because merging changes the order of their ops. Neither is truncated, has a checkpoint policy, or binds sizes. The
-//! second loop may depend on the first only through rows of the same step. This rule runs after all others. By then,
-//! work that can be moved out of a loop, such as a product of all rows of a trace, has been moved.
+//! Precondition: both loops run all their steps, and cannot fail, because merging changes the order of their ops.
+//! Neither is truncated, has a checkpoint policy, or binds sizes. The second loop may depend on the first only through
+//! rows of the same step. This rule runs after all others. By then, work that can be moved out of a loop, such as a
+//! product of all rows of a trace, has been moved.
 
 use std::collections::HashSet;
 
@@ -79,8 +80,8 @@ fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     (is_whole && !scan.body.binds_any() && cannot_fail(graph, node, &Sizes::new())).then_some(scan)
 }
 
-/// Returns the pair of two loops if they can be merged: they have the same steps, and the second one depends on the
-/// first one only through rows of traces.
+/// Returns the two loops as a pair if they can be merged: they have the same number of steps and the same direction,
+/// and the second one depends on the first one only through rows of traces.
 fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     let nodes = graph.nodes();
     let (a, b) = (fusible(graph, &nodes[first])?, fusible(graph, &nodes[second])?);

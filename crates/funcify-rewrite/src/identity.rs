@@ -1,7 +1,7 @@
 //! Removes ops that return one of their operands, bit for bit (XLA's algebraic simplifier, PyTensor's `local_useless`
 //! rewrites).
 //!
-//! In every type, `x*1`, `x-0` and `x + -0` equal `x`. Other simplifications would change values: `x*0` is NaN if `x`
+//! For every type, `x*1`, `x-0` and `x + -0` equal `x`. Other simplifications would change values: `x*0` is NaN if `x`
 //! is infinite, `x+0` is 0 if `x` is -0, and the sum of a single number is `0 + x` in the reference evaluator.
 
 use funcify_core::Scalar;
@@ -53,8 +53,8 @@ fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
 }
 
 /// Replaces a switch with a constant index by the selected branch. A switch with a single branch is kept, because it is
-/// a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size, the switch is also
-/// kept, because another branch may bind a size of the same name.
+/// a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size symbol, the switch is
+/// also kept, because the symbol's name could clash with a size that another branch binds.
 pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Switch(switch) = context.op else { return None };
     let index = context.constant(context.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();

@@ -139,8 +139,8 @@ pub enum Tolerance {
     #[default]
     Exact,
     /// Sums and products of floats may be reassociated. This includes products of factors that the loop never
-    /// multiplies with each other. Such a product may overflow or underflow although all states of the loop are finite,
-    /// and then a state becomes infinite or NaN.
+    /// multiplies with each other. Such a product may overflow or underflow even if all states of the original loop are
+    /// finite, and then a state becomes infinite or NaN.
     Reassociated,
 }
 

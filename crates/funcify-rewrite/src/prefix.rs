@@ -3,14 +3,15 @@
 //!
 //! Precondition: the loop runs forward and cannot fail, because errors of the removed steps would be lost. Nothing uses
 //! a final carry or a full buffer. Every use of a trace is a slice that provably ends before the end of the trace; a
-//! trace that is an output of the graph counts as read in full. The new number of steps must not be negative. It may
-//! be negative in a case such as `T-1`, for the first `T-1` rows of `T`. The original slice of the trace then fails at
-//! run time. A slice of a sequence before the shortened loop must fail in the same case.
+//! trace that is an output of the graph counts as read in full. If the new number of steps can be negative, the
+//! shortened loop must fail in the same case as the original program. For example, if the first `T-1` of `T` rows are
+//! read, the original slice of the trace fails at run time when `T` is 0. A slice of a sequence before the shortened
+//! loop must then fail, too.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps that are needed by the uses of a loop's results examined so far.
+/// The steps needed by the uses of a loop's results that were examined so far.
 #[derive(Default)]
 struct Needed {
     /// The number of steps, or `None` if no use has been found yet or all steps are needed.

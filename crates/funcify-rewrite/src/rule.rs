@@ -55,7 +55,7 @@ pub(super) const TRIMMED: &str = "trimmed_traces";
 /// The rule that removes the last steps of a loop if nothing reads their results.
 pub(super) const SHORTENED: &str = "shortened_loops";
 
-/// The rule that merges loops with the same steps.
+/// The rule that merges loops that have the same number of steps and the same direction.
 pub(super) const FUSED: &str = "fused_loops";
 
 /// The rule that merges equal ops.

@@ -6,7 +6,7 @@ use funcify_nn::S5;
 
 use super::{Rewrite, RewriteOptions};
 
-/// Builds a chain of ops on which each rule for single ops applies.
+/// Builds a chain of ops to which each rule for single ops applies.
 fn chain(length: usize) -> Graph {
     let graph = Graph::build("chain", |g| {
         let mut x = g.input("x", "f32[4,4]");
@@ -61,8 +61,8 @@ fn a_weight_gradient_is_one_product() {
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
 }
 
-/// Checks that loops over extremes or integers are replaced by `cumulative`, with the same results in both directions
-/// and for any number of steps.
+/// Checks that loops that compute running minima and maxima, or running sums and products of integers, are replaced by
+/// `cumulative`, with the same results in both directions and for any number of steps.
 #[test]
 fn running_extremes_and_integers_are_exact() {
     let floats = [1.0, -2.0, f64::INFINITY, 0.5, f64::NAN, 7.0, f64::NEG_INFINITY];
@@ -103,8 +103,8 @@ fn running_extremes_and_integers_are_exact() {
     }
 }
 
-/// Checks that on request, the loop of a state space layer with a complex state becomes an associative scan, and so do
-/// the loops of its gradient.
+/// Checks that, on request, the loop of a state space layer with a complex state and the loops of its gradient become
+/// associative scans.
 #[test]
 fn a_state_space_layer_is_an_associative_scan() {
     let scans =

@@ -54,7 +54,7 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     last.into_iter().filter_map(surely).collect()
 }
 
-/// Returns the loop of a value, if the value is a buffer of which the loop returns all rows.
+/// Returns the loop that computes a value, if the value is a buffer and the loop returns all its rows.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };

@@ -13,9 +13,9 @@
 //! invariants. The memory for the factors and addends of all steps is at most a fixed multiple of the bytes that the
 //! loop reads and writes. Running sums and products are left to `cumulative`.
 //!
-//! The rule runs if it is requested by name, or if reassociation is tolerated and the device prefers less depth. It
-//! takes more work than the loop, rounds sums differently, and may multiply many factors to an infinite product
-//! although no state of the loop is infinite.
+//! The rule runs if it is requested by name, or if reassociation is tolerated and the device prefers less depth. An
+//! associative scan takes more work than the loop and rounds sums differently. Its products of many factors may
+//! overflow, even if every state of the loop is finite.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_as_scans(scan, &recurrences, operands))
 }
 
-/// Describes the way in which a value of the body depends on the states.
+/// Describes how a value of the body depends on the states.
 #[derive(Clone)]
 enum Form {
     /// The value depends only on sequences and invariants.

@@ -4,8 +4,8 @@
 //! It saves work if the loop runs the branch more than once, and costs one extra evaluation if the branch never runs.
 //!
 //! Precondition: the ops cannot fail, because the branch may not run. They use only operands of the switch that depend
-//! on invariants, and no size that a step of the loop binds. The loop is not truncated. The switch has at least two
-//! branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's operands.
+//! only on invariants, and no size that a step of the loop binds. The loop is not truncated. The switch has at least
+//! two branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's operands.
 
 use funcify_core::ops::Switch;
 

@@ -1,11 +1,11 @@
-//! Moves running sums, products and extremes of a sequence out of the loop, as the op `cumulative` (JAX's `cumsum`;
-//! PyTensor's `CumOp`).
+//! Moves running sums, products, minima and maxima of a sequence out of the loop, as the op `cumulative` (JAX's
+//! `cumsum`; PyTensor's `CumOp`).
 //!
 //! In such a loop, each step combines a state with a value `x_t` that depends only on sequences. The values of the
 //! state are then the rows of a running reduction over `[s, x_0, x_1, ..]`, where `s` is the initial value. The op
-//! combines them in the same order as the loop, so integers and extremes are exact, and floats differ only by the
-//! rounding error of a library's op. Traces of the state are taken from the rows of the result, and the remaining ops
-//! of a step read these rows as a sequence.
+//! combines them in the same order as the loop, so integers, minima and maxima are exact, and sums and products of
+//! floats differ at most by the rounding error of the library's op. Traces of the state are taken from the rows of the
+//! result, and the remaining ops of a step read these rows as a sequence.
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The combination is one that `cumulative` supports, and
 //! uses the state once. The state is a buffer, or something in the loop reads its values. If only the final value of a

@@ -1,8 +1,8 @@
 //! Merges two nested loops into a single loop, if a step of the outer loop only runs the inner loop on the outer states
 //! (loop coalescing: Polychronopoulos 1987).
 //!
-//! With `S` inner steps, step `s` of outer step `t` becomes step `t*S + s`. Rows of rows become rows of a flat
-//! sequence, and the states take the same values in the same order.
+//! With `S` inner steps, step `s` of outer step `t` becomes step `t*S + s`. Nested sequences become flat sequences with
+//! one row per inner step, and the states take the same values in the same order.
 //!
 //! Precondition: neither loop can fail, both run all their steps, and they have the same direction. They are not
 //! truncated and have no checkpoint policy. A step of the outer loop contains nothing but the inner loop. Each carry of

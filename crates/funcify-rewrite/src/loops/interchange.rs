@@ -3,11 +3,11 @@
 //! corresponding inner step for all outer steps. The number of sequential steps is then no longer multiplied by the
 //! number of outer steps.
 //!
-//! Precondition: neither loop can fail or is truncated, and both run all their steps. The number of inner steps is the
-//! same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. The memory for
-//! all steps is at most twice the bytes that the outer loop already reads and writes. If the outer loop has a state,
-//! the inner loop must return only final values: rows that a backward loop recomputes in order to save memory must not
-//! be stored for all steps.
+//! Precondition: neither loop can fail, neither is truncated, and both run all their steps. The number of inner steps
+//! is the same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. The
+//! memory for all steps is at most twice the bytes that the outer loop already reads and writes. If the outer loop has
+//! a state, the inner loop must return only final values: rows that a backward loop recomputes in order to save memory
+//! must not be stored for all steps.
 
 use super::cost::is_bounded_for_nonempty;
 use super::*;

@@ -3,7 +3,7 @@
 //! - A buffer that returns only its last row, and whose steps read only the previous row, becomes a carry. The steps
 //!   then need not copy rows into a tensor and out of it.
 //! - A trace that returns only its last row becomes the final value of a carry. If the loop has no carry with that
-//!   value, a new one is added. It starts at zeros, which no step reads.
+//!   value, a new one is added. Its initial value is zero, but no step reads it.
 //! - A full buffer that is written row by row in order, and never read, becomes a trace without initial rows.
 //!
 //! Precondition: the loop is not truncated, because its derivative depends on the buffers. The loop cannot fail, so the

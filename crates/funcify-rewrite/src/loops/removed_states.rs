@@ -114,7 +114,7 @@ impl StateRows {
     }
 }
 
-/// Makes the loop read the rows of a removed state as a sequence. Returns those results of the original loop that these
+/// Makes the loop read the rows of a removed state as a sequence. Returns the results of the original loop that these
 /// rows replace, with their indices.
 pub(super) fn read_as_sequence(
     parts: &mut Loop,

@@ -1,11 +1,11 @@
 //! Moves sums over steps out of the loop (PyTensor's `push_out_dot1` moves dot products this way; cuDNN computes weight
 //! gradients this way).
 //!
-//! If a carry starts at zero, each step adds a term to it, and nothing else reads it, its final value is the sum of the
-//! terms over all steps. If a term is a product of two values of the step, the sum is a single product that contracts
-//! over the steps: `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. A weight gradient then takes one large product,
-//! instead of a product and an addition per step. The operands of a term are either computed from the sequences for all
-//! steps, or traced by the loop.
+//! If a carry starts at zero, each step adds a term to it, and nothing else reads it, then its final value is the sum
+//! of the terms over all steps. If a term is a product of two values of the step, the sum is a single product that
+//! contracts over the steps: `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. A weight gradient then takes one large
+//! product, instead of a product and an addition per step. The operands of a term are either computed from the
+//! sequences for all steps, or traced by the loop.
 //!
 //! Precondition: the carry is an integer, or a float that is known to start at 0. An unknown float could be -0, and the
 //! sum of -0 and 0 is 0. The memory for the traces is limited to a multiple of the bytes that the loop reads and
@@ -49,7 +49,7 @@ impl Term {
         }
     }
 
-    /// Computes the sum over all steps. `stacked` returns the values of a step stacked over all steps.
+    /// Computes the sum over all steps. `stacked` returns a value of the body, stacked over all steps.
     fn sum_over_steps(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
             Addend::Product(left, right) => contract_steps(stacked(*left)?, stacked(*right)?)?,

@@ -163,7 +163,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Runs a kernel. Override it if the library cannot compute on some tensors, such as those of rank 0, without a
+    /// Runs a kernel. Override it if the library cannot compute on some tensors, such as tensors of rank 0, without a
     /// conversion of operands and results.
     fn run_kernel(
         &self,

@@ -7,7 +7,7 @@ use funcify_rewrite::RewriteOptions;
 
 use super::{Backend, Compiles};
 
-/// The way in which a program runs its loops.
+/// The way a program runs its loops.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};

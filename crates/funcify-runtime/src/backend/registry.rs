@@ -118,8 +118,8 @@ pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
     })
 }
 
-/// Returns the kernel of an op, or else the backend's fallback kernel. If there is neither, returns `None` if the rule
-/// is a loop strategy, and an error if there is no rule.
+/// Returns the kernel of an op, or else the backend's fallback kernel. If the backend has neither, returns `None` for a
+/// loop strategy, and an error for an op without a rule.
 pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
     match (rule_of(backend, op, at), backend.fallback()) {
         (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),

@@ -30,7 +30,7 @@ pub enum Compiles {
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
     /// A program, or a graph whose single node is a loop. In the second case, its inputs are the loop's operands, and
-    /// its outputs are those results of the loop that are used.
+    /// its outputs are the used results of the loop.
     pub graph: &'a Graph,
     /// The sizes to compile for.
     pub sizes: &'a Sizes,

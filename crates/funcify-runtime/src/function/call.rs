@@ -1,7 +1,7 @@
 //! Calls functions: checks and converts the arguments, selects and runs the program, and returns the results.
 //!
-//! A call whose arguments have the same types and sizes as those of the last call takes a fast path, if the backend
-//! compiled the program as a whole.
+//! If the backend compiled the program as a whole, a call that repeats the argument types and sizes of the last call
+//! takes a fast path.
 
 use std::borrow::Cow;
 

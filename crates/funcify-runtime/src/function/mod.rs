@@ -1,8 +1,8 @@
 //! [`Function`], a graph compiled for a backend.
 //!
-//! `prepare.rs` rewrites the graph and checks that the backend supports it. `programs.rs` builds the program; if it
-//! depends on sizes or static inputs, the first call builds it. `call.rs` checks the arguments of a call and runs the
-//! program.
+//! `prepare.rs` rewrites the graph and checks that the backend supports it. `programs.rs` builds the program. A program
+//! that depends on sizes or static inputs is built by the first call that needs it. `call.rs` checks the arguments of a
+//! call and runs the program.
 
 mod call;
 mod prepare;
@@ -28,9 +28,9 @@ use crate::lower::{Notes, Settings};
 /// A graph compiled for a backend.
 ///
 /// If all loops run natively, one program serves every call, and [`compile`](Function::compile) builds it. Otherwise,
-/// programs are specialised for sizes, and for the values of those static inputs that they depend on. The first call
-/// with new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization)
-/// tells which case applies.
+/// programs are specialised for sizes, and for the values of the static inputs that they depend on. The first call with
+/// new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization) tells
+/// which case applies.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -64,7 +64,7 @@ pub struct Function<B: Backend> {
     tracked: B::Tracked,
 }
 
-/// The properties of a call for which programs are specialised.
+/// The properties of a call that programs are specialised for.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -176,7 +176,7 @@ impl<B: Backend> Function<B> {
         &self.options
     }
 
-    /// Returns the properties of a call for which programs are specialised.
+    /// Returns the properties of a call that programs are specialised for.
     pub fn specialization(&self) -> Specialization {
         self.specialization
     }

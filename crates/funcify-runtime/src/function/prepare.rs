@@ -35,7 +35,7 @@ pub(super) fn prepare<B: Backend>(
     check_rules(backend, at)?;
     let settings = Settings::new(backend, options);
     let plain = graph.without_rules()?.map_or_else(|| graph.clone(), Arc::new);
-    // Reports errors of all compositions, even of those that are not inlined.
+    // Reports the errors in all compositions, even if they are not inlined.
     with_compositions(&plain, &|_| true)?;
     let plain = match with_compositions(&plain, &|custom| !has_kernel(backend, custom.name()))? {
         Cow::Owned(composed) => Arc::new(composed),

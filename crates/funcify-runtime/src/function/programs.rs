@@ -18,7 +18,7 @@ pub(super) type Signature = (Sizes, StaticInputs);
 /// A program, with the sizes and static inputs for which it was built.
 pub(super) struct Variant<B: Backend> {
     sizes: Sizes,
-    /// The values of those static inputs that the program depends on.
+    /// The values of the static inputs that the program depends on.
     statics: StaticInputs,
     pub(super) program: Program<B>,
     pub(super) notes: Notes,

@@ -41,7 +41,8 @@ impl fmt::Display for Need {
 }
 
 /// Returns the features that a graph needs (before any rewrite) and a backend lacks. If there are any, compiling the
-/// graph returns an error about one of them. A custom op with a composition needs the ops of the composition instead.
+/// graph returns an error about one of them. If a custom op has a composition but no kernel on the backend, the graph
+/// needs the ops of the composition instead.
 ///
 /// ```
 /// use funcify::Graph;

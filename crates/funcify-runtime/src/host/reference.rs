@@ -1,5 +1,5 @@
-//! The reference backend: runs each op with the reference evaluator. Programs and loops are the same as on any other
-//! backend.
+//! The reference backend: runs each op with the reference evaluator. Programs and loops are lowered and run as on any
+//! other backend.
 
 use std::sync::Arc;
 
@@ -88,8 +88,8 @@ impl Backend for Reference {
     }
 }
 
-/// Runs any op with the reference evaluator. Intended as the fallback kernel of a backend whose tensors are those of
-/// [`Reference`].
+/// Runs any op with the reference evaluator. Intended as the fallback kernel of a backend that has the same tensor type
+/// as [`Reference`].
 ///
 /// ```
 /// use funcify::dispatch::{Backend, Function, Kernel, Reference, evaluate_kernel, tensors_of};

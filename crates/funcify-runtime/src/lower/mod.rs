@@ -41,8 +41,8 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
-/// The sizes, in elements, for which a single op is compiled. Smaller ops do not benefit, and larger ones would exceed
-/// the memory.
+/// The sizes, in elements, for which a single op is compiled. Smaller ops do not benefit, and larger ones would not fit
+/// in memory.
 const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
 /// The compile options that affect lowering, with the backend.

@@ -36,8 +36,8 @@ pub struct LoopReport {
     /// The number of kernels per step. `None` for a loop that is itself compiled, and for an unrolled loop of zero
     /// steps.
     ///
-    /// The kernels of a nested loop count once, and so do those of each branch. A nested loop that is compiled counts
-    /// as one kernel. Loop-invariant kernels do not count, because they run before the loop.
+    /// The kernels of each nested loop and of each branch count once. A nested loop that is compiled counts as one
+    /// kernel. Loop-invariant kernels do not count, because they run before the loop.
     pub kernels: Option<usize>,
     /// The number of patches that each rule applied at the loop's source line, keyed by rule name.
     ///

@@ -19,7 +19,8 @@ impl<B: Backend> Lowering<'_, B> {
             Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                // Unlike the first attempt, the late loop supports integers, so its reason is the relevant one.
+                // Unlike the first attempt, the late loop supports integers, so report why the backend declined the
+                // late loop.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),

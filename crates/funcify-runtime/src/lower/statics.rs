@@ -1,10 +1,10 @@
-//! Tracks which integers and booleans of a program are static, and which of the others are bounded.
+//! Tracks which integers and booleans of a program are static, and which are not static but bounded.
 //!
 //! A number is static if it is the same in every run of the program: a constant, a static input, a size of the call, or
-//! a value computed from these. A number is bounded if it can have only finitely many values, whatever the data is: for
-//! example, the number of steps of a loop with early exit, a counter in such a loop, or a value computed from bounded
-//! numbers alone. A loop with a bounded number of steps has a static maximum number of steps. Forced unrolling accepts
-//! such a loop, but runs it natively.
+//! a value computed from these. A number is bounded if it can take only finitely many values, regardless of the data:
+//! for example, the number of steps of a loop with early exit, a counter in such a loop, or a value computed from
+//! bounded numbers alone. A loop with a bounded number of steps has a static maximum number of steps. Forced unrolling
+//! accepts such a loop, but runs it natively.
 
 use funcify_core::HostTensor;
 use funcify_core::ops::{Creation, EvalContext};
@@ -93,7 +93,7 @@ impl<B: Backend> Lowering<'_, B> {
                 .all(|operand| types[operand].shape.dims().first().is_none_or(|rows| self.is_bounded_size(rows)))
     }
 
-    /// Records sizes as bounded: those that a loop with a bounded number of steps binds.
+    /// Records that these sizes are bounded, because a loop with a bounded number of steps binds them.
     pub(crate) fn note_bounded_sizes<'s>(&mut self, symbols: impl Iterator<Item = &'s Symbol>) {
         if self.tracks_bounds() {
             self.bounded.symbols.extend(symbols.cloned());
@@ -111,8 +111,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Records which carries of a bounded loop are bounded: those that each step computes from bounded numbers and
-    /// other bounded carries alone.
+    /// Records the bounded carries of a bounded loop. A carry is bounded if its initial value is bounded, and each step
+    /// computes its next value from bounded numbers and bounded carries alone.
     pub(crate) fn note_bounded_carries(&mut self, op: &While, operands: &[Slot], results: &[Slot]) {
         if !self.tracks_bounds() {
             return;
@@ -134,7 +134,7 @@ impl<B: Backend> Lowering<'_, B> {
             .extend(results.iter().zip(carries).filter(|(_, carry)| *carry).map(|(result, _)| *result));
     }
 
-    /// Returns a flag for each output of a body: `true` if it is bounded, provided that the flagged inputs are.
+    /// Returns a flag for each output of a body: `true` if it is bounded whenever the flagged inputs are bounded.
     fn bounded_outputs(&self, body: &Graph, inputs: impl Iterator<Item = bool>) -> Vec<bool> {
         let flagged = body.inputs().iter().zip(inputs).filter(|(_, flag)| *flag);
         let mut bounded: HashSet<ValueId> = flagged.map(|(input, _)| input.value).collect();

@@ -14,7 +14,7 @@ use crate::run::program::{RowsNode, StackNode};
 /// The state of one row of a buffer while a loop is unrolled.
 #[derive(Clone, Copy)]
 enum UnrolledRow {
-    /// A row of the operand, with its index there.
+    /// A row of the operand, with its index in the operand.
     Given(usize),
     /// A row that a step wrote to this register.
     Written(Slot),

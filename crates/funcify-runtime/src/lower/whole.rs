@@ -162,7 +162,7 @@ fn is_made_of_loops(graph: &Graph) -> bool {
     graph.live().any(is_control) && !has_products(graph)
 }
 
-/// Returns `true` if a graph has matrix products outside of loops, also in the branches of switches.
+/// Returns `true` if a graph has matrix products outside of loops, including products in the branches of switches.
 fn has_products(graph: &Graph) -> bool {
     graph.live().any(|node| match node.op.class() {
         OpClass::Product(_) => true,
@@ -179,7 +179,7 @@ fn has_products(graph: &Graph) -> bool {
     })
 }
 
-/// Returns `true` if a graph has integer values, also in bodies.
+/// Returns `true` if a graph or one of its bodies has integer values.
 fn has_integers(graph: &Graph) -> bool {
     let bodies = || graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.values().any(|value| graph.ty(value).dtype.is_int()) || bodies().any(|body| has_integers(body))
@@ -220,8 +220,7 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies the computation of those `values` that are integers and can be computed from constants and sizes by cheap
-/// ops.
+/// Copies the computations of the integers in `values` that cheap ops can compute from constants and sizes.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

@@ -18,7 +18,8 @@ use crate::backend::Declined;
 /// The maximum nesting depth of compositions.
 const MAX_DEPTH: usize = 64;
 
-/// Replaces each custom op for which `is_selected` returns `true` by its composition, if it has one, also in bodies.
+/// Replaces the custom ops for which `is_selected` returns `true`, including ops in bodies, with their compositions.
+/// Keeps ops that have no composition.
 pub(crate) fn with_compositions<'g>(graph: &'g Graph, is_selected: &dyn Fn(&Custom) -> bool) -> Result<Cow<'g, Graph>> {
     match has_custom(graph, is_selected) {
         true => Composer { is_selected, reserved: vec![Arc::new(graph.clone())], depth: 0 }.with_compositions(graph),
@@ -31,7 +32,7 @@ pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// If the op that prevents compilation is a custom op, states as the reason that it has no composition.
+/// If the op that prevents compilation is a custom op, names the missing composition as the reason.
 pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(

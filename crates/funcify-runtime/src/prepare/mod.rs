@@ -10,7 +10,7 @@ use crate::backend::{Backend, CompileResult, Declined, WholeRequest};
 /// Asks the backend to compile a program or a loop. Before that, replaces custom ops by their compositions, and
 /// associative scans and cumulative reductions by loops.
 pub(crate) fn request_whole<B: Backend>(backend: &B, whole: WholeRequest<'_>) -> CompileResult<B::Tensor> {
-    // Invalid compositions were already reported, before anything is compiled as a whole.
+    // `function/prepare.rs` has already reported invalid compositions.
     let composed = with_compositions(whole.graph, &|_| true)
         .map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;
     let graph = &*with_loops(&composed, whole.sizes)

@@ -40,7 +40,7 @@ impl<B: Backend> AssociativeNode<B> {
         Ok(results?.into())
     }
 
-    /// Returns the sizes with the number of pairs set to that of the largest batch.
+    /// Returns the sizes, with `pairs` set to the number of pairs in the largest batch.
     pub(crate) fn largest_sizes(&self, sizes: &Sizes) -> Sizes {
         let mut sizes = sizes.clone();
         let rows = self.leaves.first().and_then(|leaf| leaf.shape.dims().first());
@@ -65,8 +65,8 @@ impl<B: Backend> AssociativeNode<B> {
             return Ok(of_needed);
         }
         // The pairs start at row 0, or, in a reverse scan, end at the last row. The result of the first row in scan
-        // order is the row itself. If the number of rows is even, the result of the last row in scan order is that of
-        // the last pair.
+        // order is the row itself. If the number of rows is even, the result of the last row in scan order is the
+        // result of the last pair.
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;

@@ -86,8 +86,8 @@ impl<'f> Ledger<'f> {
         Ok(())
     }
 
-    /// Records the results of an instruction, whose sizes are bound now, and releases the operands that have no later
-    /// use.
+    /// Records the results of an instruction, now that their sizes are bound, and releases the operands that have no
+    /// later use.
     pub(crate) fn record_results<B: Backend>(&mut self, instruction: &Instruction<B>, run: &mut Run<'_, B>) {
         for operand in instruction.operands.iter().filter(|operand| operand.last) {
             self.set(operand.slot as usize, 0);

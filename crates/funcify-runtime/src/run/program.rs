@@ -149,7 +149,7 @@ impl<B: Backend> Program<B> {
         let inputs = arguments.iter().map(place).collect();
         let input_types = arguments.into_iter().map(|argument| argument.ty).collect();
         for instruction in &mut instructions {
-            // Assign the slots of the results before those of the operands are freed, so that a kernel's results never
+            // Assign slots to the results before freeing the slots of the operands, so that a kernel's results never
             // share a slot with its operands.
             let results = instruction.results.iter_mut();
             results.for_each(|result| *result = result.filter(|r| used[*r as usize]).map(|r| slots.assign(r)));

@@ -114,8 +114,8 @@ impl Labelling<'_> {
         Ok((graph, invariants))
     }
 
-    /// Builds the start graph, which runs before the first step. If its inputs do not determine all sizes, adds rows of
-    /// sequences as inputs, only for their shapes.
+    /// Builds the start graph, which runs before the first step. If its inputs do not determine all sizes, also
+    /// declares rows of sequences as inputs; only their shapes are used.
     fn start(&self, at: &Place, initials: &[(String, TensorType, Initial)], invariants: &[ValueId]) -> Result<Graph> {
         let plain = self.start_with(at, initials, invariants, &[])?;
         let mut known: Vec<Symbol> = Vec::new();
@@ -481,8 +481,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(outputs)
     }
 
-    /// Emits a step of an associative scan or a cumulative op. Its latest results are states, which the first step
-    /// ignores.
+    /// Emits a step of an associative scan or a cumulative op. The op's latest results are states; the first step
+    /// ignores their initial values.
     fn emit_running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
         let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
         let window = self.plan.window(node.inputs[0]);
@@ -497,8 +497,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         };
         let element =
             |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };
-        // The states are the results at those rows of the window that earlier steps saw, or the previous result if the
-        // window is a single row.
+        // The states hold the results for the rows of the window that earlier steps have already seen. If the window is
+        // a single row, they hold the previous result.
         let known = (window - 1).max(1);
         let mut states = Vec::new();
         for row in 0..known {
@@ -536,7 +536,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns a flag for rows of this shape, which is `true` if an earlier step ran.
+    /// Returns the flag for rows of this shape. The flag is `true` if an earlier step ran.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

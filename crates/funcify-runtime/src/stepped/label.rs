@@ -9,14 +9,14 @@ use super::rows;
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// The way in which a step computes a node.
+/// The way a step computes a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     /// Not at all: the node runs once, before the first step.
     Once,
     /// By the same op, with the sizes of a single step.
     Op,
-    /// By a delay: `rows` additional rows precede those of the first step.
+    /// By a delay: `rows` additional rows precede the rows of the first step.
     Delay { axis: usize, rows: usize },
     /// By a convolution over the latest rows. `rows` zeros precede the rows of the first step.
     DelayedConv { axis: usize, rows: usize },
@@ -296,9 +296,9 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the symbol that counts the steps: the one in the number of steps of the first scan over a size of an input.
-/// Without such a scan, the first associative scan or cumulative op over a size of an input determines it; without
-/// either, the first scan with any other symbolic number of steps.
+/// Finds the symbol that counts the steps. Takes it from the first scan whose number of steps depends on the size of an
+/// input. Without such a scan, takes it from the first associative scan or cumulative op over an axis whose length
+/// depends on the size of an input; without either, from the first scan with any other symbolic number of steps.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;

@@ -12,10 +12,11 @@
 //! - **stepped-c1** fixed: it depends on no sequence. `start` computes it.
 //! - **stepped-c2** rows: it has one row per step, and no row depends on later rows of a sequence. The rows may lie
 //!   along any axis, which may be merged with other axes, as in `x W` for a batch. A step usually computes one row. If
-//!   a loop reads rows before its first step, a step computes several rows: as many as the value has when the loop runs
-//!   a single step, starting with the step's own row. For an output, the step returns the newest row.
+//!   a loop reads rows before its first step, a step computes a window of rows. The window starts with the step's own
+//!   row, and has as many rows as the value has when the loop runs a single step. For an output, the step returns the
+//!   newest row.
 //! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
-//!   of a loop or the last row of a trace. It can be an output, or an operand of ops without rows.
+//!   of a loop or the last row of a trace. It can be an output, or an operand of an op none of whose operands has rows.
 //!
 //! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
 //! first step, the rows that `pad` and `concat` insert before the first step, and the latest results of associative
@@ -106,7 +107,7 @@ pub trait Steppable {
     /// # Errors
     /// Returns `NotSteppable`, with the op, the component and a fix, if an output depends on later steps: through a
     /// reverse loop, a loop with early exit, a full buffer (mit-mot), a reduction over the steps, or a row of a later
-    /// step. Also returns it for a program without a loop over a size of its inputs.
+    /// step. Also returns it if no loop of the program runs over a symbolic size of the inputs.
     #[track_caller]
     fn stepped(&self) -> Result<Stepped>;
 }

@@ -62,9 +62,9 @@ use crate::host::files::{read_safetensors, write_safetensors};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// A state without that axis, such as a counter of steps, is shared by all streams. If the steps change a shared state,
-/// a new stream cannot join running ones, because resetting the state would disturb them. To allow this, give the state
-/// the axis: a counter of type `f32[B]` instead of `f32[]`.
+/// A state without an axis of size `B`, such as a step counter, is shared by all streams. If the steps change a shared
+/// state, a new stream cannot join running ones, because resetting the state would disturb them. To let new streams
+/// join, give the state such an axis: a counter of type `f32[B]` instead of `f32[]`.
 pub struct Stepper<B: Backend> {
     stepped: Stepped,
     /// The compiled step, without duplicate outputs.
@@ -220,8 +220,8 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Replaces all states. Returns an error, and leaves the states unchanged, if a name is missing or unknown, or if
-    /// the type or the sizes of a state differ from those of the current one. To restore states for a different
-    /// number of streams, first call [`streams`](Stepper::streams) to change the number.
+    /// the type or the sizes of a state differ from the current ones. To restore states for a different number of
+    /// streams, first call [`streams`](Stepper::streams) to change the number.
     ///
     /// ```
     /// use funcify::dispatch::{Reference, Stepper};
@@ -282,16 +282,16 @@ impl<B: Backend> Stepper<B> {
     /// contains the index of the current stream that continues there, or `None` for a new stream. A stream may continue
     /// at several indices.
     ///
-    /// A new stream starts from the original states and shared values at its index, or at index 0 if the stepper was
-    /// created with fewer streams. States without the axis are unchanged, unless all streams are new: then they are
-    /// reset to their original values.
+    /// A new stream takes the original states and shared values of its own batch index, or of index 0 if the stepper
+    /// was created with fewer streams. States without that axis are unchanged, unless all streams are new. In that
+    /// case, they are reset to their original values.
     ///
     /// # Errors
     /// Returns an error, and leaves the states unchanged, if:
     ///
     /// - `from` contains the index of a stream that does not exist;
     /// - no state has an axis of this size, or a state or shared value uses the symbol in two axes or in a formula;
-    /// - a new stream would join running ones, and the steps change a state without the axis.
+    /// - a new stream would join running ones, and the steps change a state without that axis.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
@@ -408,7 +408,7 @@ impl<B: Backend> Stepper<B> {
         }
         let mut tensors = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            // The sizes must not change, because other states and shared values share them.
+            // The sizes must not change, because other states and shared values use the same sizes.
             let shape = self.step.backend().shape(&self.current[index]);
             let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
             let found = states.get(*name);

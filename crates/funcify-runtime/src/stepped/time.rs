@@ -5,8 +5,8 @@ use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 /// The symbol that counts the steps, and its value for a single step.
 pub(super) struct Time {
     pub(super) symbol: Symbol,
-    /// The value of the symbol for which the loops run a single step. More than 1 if a loop reads rows before its first
-    /// step.
+    /// The value that the symbol has when the loops run a single step. It is greater than 1 if a loop reads rows before
+    /// its first step.
     pub(super) size: i64,
 }
 
@@ -51,13 +51,13 @@ impl Time {
     }
 }
 
-/// The kind of a value: the way in which it changes from step to step (stepped-c1 to stepped-c3).
+/// The kind of a value: the way it changes from step to step (stepped-c1 to stepped-c3).
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Label {
     /// A value that is the same in each step.
     Fixed,
-    /// A value with one row per step. Each step sees as many rows as the value has when the loops run a single step,
-    /// starting with the step's own row.
+    /// A value with one row per step. Each step sees a window of rows. The window starts with the step's own row, and
+    /// has as many rows as the value has when the loops run a single step.
     Rows(RowLayout),
     /// A value that each step computes as if the program ended with that step.
     Latest,

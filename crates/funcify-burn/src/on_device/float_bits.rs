@@ -66,7 +66,7 @@ pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
 }
 
 /// Returns the next f32 after x in the direction of y. Maps the bits to integers in the same order as the floats, where
-/// both zeros are 0, and moves the integer by 1.
+/// both zeros are 0, and adds or subtracts 1.
 pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     if crate::dtypes::of(x) != Some(DType::F32) {
         return None;

@@ -99,7 +99,7 @@ fn signum(i: impl Into<i64>) -> i64 {
     i.into().signum()
 }
 
-/// Computes the sign. Burn's op is used only for nonzero numbers, because it returns 0 for NaN.
+/// Computes the sign. Zeros and NaN are returned unchanged, because Burn's op would return 0 for NaN.
 fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let zero = Scalar::from(0f64);
     let signed = Dispatch::float_greater_elem(Dispatch::float_abs(x.clone()), zero, burn.bool_dtype());

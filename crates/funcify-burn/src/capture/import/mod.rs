@@ -133,8 +133,8 @@ impl Env {
         self.get_by_id(tensor.id.value())
     }
 
-    /// Returns the values of two operands. Converts the second integer to the dtype of the first, because in Burn their
-    /// dtypes may differ: a constant can have the default integer dtype.
+    /// Returns the values of two operands. If both are integers, casts the second to the dtype of the first, because
+    /// Burn allows their dtypes to differ: a constant can have the default integer dtype.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();

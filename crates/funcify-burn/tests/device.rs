@@ -1,5 +1,5 @@
 //! Tests device operations that loops need: rows, stacks, and buffers that are written in place. Also tests what the
-//! conformance suite does not cover: that every op has a lowering rule, that constants are ops, and errors.
+//! conformance suite does not cover: that every op has a lowering rule, that a constant can run as an op, and errors.
 
 mod common;
 

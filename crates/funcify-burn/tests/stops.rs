@@ -259,8 +259,8 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// A body may run a loop of its own over tensors that are not recorded. That loop is recorded while the body is being
-/// recorded.
+/// A body may run a separate loop over tensors that are not on the capture device. That loop is recorded while the body
+/// is being recorded.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);

@@ -42,7 +42,7 @@ pub(crate) struct Recording {
     evidence: Option<(OpsWithStops, Evidence)>,
 }
 
-/// Selects the elements of the arguments while a closure is recorded.
+/// Selects whether the arguments have elements while a closure is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Elements {
     /// The arguments have no elements.
@@ -226,7 +226,7 @@ impl Closure<'_> {
     }
 
     /// Returns the placement of gradient stops whose gradients equal Burn's in every trial, or an error if the trials
-    /// do not single out one.
+    /// do not single one out.
     fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],

@@ -37,7 +37,7 @@ const MAX_PLACEMENTS: usize = 32;
 pub(super) enum StopError {
     /// No match satisfies the rules.
     Misfit,
-    /// Several placements of stops fit the tape, and the trials do not single out one.
+    /// Several placements of stops fit the tape, and the trials do not single one out.
     Ambiguous,
     /// The placement fits the tape, but its gradients differ from Burn's.
     OtherRules,

@@ -18,7 +18,7 @@ macro_rules! floats {
     };
 }
 
-/// Registers kernels that are each given by three formulas: for floats, for integers on a device with its own memory,
+/// Registers kernels, each defined by three formulas: for floats, for integers on a device with its own memory,
 /// and for integers in host memory.
 macro_rules! numbers {
     ($($op:ident => |$burn:ident, $x:ident| $float:expr, $integers:expr, |$i:ident| $integer:expr;)*) => {

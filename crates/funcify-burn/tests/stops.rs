@@ -70,8 +70,8 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // One loop may have a zero gradient where the other has none, if only the first step of the handwritten
-            // loop reaches the argument.
+            // One loop may have a zero gradient where the other has none, if gradients reach the argument only through
+            // the first step of the handwritten loop.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }

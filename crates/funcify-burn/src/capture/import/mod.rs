@@ -19,7 +19,7 @@ use crate::data;
 /// The values of an op's results, or `None` if the table has no row for the op.
 type Imported = Option<Vec<Value>>;
 
-/// The values of the tensors recorded so far, keyed by tensor id.
+/// The values of the tensors imported so far, keyed by tensor id.
 struct Env {
     values: RefCell<HashMap<u64, Value>>,
 }

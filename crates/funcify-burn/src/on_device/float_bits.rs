@@ -1,5 +1,5 @@
 //! Accesses the bits of floats on a device with its own memory, by reinterpreting a tensor's buffer as a different
-//! element type. No element is moved.
+//! element type. No elements are copied.
 //!
 //! Burn exposes the buffer only if there is no layer between funcify and the device. Burn's feature `fusion` adds such
 //! a layer. These functions then return `None`, and the kernels in host memory are used instead.

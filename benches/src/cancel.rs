@@ -112,8 +112,8 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Cancels a program after each delay, and prints a row. `has_steps` is `true` if a step of the program cannot be
-    /// interrupted.
+    /// Cancels a program after each delay, and prints a row. `has_steps` is `true` if the program runs in steps that
+    /// cannot be interrupted, so cancellation may take one step longer.
     fn row(&mut self, program: &str, backend: &str, has_steps: bool, make: Make<'_>) -> Result<()> {
         if self.only.is_some_and(|only| !format!("{program}, {backend}").contains(only)) {
             return Ok(());

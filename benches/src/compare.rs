@@ -11,7 +11,7 @@ use funcify::HostTensor;
 /// Reassociating sums over thousands of steps changes f32 results by about 1e-5.
 const TOLERANCE: f64 = 1e-3;
 
-/// The results of each subject, keyed by name.
+/// The subjects with their results, which are keyed by name.
 #[derive(Default)]
 pub(crate) struct Values(Vec<(&'static str, BTreeMap<String, HostTensor>)>);
 
@@ -30,7 +30,8 @@ impl Values {
         Some((best.0, &best.1))
     }
 
-    /// Returns the name of the subject that the results of `subject` were compared with.
+    /// Returns the name of the subject against which `subject` was checked, or `None` if `subject` has the expected
+    /// values.
     pub(crate) fn checked_against(&self, subject: &str) -> Option<&'static str> {
         self.expected_values().map(|(name, _)| name).filter(|name| *name != subject)
     }

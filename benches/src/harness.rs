@@ -88,7 +88,8 @@ struct RunningSubject {
 }
 
 impl Item<'_> {
-    /// Builds and checks the programs of all subjects, lets the workers take turns, and measures the memory of each.
+    /// Builds and checks the programs of all subjects, lets the workers take turns, and measures the memory of each
+    /// program.
     fn run(&mut self, measured: &mut Measured) -> Result<()> {
         let mut values = Values::default();
         let mut running = Vec::new();

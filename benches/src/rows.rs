@@ -15,7 +15,7 @@ pub(crate) struct Measurement {
     /// The wall time of the shortest run, in seconds.
     pub(crate) low_s: f64,
     pub(crate) median_s: f64,
-    /// The median over all runs of the processor time of all threads, in seconds.
+    /// The median processor time of a run, summed over all threads, in seconds.
     pub(crate) cpu_s: f64,
     /// The interquartile range of the wall times, relative to the median, or `None` for a single run.
     pub(crate) spread: Option<f64>,

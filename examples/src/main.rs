@@ -115,7 +115,7 @@ impl Run {
         if self.quick { quick } else { full }
     }
 
-    /// Returns whether tensors are in host memory, because only host allocations are counted.
+    /// Returns whether tensors are in host memory. Only host allocations are counted.
     fn is_on_host(&self) -> bool {
         match &self.framework {
             Framework::Candle(device) => device.is_cpu(),

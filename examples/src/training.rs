@@ -51,7 +51,8 @@ pub(crate) trait Training {
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
     pub(crate) steps: usize,
-    /// The peak learning rate. The rate rises during the first 5 % of the steps, then falls to zero along a cosine.
+    /// The peak learning rate. The schedule is a linear warmup over the first 5 % of the steps, with a cosine decay to
+    /// zero.
     pub(crate) rate: f64,
 }
 
@@ -129,7 +130,7 @@ impl Comparison {
 /// The cost of computing a loss and its gradients.
 pub(crate) struct Cost {
     seconds: f64,
-    /// The peak of host memory, without the memory that is still allocated between steps.
+    /// The peak host memory, minus the memory in use before the measurement.
     pub(crate) bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Reproduces figures of PyTorch's paper on control flow, which show how build time, running time and memory grow.
+//! Reproduces figures from PyTorch's paper on control flow. They show how build time, running time and memory grow.
 //!
 //! The paper is "Control flow operators in PyTorch" (2025); the figures are 1, 2 and 5.
 

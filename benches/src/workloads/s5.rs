@@ -71,7 +71,7 @@ fn stepwise(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Declares the inputs of the graph: the decay factors `a`, and the driven inputs `bu`.
+/// Declares the inputs of the graph: the decay factors `a`, and the input terms `bu`.
 fn model(g: &funcify::Builder) -> (Complex, Complex) {
     let a = (g.input("a_re", "f32[P]"), g.input("a_im", "f32[P]"));
     (a, (g.input("bu_re", "f32[T,P]"), g.input("bu_im", "f32[T,P]")))

@@ -75,7 +75,7 @@ impl Default for Abilities {
 }
 
 impl Burn {
-    /// Returns `flex`, Burn's CPU device in plain Rust.
+    /// Returns `flex`, Burn's CPU device in pure Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
         Burn::new(Device::flex(), "burn-flex", Abilities::default())

@@ -1,4 +1,4 @@
-//! Data movement for tensors of any kind, because Burn has separate functions for floats, integers and booleans.
+//! Data movement for tensors of any kind, on top of Burn's separate functions for floats, integers and booleans.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};

@@ -27,7 +27,7 @@
 //! ```
 //!
 //! # Features
-//! * `flex` (default): `Burn::flex()`, Burn's CPU device in plain Rust. It supports every dtype.
+//! * `flex` (default): `Burn::flex()`, Burn's CPU device in pure Rust. It supports every dtype.
 //! * `ndarray`: `Burn::ndarray()`, Burn's CPU device based on the `ndarray` crate. It supports ranks up to 6. It stores
 //!   f16 and bf16 as f32, and rounds after each op.
 //! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver. It supports ranks up to 8, but neither f64
@@ -35,10 +35,10 @@
 //!   them in your own `Cargo.toml`.
 //!
 //! # Integers
-//! On the CPU devices, Burn's integer arithmetic panics in cases that funcify's ops define: overflow (in builds with
-//! overflow checks), division by zero, and casts of numbers that the target type cannot represent. So on these devices
-//! this crate computes integer arithmetic itself, in host memory. On wgpu nothing panics, so integer arithmetic uses
-//! Burn's ops, and combines several of them where a single op has a different result.
+//! On the CPU devices, Burn's integer arithmetic panics in cases where funcify's ops have a defined result: overflow
+//! (in builds with overflow checks), division by zero, and casts of numbers that the target type cannot represent. So
+//! on these devices this crate computes integer arithmetic itself, in host memory. On wgpu nothing panics, so integer
+//! arithmetic uses Burn's ops, and combines several of them where the result of a single op differs from funcify's.
 //!
 //! # Operations that wait for a wgpu device
 //! Kernels, and the steps of native loops, are enqueued without waiting. These operations wait for the device:

@@ -1,5 +1,5 @@
 //! Tests device operations that loops need: rows, stacks, and buffers that are written in place. Also tests what the
-//! conformance suite does not cover: that every op has a lowering rule, that constants are ops, and errors.
+//! conformance suite does not cover: that every op has a lowering rule, that a constant can run as an op, and errors.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Returns a tensor of numbers that a conversion might change: the largest and the smallest ones, infinity and NaN.
+/// Returns a tensor of numbers that a conversion might change: -0, very large and very small numbers, infinities, NaN.
 fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
     let scalars = match dtype {
         DType::Bool => [true, false, false, true, true, false].map(Scalar::Bool),

@@ -1,5 +1,5 @@
-//! Tests Burn's recurrent modules over whole sequences. Outputs, states and gradients must equal those of their own
-//! `forward`, for every option.
+//! Tests Burn's recurrent modules over whole sequences. Outputs, states and gradients must equal those of the modules'
+//! own `forward`, for every option.
 
 mod common;
 

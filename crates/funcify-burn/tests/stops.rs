@@ -70,8 +70,8 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // One loop may have a zero gradient where the other has none, if only the first step of the handwritten
-            // loop reaches the argument.
+            // One loop may have a zero gradient where the other has none, if gradients reach the argument only through
+            // the first step of the handwritten loop.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }
@@ -259,8 +259,8 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// A body may run a loop of its own over tensors that are not recorded. That loop is recorded while the body is being
-/// recorded.
+/// A body may run a separate loop over tensors that are not on the capture device. That loop is recorded while the body
+/// is being recorded.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);

@@ -7,8 +7,8 @@
 //! can load the same weight files. States have the library's layout, so the library's model can continue from them if
 //! its state has public fields. The outputs equal the library's up to rounding.
 //!
-//! The models can be trained: `backward()` reaches every parameter. (The library's norms and its `softmax_last_dim`
-//! do not support gradients, and silently stop backpropagation to earlier layers.)
+//! The models can be trained: `backward()` computes the gradients of all parameters. (The library's norms and its
+//! `softmax_last_dim` do not support gradients, and silently stop backpropagation to earlier layers.)
 //!
 //! ```
 //! use candle_core::{DType, Device, Tensor};

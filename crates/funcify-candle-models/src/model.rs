@@ -94,7 +94,7 @@ pub struct Model<A: Architecture> {
 
 impl<A: Architecture> Model<A> {
     /// Creates a model with an embedding of shape `[tokens, features]` and the given number of blocks. The function
-    /// `block` creates a block from its index and a `VarBuilder` with its parameters, a prefix of `layers`.
+    /// `block` creates a block from its index and from the `VarBuilder` `layers.pp(index)`.
     #[track_caller]
     pub(crate) fn from_parts(
         own: A,

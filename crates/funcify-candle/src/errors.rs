@@ -1,4 +1,4 @@
-//! Converts errors of funcify to Candle's, and Candle's to funcify's.
+//! Converts between funcify's errors and Candle's errors.
 //!
 //! If the environment enables backtraces, Candle adds a backtrace to the text of an error. These conversions remove
 //! it.

@@ -1,4 +1,4 @@
-//! Multiplies float matrices using `gemm`, the library that Candle calls on the CPU. This is the only unsafe code of
+//! Multiplies float matrices using `gemm`, the library that Candle calls on the CPU. This is the only unsafe code in
 //! the crate: `gemm` has no safe interface.
 
 use std::sync::OnceLock;

@@ -172,7 +172,7 @@ fn training_is_the_same() {
     assert!(expected[9] < 0.8 * expected[0], "nothing was learned: {expected:?}");
 }
 
-/// The states of candle_nn's cells are trees, so that a cell may be called in any closure.
+/// The states of candle_nn's cells are trees, so a cell can be called in any closure.
 #[test]
 fn a_cell_in_a_closure() {
     let map = VarMap::new();

@@ -1,5 +1,5 @@
-//! Tests long loops in a thread with a small stack. Candle's backward pass and drop recurse through all nodes, so
-//! each loop must be a single node.
+//! Tests long loops in a thread with a small stack. Candle recurses through all nodes of a graph, in the backward pass
+//! and when it drops the graph, so each loop must be a single node.
 
 mod common;
 
@@ -15,7 +15,7 @@ const STEPS: usize = 100_000;
 fn train(run: impl Fn(&Tensor, &Var) -> Result<Tensor> + Send + 'static) {
     let trained = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         let w = var(1, &[2], DType::F32);
-        // The sequence is a variable: with a gradient of the input, Candle's own loop is slowest.
+        // The sequence is a variable, because Candle's own loop is slowest if its input has a gradient.
         let xs = var(2, &[STEPS, 2], DType::F32);
         let target = tensor(3, &[2], DType::F32);
         let mut optimiser = SGD::new(vec![w.clone(), xs.clone()], 0.1)?;

@@ -194,7 +194,7 @@ fn the_graphs_of_steps_are_not_saved() {
     }
 }
 
-/// A gradient keeps only the graph of its own variable alive.
+/// Gradients do not keep the graph alive after its results are dropped.
 #[test]
 fn gradients_keep_nothing_alive() {
     let counted = Counted::new();
@@ -209,7 +209,7 @@ fn gradients_keep_nothing_alive() {
     assert!(gradients.get(&w).is_some());
 }
 
-/// A node that needs its own result in the backward pass is freed with its results: there is no reference cycle.
+/// A node whose backward pass needs its own result is freed together with that result: there is no reference cycle.
 #[test]
 fn a_node_goes_with_its_results() {
     let counted = Counted::new();
@@ -224,8 +224,8 @@ fn a_node_goes_with_its_results() {
     assert_eq!(counted.take().1, 0);
 }
 
-/// A function of one input and one output is a single Candle op. The same rules apply: backward passes may be
-/// repeated, results may be used twice, and second derivatives are an error.
+/// A function of one input and one output becomes a single Candle op, with the same rules as for several inputs and
+/// outputs: backward passes may be repeated, results may be used twice, and second derivatives are an error.
 #[test]
 fn one_input_and_one_output_need_no_tokens() {
     let xs = var(2, &[STEPS, 3], DType::F64);

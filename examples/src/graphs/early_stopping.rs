@@ -48,7 +48,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// Returns logits that are largest for the letter that follows two letters in the text.
+/// Returns, for each pair of letters, logits that are largest for the letter that follows the pair in the text.
 fn model(letters: &[char]) -> HostTensor {
     let text: Vec<char> = TEXT.chars().collect();
     HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {

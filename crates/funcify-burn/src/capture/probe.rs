@@ -23,7 +23,7 @@ fn tolerance(dtype: DType) -> f64 {
 /// The minimum magnitude by which the tolerance is scaled, because smaller gradients may be rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
-/// The number of input elements above which one agreeing trial is enough, because trials are slow.
+/// The number of input elements above which one agreeing trial is enough, because trials on large inputs are slow.
 const LARGE_INPUT_ELEMENTS: usize = 1 << 20;
 
 /// The range of the float arguments in each trial. The ranges differ because some ops have zero gradient for small
@@ -33,7 +33,7 @@ const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.
 /// A closure's ops with gradient stops inserted, and the ids of its results.
 pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 
-/// The recorded ops of a closure, and those of Burn's backward pass from its results.
+/// The recorded ops of a closure and of Burn's backward pass from its results.
 pub(super) struct Evidence {
     /// The captured graph, with its list of ops removed.
     pub(super) graph: CapturedGraph,

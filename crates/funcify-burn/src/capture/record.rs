@@ -1,10 +1,10 @@
 //! Records a closure over Burn tensors with Burn's graph capture.
 //!
-//! Capture executes nothing: the closure is called with tensors of a device that only records ops. The record is valid
-//! for the sizes of these arguments only, and Rust loops in the closure are unrolled. The tensors have no elements, so
-//! Burn panics if the closure reads any, and [`Closure::record`] returns `Unsupported`. But a closure may handle a
-//! failed read and continue, or draw random numbers of its own. To detect this, it is recorded a second time, now with
-//! elements, and rejected if the two records differ.
+//! Capture executes nothing: the closure is called with tensors of a device that only records ops. The record is
+//! specialised to the sizes of these tensors, and Rust loops in the closure are unrolled. The tensors have no elements,
+//! so Burn panics if the closure reads any, and [`Closure::record`] returns `Unsupported`. But a closure may handle a
+//! failed read and continue, or draw random numbers on the host. To detect this, the closure is recorded a second time,
+//! now with elements, and rejected if the two records differ.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -42,7 +42,7 @@ pub(crate) struct Recording {
     evidence: Option<(OpsWithStops, Evidence)>,
 }
 
-/// Selects the elements of the arguments while a closure is recorded.
+/// Selects whether the arguments have elements while a closure is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Elements {
     /// The arguments have no elements.
@@ -119,9 +119,9 @@ impl Closure<'_> {
         self.record_with(Elements::None)
     }
 
-    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements, or if its
-    /// gradients differ from Burn's in more trials than they agree in. Does not check the gradients if the trials fail,
-    /// for example because Burn's backward pass has an op without a translation.
+    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements, or if the
+    /// trials in which its gradients differ from Burn's outnumber those in which they agree. Skips the gradient check
+    /// if the trials fail, for example because Burn's backward pass has an op without a translation.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
         if let Some(difference) = first.record.difference(&second.record) {
@@ -226,7 +226,7 @@ impl Closure<'_> {
     }
 
     /// Returns the placement of gradient stops whose gradients equal Burn's in every trial, or an error if the trials
-    /// do not single out one.
+    /// do not single one out.
     fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],

@@ -37,7 +37,7 @@ const MAX_PLACEMENTS: usize = 32;
 pub(super) enum StopError {
     /// No match satisfies the rules.
     Misfit,
-    /// Several placements of stops fit the tape, and the trials do not single out one.
+    /// Several placements of stops fit the tape, and the trials do not single one out.
     Ambiguous,
     /// The placement fits the tape, but its gradients differ from Burn's.
     OtherRules,
@@ -156,7 +156,7 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut first = Match::default();
     for root in tape.roots.iter().filter(|root| forward.tracked.contains(&root.tensor)) {
-        // If the closure creates a new leaf from a detached tensor, its node has no edges.
+        // If the closure turns a detached tensor into a new leaf, the leaf's node has no edges.
         match root.node.filter(|node| tape.leads_on(*node)) {
             Some(node) => _ = first.bind(tape, node, root.tensor),
             None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(StopError::Misfit)?),
@@ -284,7 +284,8 @@ impl Search<'_> {
         ways
     }
 
-    /// Appends to `ways` all matches of edges with operands. Both are in order, and the operands are grouped by tensor.
+    /// Appends to `ways` all matches of the edges in `parents` with the operands in `groups`. Both lists are in order,
+    /// and the operands are grouped by tensor.
     fn add_matches(
         &self,
         state: Match,

@@ -296,7 +296,7 @@ impl ModuleMapper for ReplaceTensors {
 }
 
 /// If a tensor has autodiff, rejects layers that behave differently in training. These layers check whether the device
-/// of their input has autodiff. The capture device does not, so they would run in inference mode.
+/// of their input has autodiff. The capture device has none, so they would run in inference mode.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

@@ -180,15 +180,15 @@ macro_rules! layers {
 }
 
 layers! {
-    /// Elman's recurrent network, with any number of layers, in one direction or both. See
+    /// An Elman network with any number of layers, unidirectional or bidirectional. See
     /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     Rnn: Recurrent("funcify::nn::Cell::Rnn, 8, 8") { cell: Cell::Rnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A recurrent network with ReLU activations, with any number of layers, in one direction or both. See
+    /// An Elman network with ReLU activations and any number of layers, unidirectional or bidirectional. See
     /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     ReluRnn: Recurrent("funcify::nn::Cell::ReluRnn, 8, 8") { cell: Cell::ReluRnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A gated recurrent unit, with any number of layers, in one direction or both. See
+    /// A gated recurrent unit with any number of layers, unidirectional or bidirectional. See
     /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     Gru: Recurrent("funcify::nn::Cell::Gru, 8, 8") { cell: Cell::Gru } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
@@ -230,7 +230,7 @@ layers! {
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
     XlstmLarge: XlstmLarge("8, 2") => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
-    /// A long short-term memory, with any number of layers, in one direction or both. See
+    /// A long short-term memory with any number of layers, unidirectional or bidirectional. See
     /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
     Lstm: Recurrent("funcify::nn::Cell::Lstm, 8, 8") { cell: Cell::Lstm } =>
         LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";

@@ -50,8 +50,8 @@ pub(crate) fn shift_right_arithmetic(burn: &Burn, x: Tensor, amount: Tensor, bit
     mask_where(shifted.clone(), is_high, complement(shifted))
 }
 
-/// Counts the one bits: adds adjacent bits, then pairs, then nibbles, and sums the bytes with a multiplication. The
-/// masks clear the copies of the sign bit that fill a negative number when it is shifted.
+/// Counts the set bits: adds adjacent bits, then pairs, then nibbles, and sums the bytes with a multiplication. The
+/// masks clear the sign bits that a right shift of a negative number inserts.
 pub(crate) fn popcount(x: Tensor, bits: u32) -> Tensor {
     let width = bits.max(32);
     let repeated = |byte: i64| Scalar::from((0x0101_0101_0101_0101 * byte) >> (i64::BITS - width));
@@ -64,7 +64,7 @@ pub(crate) fn popcount(x: Tensor, bits: u32) -> Tensor {
     shifted(&Dispatch::int_mul_scalar(bytes, repeated(0x01)), width - 8)
 }
 
-/// Counts the zero bits above the highest one bit, by first copying that bit to all lower bits.
+/// Counts the leading zeros: sets all bits below the highest set bit, and subtracts the number of set bits from `bits`.
 pub(crate) fn count_leading_zeros(x: Tensor, bits: u32) -> Tensor {
     let amounts = [1u32, 2, 4, 8, 16, 32].into_iter().filter(|amount| *amount < bits);
     let filled = amounts.fold(x, |x, amount| {

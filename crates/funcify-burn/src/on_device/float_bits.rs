@@ -1,5 +1,5 @@
 //! Accesses the bits of floats on a device with its own memory, by reinterpreting a tensor's buffer as a different
-//! element type. No element is moved.
+//! element type. No elements are copied.
 //!
 //! Burn exposes the buffer only if there is no layer between funcify and the device. Burn's feature `fusion` adds such
 //! a layer. These functions then return `None`, and the kernels in host memory are used instead.
@@ -66,7 +66,7 @@ pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
 }
 
 /// Returns the next f32 after x in the direction of y. Maps the bits to integers in the same order as the floats, where
-/// both zeros are 0, and moves the integer by 1.
+/// both zeros are 0, and adds or subtracts 1.
 pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     if crate::dtypes::of(x) != Some(DType::F32) {
         return None;

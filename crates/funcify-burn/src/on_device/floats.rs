@@ -68,7 +68,7 @@ pub(crate) fn log(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(Dispatch::float_log(x), within(burn, &less_one, 0.5), near)
 }
 
-/// Computes x to the power y as the device's |x|^y, then corrects the sign and the special cases to IEEE 754's `pow`.
+/// Computes x^y from the device's |x|^y, and corrects the sign and the special cases to match IEEE 754's `pow`.
 pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let zero = Scalar::from(0f64);

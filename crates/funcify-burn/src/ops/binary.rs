@@ -3,7 +3,7 @@
 
 use super::prelude::*;
 
-/// Registers kernels that are each given by three formulas: for floats, for integers on a device with its own memory,
+/// Registers kernels, each defined by three formulas: for floats, for integers on a device with its own memory,
 /// and for integers in host memory.
 macro_rules! arithmetic {
     ($($op:ident => |$burn:ident, $x:ident, $y:ident| $float:expr, $integers:expr, |$i:ident, $j:ident| $integer:expr;)*) => {

@@ -1,4 +1,4 @@
-//! `cast`: Burn's own op, except for casts to integers. There, Burn's ndarray device panics on numbers that the target
+//! `cast`: Burn's own op, except for casts to integers, because Burn's ndarray device panics on numbers that the target
 //! type cannot represent.
 
 use burn::tensor::Element;

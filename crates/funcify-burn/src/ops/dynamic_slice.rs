@@ -1,4 +1,4 @@
-//! `dynamic_slice`: reads the start from the device and clamps it. On a device with its own memory, nothing is read
+//! `dynamic_slice`: in host memory, reads the start and clamps it. On a device with its own memory, nothing is read
 //! back: the device computes the indices of the selected rows from the start.
 
 use super::prelude::*;
@@ -24,7 +24,7 @@ fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: Tensor, start: Tensor) -
     Ok(slice(x, &slices_along(&x_sizes, axis, start, start + size, 1)))
 }
 
-/// Computes the positions of the selected part on the device, clamped to the axis.
+/// Computes, on the device, the positions of the selected part, clamped to the axis.
 pub(super) fn positions_from<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome {
     let first = on_device::clamp_indices(call.backend, start, last_start(call, part, axis)? + 1);
     let steps = from_elements(call.backend, (0..part as i32).collect(), &[part]);

@@ -1,4 +1,4 @@
-//! `size`: an integer that is constant within a call.
+//! `size`: creates a scalar from a size that is known at run time.
 
 use funcify_core::HostTensor;
 

@@ -18,7 +18,7 @@ macro_rules! floats {
     };
 }
 
-/// Registers kernels that are each given by three formulas: for floats, for integers on a device with its own memory,
+/// Registers kernels, each defined by three formulas: for floats, for integers on a device with its own memory,
 /// and for integers in host memory.
 macro_rules! numbers {
     ($($op:ident => |$burn:ident, $x:ident| $float:expr, $integers:expr, |$i:ident| $integer:expr;)*) => {
@@ -99,7 +99,7 @@ fn signum(i: impl Into<i64>) -> i64 {
     i.into().signum()
 }
 
-/// Computes the sign. Burn's op is used only for nonzero numbers, because it returns 0 for NaN.
+/// Computes the sign. Zeros and NaN are returned unchanged, because Burn's op would return 0 for NaN.
 fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let zero = Scalar::from(0f64);
     let signed = Dispatch::float_greater_elem(Dispatch::float_abs(x.clone()), zero, burn.bool_dtype());

@@ -43,7 +43,7 @@ struct Shared {
     gradients: Vec<Option<Tensor>>,
 }
 
-/// The state of one node: the shared state, and the operands or the result that the node stands for.
+/// The state of one node: the shared state, and the operands or the result that the node represents.
 #[derive(Clone)]
 struct Part {
     shared: Arc<Mutex<Shared>>,

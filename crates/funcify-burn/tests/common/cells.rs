@@ -1,4 +1,4 @@
-//! Cells of recurrent networks and state space models as Burn modules, written as for a handwritten loop.
+//! Recurrent cells and state space models as Burn modules, written as they would be for a handwritten loop.
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig, LstmState};

@@ -5,7 +5,8 @@ use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
 use super::record::{ForwardResult, record};
 
-/// Returns the elements as a new leaf, so that its gradient can be computed. Non-float tensors are only detached.
+/// Returns a new leaf with the elements of `tensor`, so that its gradient can be computed. Non-float tensors are only
+/// detached.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
     if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
 }

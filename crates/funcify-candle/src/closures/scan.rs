@@ -100,8 +100,8 @@ impl ScanOptions {
 ///
 /// `init`, `xs` and the ys can be any [`TensorTree`]. Each new carry must have exactly the types of `init`; non-float
 /// leaves have no gradient. If there are no steps, the closure is called once, on zeros, to determine the types of
-/// the ys. The closure must depend only on its arguments. On the CPU, the rerun is checked to return the same results
-/// as the forward pass.
+/// the ys. The closure must depend only on its arguments. On the CPU, the backward pass checks that the rerun returns
+/// the same results as the forward pass.
 ///
 /// The closure must not have side effects either, because it runs twice per step if a gradient is computed. For
 /// example, `candle_nn`'s `BatchNorm` in training mode would update its running statistics twice as often as in a
@@ -159,8 +159,8 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
     run(place("scan"), &options, init, xs, &(), move |carry, x, ()| step(carry, x))
 }
 
-/// Does the same as [`scan_with`], and also passes `captured`, tensors of the enclosing program, to every step:
-/// `step(carry, x, captured)`.
+/// Does the same as [`scan_with`], and also passes `captured`, a tree of tensors from the enclosing program, to every
+/// step: `step(carry, x, captured)`.
 ///
 /// A tensor that a closure captures directly also has a gradient if it is a `Var` or was computed from `Var`s. But if
 /// it was computed, the backward pass of every step repeats the backward pass of that computation. For a tensor in

@@ -17,7 +17,7 @@ fn argmax(call: &Call<'_, ops::ArgMax>, x: &Tensor) -> Outcome {
     with_element!(call, x, E => map_rows(call, x, &[call.op.axis], |row: &[E]| largest_at(row)))
 }
 
-/// Returns the index of the first NaN, or of the first largest element if there is no NaN.
+/// Returns the index of the first NaN, or of the first maximum if there is no NaN.
 fn largest_at<E: Copy + PartialOrd>(row: &[E]) -> i64 {
     let mut best = 0;
     for (position, element) in row.iter().enumerate() {

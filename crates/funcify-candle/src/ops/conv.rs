@@ -1,7 +1,7 @@
 //! `conv`: uses Candle's kernels if there is one group, and strides and dilations are the same on all axes.
 //! Otherwise, copies the windows to columns (im2col), and computes a matrix product for each group. The operand is
-//! padded explicitly, because Candle supports only the same padding on both sides of all axes. f16 and bf16 are
-//! computed in f32.
+//! padded explicitly, because Candle requires the same padding on both sides of every axis. f16 and bf16 are computed
+//! in f32.
 
 use candle_core::DType;
 

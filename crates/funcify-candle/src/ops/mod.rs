@@ -1,5 +1,5 @@
-//! The lowering rules. Each file has the same name as the file of `funcify-core` that defines the op, or the table of
-//! the elementwise ops.
+//! The lowering rules. Each file has the same name as the file of `funcify-core` that defines its op or its table of
+//! elementwise ops.
 
 mod argmax;
 mod binary;

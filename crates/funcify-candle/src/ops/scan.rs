@@ -1,4 +1,4 @@
-//! `scan`: the steps run one after the other, because Candle executes ops eagerly.
+//! Declares that scans are unrolled by default, because Candle executes ops eagerly.
 
 use super::prelude::*;
 

@@ -60,7 +60,7 @@ pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     assert!(off <= tolerance(found.dtype()), "{what}: off by {off:e}\n{found}\n{expected}");
 }
 
-/// Returns a loss that depends on every element of all tensors with a different weight.
+/// Returns a loss in which every element of the tensors has a different weight.
 pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
     let mut total = Tensor::zeros((), DType::F64, &Device::Cpu)?;
     for (index, x) in tensors.iter().enumerate() {

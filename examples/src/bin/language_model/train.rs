@@ -27,7 +27,8 @@ pub(crate) struct Options {
     /// Stop after this many steps, as if training were interrupted.
     #[arg(long)]
     until: Option<usize>,
-    /// The peak learning rate. The rate rises during the first 5 % of the steps, then falls to a tenth along a cosine.
+    /// The peak learning rate. The schedule is a linear warmup over the first 5 % of the steps, with a cosine decay to
+    /// a tenth.
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
     /// The number of steps between checkpoints.

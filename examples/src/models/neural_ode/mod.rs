@@ -3,8 +3,8 @@
 //!
 //! The spiral is the first example of the authors' code: `dx/dt = A x³`, from (2, 0) to time 10. The model is
 //! `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan.
-//! It is trained on short segments of the spiral. It is evaluated on its own trajectory over the whole time, with the
-//! step size of training and with half of it.
+//! It is trained on short segments of the spiral. It is evaluated on its own trajectory over the whole time span, with
+//! the step size used in training and with half of it.
 
 mod burn;
 mod candle;

@@ -19,7 +19,7 @@ use crate::data;
 /// The values of an op's results, or `None` if the table has no row for the op.
 type Imported = Option<Vec<Value>>;
 
-/// The values of the tensors recorded so far, keyed by tensor id.
+/// The values of the tensors imported so far, keyed by tensor id.
 struct Env {
     values: RefCell<HashMap<u64, Value>>,
 }
@@ -133,8 +133,8 @@ impl Env {
         self.get_by_id(tensor.id.value())
     }
 
-    /// Returns the values of two operands. Converts the second integer to the dtype of the first, because in Burn their
-    /// dtypes may differ: a constant can have the default integer dtype.
+    /// Returns the values of two operands. If both are integers, casts the second to the dtype of the first, because
+    /// Burn allows their dtypes to differ: a constant can have the default integer dtype.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();

@@ -139,17 +139,18 @@ pub(super) fn with_number(env: &Env, op: &ScalarOpIr, f: impl FnOnce(Value, Valu
     Some(f(x, number(&op.rhs, x)))
 }
 
-/// Imports a reduction of all axes to a single element.
+/// Imports a reduction over all axes, whose result has a single element.
 fn reduce_all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction of one axis to size 1 (keepdim).
+/// Imports a reduction over one axis, which is kept with size 1 (keepdim).
 fn reduce_axis(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
 }
 
-/// Imports a reduction of one axis to size 1 (keepdim). Also returns the position of the reduced element.
+/// Imports a maximum or minimum over one axis, which is kept with size 1 (keepdim). Also returns the index of the
+/// selected element.
 fn reduce_axis_with_position(
     env: &Env,
     op: &ReduceDimWithIndicesOpIr,

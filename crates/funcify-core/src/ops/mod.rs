@@ -41,8 +41,8 @@ use crate::vmap::{Batched, lanes_type};
 
 /// The rules of an op. Every op must implement all rules; [`OpText`] supplies the name and the attributes.
 ///
-/// A rule that adds ops to the open trace never receives a failed value, and its caller checks whether any of its
-/// results has failed. A rule can therefore use the operators of [`Value`] directly. It needs `?` only to add an op, or
+/// A rule that adds ops to the open trace never receives a failed value, and the caller of the rule checks whether any
+/// result has failed. A rule can therefore use the operators of [`Value`] directly. It needs `?` only to add an op, or
 /// to look at the type of an intermediate value with [`Value::checked`].
 ///
 /// ```
@@ -171,9 +171,9 @@ impl Op {
     }
 }
 
-/// A type that identifies an op: the op's struct, or the marker type of a row of a table.
+/// A type that identifies an op: the op's struct or, for an op in a table, the marker type of its row.
 ///
-/// [`funcify!`](crate::funcify) registers lowering rules under it.
+/// [`funcify!`](crate::funcify) registers lowering rules by this type.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -219,8 +219,8 @@ struct_ops! {
     Cumulative, Sort, Conv, Polygamma
 }
 
-/// The names of the ops that have no lowering rules, because the host runs them on every backend. Calls of functions
-/// with a user-defined derivative rule are inlined.
+/// The names of the ops that have no lowering rules, because the host runs them on every backend. The list includes
+/// `custom_jvp` and `custom_vjp`, because calls to functions with a user-defined derivative rule are inlined.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// Returns the names of all ops that this crate defines, sorted.
@@ -306,7 +306,7 @@ pub(crate) fn fail_mismatch(
     fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
 }
 
-/// Applies the batching rule of an elementwise op: adds the same op, on operands that all have lanes.
+/// Applies the batching rule of an elementwise op: adds lanes to the operands that have none, and adds the same op.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -334,7 +334,7 @@ fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorTyp
     })
 }
 
-/// Checks that each type equals the expected one. `component(index)` describes the item in an error.
+/// Checks that each type equals the expected one. `component(index)` describes the item at an index for an error.
 fn check_types<'a>(
     at: &Place,
     expected: impl IntoIterator<Item = &'a TensorType>,
@@ -368,8 +368,8 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     Err(at.mismatch("the operand", "a non-empty axis", x.ty(), "guard the empty case"))
 }
 
-/// Builds a tensor of the given shape from elements of `x`. Each element is read from its own index, except that the
-/// source position along `axis` is `position(index)`.
+/// Builds a tensor of the given shape from elements of `x`. The element at `index` is read from the same index of `x`,
+/// except that its index along `axis` is `position(index)`.
 fn gather_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
     let element = |index: &[usize]| {
         let mut source = index.to_vec();

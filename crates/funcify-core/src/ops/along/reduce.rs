@@ -229,7 +229,7 @@ impl Reduce {
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
     }
 
-    /// Divides `whole` equally among the elements that equal the extremum. The quotient is NaN if the extremum is.
+    /// Divides `whole` equally among the elements that equal the extremum. The quotient is NaN if the extremum is NaN.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
         // An empty reduction has a count of 0, so `maximum` avoids a division by zero.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);

@@ -258,8 +258,8 @@ macro_rules! op_key {
 }
 
 /// Implements [`OpText`], `parse` and [`OpKey`](crate::ops::OpKey) for an op whose attributes are its fields. A flag is
-/// written as one of two words. Without a list of fields, implements only [`OpText`], with no attributes, for an op
-/// that other code prints and parses.
+/// written as one of two words. If no fields are listed, implements only [`OpText`], without attributes, for an op that
+/// other code prints and parses.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

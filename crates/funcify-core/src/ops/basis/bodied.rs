@@ -43,13 +43,13 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
-/// An op with bodies that the text form can print.
+/// An op with bodies that can be printed in text form.
 pub(crate) trait Printable {
     /// Returns the contents of the op's text for these operands.
     fn form(&self, operands: &[ValueId]) -> Form;
 }
 
-/// An op with bodies that can be reduced to the parts on which a subset of its results depends.
+/// An op with bodies that can be pruned to the parts that some of its results need.
 pub(crate) trait Prunable {
     /// Returns which operands the marked results need. Adds the needed parts of each body to `bodies`.
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool>;
@@ -59,7 +59,7 @@ pub(crate) trait Prunable {
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
 }
 
-/// The sizes that an op uses or binds itself.
+/// The sizes that an op itself uses or binds, as opposed to its bodies.
 #[derive(Default)]
 pub(crate) struct OwnSizes<'a> {
     /// A dimension that the op uses, with a description.
@@ -168,7 +168,7 @@ impl Op {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }
 
-    /// Returns the graph that must replace the op before differentiation, if there is one.
+    /// Returns the graph that must replace the op before differentiation, or `None` if the op can stay.
     pub(crate) fn replacement_for_differentiation(
         &self,
         operands: &[TensorType],

@@ -1,9 +1,9 @@
 //! Facts that passes need about ops: the class of an op, and the way its results depend on its operands.
 //!
 //! Each fact is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
-//! decides: the lanes of an elementwise op are independent, and data movement computes nothing. Facts that depend on
-//! an op's attributes are in the op's own file. A new op therefore compiles only when all these matches, and the passes
-//! that match on classes, handle it.
+//! determines the fact: for example, the lanes of an elementwise op are independent, and data movement computes
+//! nothing. Facts that depend on an op's attributes are in the op's own file. A new op therefore compiles only when all
+//! these matches, and the passes that match on classes, handle it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -212,8 +212,8 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the op is certain to terminate, and to read only elements that exist, for operands of these
-    /// types. Bodies are not inspected, and may still fail.
+    /// Returns `true` if the op is certain to terminate, and to read only within bounds, for operands of these types.
+    /// Bodies are not inspected, and may still fail.
     #[doc(hidden)]
     pub fn is_certain_to_succeed(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         match self.class() {

@@ -34,29 +34,29 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 
     /// Applies the forward-mode rule: adds the op and the tangents of its results to the open trace, like
     /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps you write the rule.
-    /// Returns `None` if the op has no such rule. A program that needs the missing rule is rejected.
+    /// Returns `None` if the op has no forward-mode rule. A program that needs the missing rule is rejected.
     fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         Ok(None)
     }
 
     /// Applies the reverse-mode rule: adds ops to the open trace that compute the cotangents of the operands, like
-    /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no such rule. A program that needs the
-    /// missing rule is rejected.
+    /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse-mode rule. A program that
+    /// needs the missing rule is rejected.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
         Ok(None)
     }
 
     /// Returns `true` if the op may fail at run time, depending on the values of its operands. Such an op is kept even
-    /// if its results are unused. It is never hoisted to where it would run more often, such as out of a loop that may
-    /// run no steps.
+    /// if its results are unused. It is never moved to a position where it would run more often: for example, it is not
+    /// hoisted out of a loop that may run no steps.
     fn may_fail_at_run_time(&self) -> bool {
         true
     }
 
     /// Returns, for each operand, the axis that corresponds to `axis` of the results, like
     /// [`Op::lanes_along`](crate::ops::Op::lanes_along). Returns `None` if the indices along `axis` are not computed
-    /// independently. For an op on whole sequences, this method is required if programs that use the op are to be
-    /// called one step at a time.
+    /// independently. An op on whole sequences must implement this method if programs that use the op are to be called
+    /// one step at a time.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
     }
@@ -67,8 +67,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         false
     }
 
-    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results. Their types must
-    /// be those that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
+    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results. The results must
+    /// have the types that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
     ///
     /// A backend that compiles whole loops or programs compiles the composition, so the op does not prevent the
     /// surrounding loop from being compiled. A program that runs op by op calls the backend's kernel for the op. If the

@@ -1,4 +1,4 @@
-//! The reference evaluator: runs the nodes of a graph, and of the bodies in it, with each op's own evaluation rule.
+//! The reference evaluator: evaluates the nodes of a graph and of its bodies, with each op's own evaluation rule.
 
 use crate::cancel::{ActiveHandles, Progress};
 use crate::graph::{Graph, Node, Replay};

@@ -1,4 +1,4 @@
-//! The text form of ops with bodies. Each op describes its syntax, and a single printer and parser handle all of them.
+//! The text form of ops with bodies. Each op describes its syntax; a single printer and a single parser handle all ops.
 //!
 //! An op has a [`Spelling`], which holds the keywords, and a [`Form`], which holds the contents of its text.
 //! [`Spelling::make`] builds the op from a parsed form. In an inline body ([`Bodies::Inline`]), lines connect each
@@ -34,7 +34,7 @@ pub(crate) enum Bodies {
     Numbered(&'static str),
     /// A single body, written directly in the braces of the op.
     Inline {
-        /// The keywords that begin a line about parameters, such as `seq` and `nit-sot`.
+        /// The keywords, such as `seq` and `nit-sot`, that begin a line about parameters.
         roles: &'static [&'static str],
         /// The keyword that introduces those results of the body that are not written to a result of the op.
         result_keyword: &'static str,
@@ -95,7 +95,7 @@ pub(crate) struct Form {
     /// The operands written after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// For each printed result, `k` to keep only the last `k` rows, or `None` for all. Missing entries mean all rows.
+    /// For each printed result, the number of last rows to keep, or `None` for all rows. A missing entry means `None`.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
@@ -242,7 +242,7 @@ impl Form {
         self.set("order", reverse.then_some("down"));
     }
 
-    /// Removes `order`, and returns `true` if the steps run in reverse order.
+    /// Removes the `order` attribute, and returns `true` if the steps run in reverse order.
     pub(crate) fn take_order(&mut self) -> Result<bool> {
         self.read(|attributes| match attributes.take_if_given("order", Attributes::take_word)?.as_deref() {
             None | Some("up") => Ok(false),

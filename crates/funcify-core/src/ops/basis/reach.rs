@@ -1,11 +1,11 @@
 //! Predicts which states of a loop and which results of a switch have lanes, tangents or cotangents.
 //!
 //! A rule that traces a body must know in advance which parameters have lanes, tangents or cotangents. It could trace
-//! again until no parameter is added, but in nested loops this would multiply the number of traces at each level. This
-//! module therefore follows paths through the graphs and their bodies without tracing, and visits a body again only if
-//! something new reaches it. The prediction is only a guess: it includes too much if a path leads through an op whose
-//! rule returns no derivative. The rule compares the guess with its trace. If they differ, the rule traces again until
-//! no parameter is added: see [`Guess`].
+//! the body repeatedly, until the set of these parameters stops growing, but in nested loops this would multiply the
+//! number of traces at each level. This module therefore follows paths through the graphs and their bodies without
+//! tracing, and visits a body again only if more of its parameters are reached. The prediction is only a guess: it
+//! includes too much if a path leads through an op whose rule returns no derivative. The rule compares the guess with
+//! its trace. If they differ, the rule traces the body repeatedly after all: see [`Guess`].
 
 use crate::derivative::active_values;
 use crate::fixpoint::{fixpoint, or_flags};
@@ -48,7 +48,7 @@ impl Guess {
     }
 
     /// Calls `trace` until it finds exactly the flags that it was given. Returns these flags and the traced result.
-    /// `trace` receives the current flags, and sets the flags that it finds in its second parameter.
+    /// `trace` receives the current flags as its first parameter, and sets the flags that it finds in the second.
     pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
@@ -220,8 +220,8 @@ impl While {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
-            // If the condition differs between lanes, the batching rule guards float inputs of the body against values
-            // of finished lanes, so these inputs have lanes.
+            // If the condition differs between lanes, the batching rule stops the gradients of the body's float inputs
+            // in finished lanes, so these inputs have lanes.
             let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();

@@ -2,7 +2,7 @@
 //!
 //! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
 //! Element `i` of the result, in row-major order, comes from the block for `counter + i`. If the counter is zero, the
-//! bits therefore equal those of JAX with `jax_threefry_partitionable` (its default). User programs call
+//! bits therefore equal those of JAX with `jax_threefry_partitionable` (JAX's default). User programs call
 //! [`random`](crate::random) instead.
 
 use std::iter;

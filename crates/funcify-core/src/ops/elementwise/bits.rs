@@ -1,8 +1,8 @@
 //! Elementwise integer ops whose result depends on the bit width of the element type: shifts and bit counts.
 //!
 //! Shifts follow StableHLO: if the amount is negative, or not less than the bit width, all bits are shifted out. This
-//! leaves 0 or, in an arithmetic right shift, copies of the sign bit. The op determines how the sign is handled, not
-//! the element type: an arithmetic right shift replicates the highest bit even of an unsigned number, and a logical
+//! leaves 0 or, in an arithmetic right shift, copies of the sign bit. The op, not the element type, determines how the
+//! sign is handled: an arithmetic right shift replicates the highest bit even if the number is unsigned, and a logical
 //! right shift fills with zeros even if the number is signed.
 
 use crate::ops::rules::*;

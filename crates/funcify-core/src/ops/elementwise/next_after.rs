@@ -7,8 +7,8 @@ use crate::ops::rules::*;
 
 /// For each element of the left operand, the adjacent float in the direction of the right operand. If both operands are
 /// equal, the result is the right operand (-0 for the operands 0 and -0). If either is NaN, the result is NaN. The
-/// floats adjacent to zero are the smallest subnormal numbers, and after the largest finite numbers come the
-/// infinities. As in JAX, the op has no derivative.
+/// floats adjacent to zero are the smallest subnormal numbers, and the infinities are adjacent to the largest finite
+/// numbers. As in JAX, the op has no derivative.
 #[derive(Clone, Copy, Debug)]
 pub struct NextAfter;
 

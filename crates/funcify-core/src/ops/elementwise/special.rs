@@ -61,8 +61,8 @@ macro_rules! extrema_of_floats {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
-                // If both are zeros, `larger` is `other`, and the result must be -0 only if both are. The mask clears
-                // the sign bit unless `self` has it set. In all other cases, it changes nothing.
+                // If both are zeros, `larger` is `other`, and the result must be -0 only if both operands are -0. The
+                // mask clears the sign bit unless `self` has it set. In all other cases, it changes nothing.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
@@ -70,7 +70,7 @@ macro_rules! extrema_of_floats {
             fn smaller(self, other: Self) -> Self {
                 let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
                 // `first` and `second` differ only if the operands are zeros or NaN. The bitwise or of two zeros is
-                // -0 if either is. The bitwise or of NaN and any number is NaN.
+                // -0 if either of them is -0. The bitwise or of NaN and any number is NaN.
                 Self::from_bits(first.to_bits() | second.to_bits())
             }
         })*

@@ -71,7 +71,7 @@ pub(in crate::ops) fn check_start(at: &Place, start: &TensorType) -> Result<()> 
     Ok(())
 }
 
-/// Checks that a part fits in its axis. Accepts sizes that can be compared only at run time.
+/// Checks that a slice of `part` elements fits in an axis. Accepts sizes that can be compared only at run time.
 pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: &Dim) -> Result<()> {
     if axis.is_at_least(part) == Some(false) || part.is_at_least(&Dim::from(0)) == Some(false) {
         return Err(at.mismatch(component, format!("0 to {axis} elements"), part, "take a part that fits in the axis"));
@@ -79,7 +79,7 @@ pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: 
     Ok(())
 }
 
-/// Clamps the start at run time, or returns an error if the part is larger than the axis.
+/// Clamps the start at run time, or returns an error if a slice of `part` elements is larger than the axis.
 pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) -> Result<usize> {
     let last = axis.checked_sub(part).ok_or_else(|| {
         at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes for which the part fits")
@@ -87,8 +87,8 @@ pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: u
     Ok(start.clamp(0, last as i64) as usize)
 }
 
-/// Clamps the start of each lane so that a part of `length` elements fits in an axis of `size` elements. The starts are
-/// broadcast to `shape`, whose first axis holds the lanes.
+/// Clamps the start of each lane so that a slice of `length` elements fits in an axis of `size` elements. The starts
+/// are broadcast to `shape`, whose first axis holds the lanes.
 pub(in crate::ops) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape: &Shape) -> Value {
     let last = value::size(size.clone() - length, DType::I64);
     along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)

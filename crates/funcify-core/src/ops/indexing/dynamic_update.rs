@@ -1,6 +1,6 @@
-//! `dynamic_update`: replaces a part of one axis, with a start that is known only at run time.
+//! `dynamic_update`: replaces a slice of one axis, with a start that is known only at run time.
 //!
-//! As in StableHLO, the start is clamped so that the part lies within the axis.
+//! As in StableHLO, the start is clamped so that the slice lies within the axis.
 
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
 use crate::ops::rules::*;
@@ -48,7 +48,7 @@ impl OpRules for DynamicUpdate {
         if length.constant() == Some(0) {
             return Ok(vec![Batched::mapped(x)]);
         }
-        // The position within the part, for each element of the result. It may be out of range.
+        // For each element of the result, its position within `part`. The position may be out of range.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);

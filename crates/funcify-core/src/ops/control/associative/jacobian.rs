@@ -2,7 +2,7 @@
 //! element, and for most pairs it is zero.
 //!
 //! A transposed Jacobian maps cotangents of the result's leaves to cotangents of the leaves of the first element.
-//! Applying several in sequence is equivalent to multiplying their matrices in the order of application.
+//! Applying several transposed Jacobians in sequence is equivalent to multiplying them in the order of application.
 
 use super::*;
 

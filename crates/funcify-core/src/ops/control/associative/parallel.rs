@@ -98,7 +98,7 @@ pub(super) fn vjp(
 
 /// Checks that the path from the accumulated element to the reached leaves is elementwise, with a single dtype. Returns
 /// whether an op on the path selects one operand and ignores another, or `None` if the check fails. A `combine` that
-/// contains a loop or a switch fails the check, because it would save too much when run for all elements at once.
+/// contains a loop or a switch fails the check, because it would save too many residuals when run for all elements.
 fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {

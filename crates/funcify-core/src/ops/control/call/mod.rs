@@ -6,10 +6,10 @@
 //!   its captured values. It returns a cotangent for each float argument, of exactly the argument's type.
 //! - **call-c3** `tangent` takes the arguments, the results, a tangent for each float argument, and its captured
 //!   values. It returns a tangent for each float result, of exactly the result's type.
-//! - **call-c4** values captured by the function, `forward` or `tangent` cannot be differentiated, because the rule
-//!   does not define their derivatives. Such a derivative is rejected, rather than returned as zeros.
+//! - **call-c4** derivatives with respect to values that the function, `forward` or `tangent` captures are rejected,
+//!   rather than returned as zeros, because the rule does not define them.
 //! - **call-c5** `backward` is linear in the cotangents if forward mode uses it, and `tangent` is linear in the
-//!   tangents if reverse mode uses it. A mode that requires a linear rule rejects any other.
+//!   tangents if reverse mode uses it. A mode that requires a linear rule rejects a rule that is not linear.
 //! - **call-c6** no result or residual has a size that is known only after a loop in the function has run.
 //! - **call-c7** in the graphs of a rule, `itself` calls the function with the same rule. For example, `forward` can
 //!   compute the function's results with `itself`, so that the rule also defines second derivatives. The arguments and
@@ -144,7 +144,7 @@ impl Call {
         self.parts().last().map_or(self.arguments, |part| part.captured.end)
     }
 
-    /// Returns the number of operands before those that only `backward` captures.
+    /// Returns the number of operands, excluding the last ones, which only `backward` captures.
     pub(crate) fn inputs(&self) -> usize {
         let parts = self.parts();
         parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
@@ -264,7 +264,7 @@ fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &
     check_types(at, &expected, input_types(graph), component, fix)
 }
 
-/// Checks the types of the results of a graph of the rule.
+/// Checks the result types of one of the rule's graphs.
 fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], found: &[TensorType]) -> Result<()> {
     if expected.len() != found.len() {
         let component = format!("the list of {what}s of `{of}`");

@@ -1,13 +1,13 @@
-//! Inlines calls of functions with derivative rules, once they have been differentiated. Also substitutes the call for
-//! `itself` in its rule.
+//! Inlines calls to functions with derivative rules, once the calls have been differentiated. Also substitutes a call
+//! for `itself` in the call's own rule.
 
 use super::*;
 
 use crate::graph::{Replay, tracer};
 
 impl Graph {
-    /// Inlines the calls of functions with derivative rules, also in bodies. Removes nodes that only the rules use,
-    /// unless they may fail at run time. Returns `None` if the graph contains no such call.
+    /// Inlines the calls to functions with derivative rules, including calls in bodies. Removes nodes that only the
+    /// rules use, unless they may fail at run time. Returns `None` if the graph contains no such call.
     #[doc(hidden)]
     pub fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
@@ -33,8 +33,8 @@ impl Graph {
         }))
     }
 
-    /// Returns the calls of `itself` in this graph of a rule. Skips those in the rules of inner calls, where `itself`
-    /// is the inner call.
+    /// Returns the calls to `itself` in this graph, which belongs to a rule. Skips calls in the rules of inner calls,
+    /// where `itself` is the inner call.
     pub(crate) fn calls_of_itself(&self) -> Vec<Call> {
         let calls = |op: &Op| match op {
             Op::Call(call) if matches!(call.rule, Rule::Itself) => vec![call.clone()],
@@ -65,7 +65,7 @@ fn inline_calls(graph: &Graph) -> Result<Graph> {
     Ok(result)
 }
 
-/// Adds the nodes of `graph` to the graph `to`, and returns the values of its outputs there.
+/// Adds the nodes of `graph` to the graph `to`, and returns the values in `to` of the outputs of `graph`.
 fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>> {
     let all = vec![true; graph.nodes().len()];
     let added = Replay::new(graph, inputs.iter().copied()).walk_marked(&all, |_, node, operands| {

@@ -9,9 +9,9 @@
 //! lane's number of steps and no earlier step has ended the lane. This also holds for reverse loops. An inactive lane
 //! keeps its carries and its rows.
 //!
-//! A trace has as many rows as the lane with the most steps. Each lane's own rows come first, followed by zeros
-//! ([`ragged`](crate::vmap::ragged)). In a reverse loop, initial rows must follow the rows of each lane, so the buffer
-//! becomes a full one. If a reverse loop stops early, the rows of each lane are moved to the front.
+//! A trace has one row for each step of the longest lane. Each lane's own rows come first, followed by zeros
+//! ([`ragged`](crate::vmap::ragged)). In a reverse loop, the initial rows of a buffer must follow each lane's own rows,
+//! so the buffer becomes a full one. If a reverse loop stops early, the rows of each lane are moved to the front.
 
 use super::parts::bind;
 use super::*;
@@ -34,7 +34,7 @@ pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec
 struct Steps {
     /// The largest number of steps of any lane.
     count: Dim,
-    /// The operand that holds this number, if the program computes it.
+    /// The operand that holds `count`, if the program computes the number of steps.
     operand: Option<Value>,
     /// The number of steps of each lane, if it differs between lanes.
     by_lane: Option<Value>,
@@ -62,7 +62,8 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // Placing the initial rows after the rows of each lane requires the symbol, so it is bound before the loop.
+            // Placing the initial rows after each lane's rows requires the symbol for the number of steps, so the
+            // symbol is bound before the loop.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })
@@ -110,7 +111,7 @@ impl Lanes<'_> {
     }
 
     /// Gives lanes to all states if some lanes may finish before others. Returns an error if the loop returns only the
-    /// last rows of a trace, and a lane may have too few of them.
+    /// last rows of a trace, and a lane may have fewer rows.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.may_lanes_finish_early() {
             return Ok(());
@@ -127,8 +128,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns the batched form of a buffer. If lanes may finish early, a full buffer also reads the rows that it
-    /// writes, so that finished lanes can write them back.
+    /// Returns the batched form of a buffer. If lanes may finish early, a full buffer also reads the old contents of
+    /// the rows that it writes, so that finished lanes can write the old contents back.
     fn buffer(&self, buffer: &Buffer) -> Buffer {
         let is_full = buffer.start == Start::Full;
         match (self.may_lanes_finish_early(), buffer.start) {
@@ -145,8 +146,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns the parameters of the batched body, except the invariants. The flag is `true` if the parameter has
-    /// lanes.
+    /// Returns the parameters of the batched body, except the invariants. The flag of a parameter is `true` if the
+    /// parameter has lanes.
     fn params(&self) -> Vec<(String, TensorType, bool)> {
         let (body, layout, places) = (&self.scan.body, self.scan.params(), self.scan.operands());
         let of_input = |index: usize, mapped: bool| {

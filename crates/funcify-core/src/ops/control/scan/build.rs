@@ -36,8 +36,8 @@ impl ScanOptions {
         ScanOptions { unroll: 1, ..ScanOptions::default() }
     }
 
-    /// Sets the number of steps. This is required if there are no sequences. Otherwise, it must equal their number of
-    /// rows.
+    /// Sets the number of steps. This is required if there are no sequences. Otherwise, the number of steps must equal
+    /// the number of rows of the sequences.
     pub fn length(mut self, length: impl Into<Dim>) -> Self {
         self.length = Some(length.into());
         self
@@ -70,13 +70,12 @@ impl ScanOptions {
         self
     }
 
-    /// Truncates backpropagation through time: only the last `steps` steps, in the order of the loop, are
-    /// differentiated.
+    /// Truncates backpropagation through time: only the last `steps` executed steps are differentiated.
     ///
     /// Everything before these steps is treated as a constant. Rows of the sequences that only earlier steps read have
     /// a gradient of zero, and so does the initial carry if there are earlier steps. Captured values receive only the
-    /// contributions of the last steps. Cotangents of earlier rows of the ys are ignored. With `steps` 0, all gradients
-    /// are zero. A loop that runs at most `steps` steps is differentiated as a whole.
+    /// contributions of the last steps. Cotangents of earlier rows of the ys are ignored. If `steps` is 0, all
+    /// gradients are zero. A loop that runs at most `steps` steps is differentiated in full.
     ///
     /// The option changes neither values nor forward-mode tangents. It corresponds to PyTensor's `truncate_gradient`.
     ///

@@ -13,7 +13,8 @@ use std::fmt;
 ///
 /// A *state* is a value that a step reads from earlier steps: a carry, or a row of a buffer. A trace that is a result,
 /// or that another op reads, exists anyway and is not stored a second time. Inner loops save their own residuals, by
-/// the same rules, when the backward pass runs the outer step again. Their results are never saved for all outer steps.
+/// the same rules, when the backward pass runs the outer step again. Results of inner loops are never saved for all
+/// outer steps.
 ///
 /// For the executed branch of a `cond` or `switch`, [`SaveDots`](CheckpointPolicy::SaveDots) and
 /// [`SaveAll`](CheckpointPolicy::SaveAll) save the values that they select, and `SaveCostly` acts like `SaveAll`. With
@@ -57,12 +58,12 @@ pub enum CheckpointPolicy {
     Segments(usize),
     /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
     /// the state before every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps.
-    /// Each level runs the steps once more. With `l` levels, the number of saved states for `n` steps can be as low as
-    /// `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, it is logarithmic in `n`.
+    /// For each level, the steps run once more. With `l` levels, the number of saved states for `n` steps can be as low
+    /// as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, it is logarithmic in `n`.
     Levels(Vec<usize>),
-    /// Chooses the policy that recomputes the least, among those that save at most this many bytes for a loop:
-    /// `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. If none fits, chooses the policy that uses
-    /// the least memory.
+    /// Chooses the policy for each loop: `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. Among
+    /// the policies that save at most this many bytes for the loop, chooses the one that recomputes the least. If none
+    /// fits, chooses the policy that uses the least memory.
     ///
     /// The byte count is an upper bound computed from the types: it covers all states and values that the policy may
     /// save, even those that the backward pass does not read. A symbolic size counts as 1024.

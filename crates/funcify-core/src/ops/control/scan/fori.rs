@@ -112,7 +112,7 @@ fn range_length(lower: Value, upper: Value) -> Value {
     upper.maximum(lower) - lower
 }
 
-/// Converts a dimension to a scalar, which is a constant if the dimension is.
+/// Converts a dimension to a scalar. A constant dimension becomes a constant.
 #[track_caller]
 fn scalar_of(dim: &Dim, dtype: DType) -> Value {
     match dim.constant() {

@@ -10,13 +10,14 @@
 //!
 //! The body of the backward loop recomputes a step of the forward loop from the residuals ([`saves`](super::saves)) and
 //! from values in the forward loop's traces ([`readable_values`](super::readable_values)), and pulls cotangents back
-//! through it. The cotangents of the forward loop's buffers, sequences, carries and invariants are stored as follows:
+//! through the step. The cotangents of the forward loop's buffers, sequences, carries and invariants are stored as
+//! follows:
 //!
-//! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A step
-//!   reads `G[t+k]` for k in `writes`, which are the cotangents of the written rows. It then sets `G[t+k] := (k in
-//!   writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`, because an overwritten row
-//!   does not contribute to later results. If the buffer is a growing one, only the cotangents of its initial rows are
-//!   used at the end, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a
+//! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A backward
+//!   step reads `G[t+k]`, the cotangents of the rows written in step `t`, for k in `writes`. It then sets `G[t+k] := (k
+//!   in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`, because an overwritten
+//!   row does not contribute to later results. If the buffer is a growing one, only the cotangents of its initial rows
+//!   are used at the end, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a
 //!   sit-sot has reads (0, 1) and writes (1), exactly as in PyTensor's `L_op`.
 //! - A buffer that no step reads becomes a sequence: the cotangent of its trace.
 //! - A sequence with one tap becomes a nit-sot, which is padded with zeros. A sequence with several taps becomes a full
@@ -24,9 +25,9 @@
 //! - A carry becomes a carry, and an invariant becomes a carry that sums its cotangents. Values that are not floats
 //!   have no cotangent.
 //!
-//! If the forward loop has an early exit, the backward loop covers only the steps that ran. If the forward loop is
-//! truncated, the backward loop covers only its last steps: see [`span`](super::span). Row 0 of the backward loop is
-//! the first row of the covered steps.
+//! If the forward loop has an early exit, the backward loop covers only the steps that ran. With gradient truncation,
+//! the backward loop covers only the last steps of the forward loop: see [`span`](super::span). Row 0 of the backward
+//! loop is the first row of the covered steps.
 //!
 //! A buffer or a carry has a cotangent if its final value has one, or if a step adds one: see
 //! [`reach`](crate::ops::reach).
@@ -219,7 +220,7 @@ impl<'a> Backward<'a> {
                 truncate: None,
                 ..self.scan.clone()
             },
-            // If the program computes the number of steps, the forward loop already binds its symbol.
+            // If the program computes the number of steps, the forward loop has already bound the symbol for it.
             count: None,
             sequences,
             buffers,
@@ -511,8 +512,8 @@ fn cotangent_of(name: &str) -> String {
 }
 
 /// Returns the buffer G for a forward buffer. G reads the rows that the forward step wrote, followed by the rows that
-/// it read. It writes the rows that the forward step read. If it is the cotangent of a full buffer, it also writes
-/// zeros to the rows that the forward step wrote.
+/// the forward step read. G writes the rows that the forward step read. If the forward buffer is a full one, G also
+/// writes zeros to the rows that the forward step wrote.
 fn backward_buffer(buffer: &Buffer) -> Buffer {
     let union = |first: &[usize], second: &[usize]| -> Vec<usize> {
         first.iter().chain(second.iter().filter(|offset| !first.contains(offset))).copied().collect()

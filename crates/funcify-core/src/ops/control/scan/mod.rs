@@ -28,14 +28,14 @@
 //! - **scan-c7** each buffer states which of its rows are returned: all, or the last `k` in the order of the loop.
 //!   Trimming a trace changes this attribute, and leaves the rest of the graph unchanged. A loop that ends with fewer
 //!   than `k` rows is an error, like a slice past the end of a trace, because the type promises `k` rows.
-//! - **scan-c8** reverse mode differentiates a loop that is truncated to `k` as if everything before its last `k`
-//!   steps, in the order of the loop, were constant. Values and forward-mode tangents do not change.
+//! - **scan-c8** with gradient truncation `k`, reverse mode treats everything before the last `k` executed steps as
+//!   constant. Values and forward-mode tangents do not change.
 //!
 //! Offsets are taps minus the smallest tap of all reads and writes, so they are never negative. The names sit-sot,
 //! mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of buffers.
 //!
 //! Operands, in order: the number of steps if it is an operand, the sequences, the initial rows of the buffers that
-//! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence, the rows
+//! have any, the initial carries, the invariants. Parameters of the body: the rows read from each sequence, the rows
 //! read from each buffer, the carries, the invariants. Results of the body: the rows written to each buffer, the next
 //! carries, the `until` flag. Results of the loop: the buffers, the final carries.
 
@@ -118,7 +118,7 @@ pub enum Returned {
 }
 
 impl Returned {
-    /// Returns the number of rows if only the last ones are returned, or `None` if all rows are returned.
+    /// Returns `k` if only the last `k` rows are returned, or `None` if all rows are returned.
     pub(crate) fn last(self) -> Option<usize> {
         if let Returned::Last(count) = self { Some(count) } else { None }
     }
@@ -138,7 +138,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Creates a nit-sot: a trace of one result per step. The loop returns all its rows.
+    /// Creates a nit-sot: a trace of one result per step. The loop returns all rows of the trace.
     pub fn nit_sot() -> Self {
         Buffer { start: Start::Empty, reads: vec![], writes: vec![0], returned: Returned::All }
     }
@@ -195,7 +195,7 @@ pub struct Scan {
     pub unroll: usize,
     /// The loop's own checkpoint policy, if it has one. The policy does not change values.
     pub policy: Option<CheckpointPolicy>,
-    /// The number of steps, at the end of the loop, that reverse mode differentiates, or `None` for all (scan-c8).
+    /// The number of last executed steps that reverse mode differentiates, or `None` for all steps (scan-c8).
     pub truncate: Option<usize>,
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The parts of a loop: its operands, except the invariants, which are the values that its body captures.
+/// The parts of a loop: a template, and all operands except the invariants. The invariants are the values that the body
+/// captures.
 pub(super) struct Parts {
     /// The loop that supplies the name, the number of steps, the direction, and the options.
     pub(super) template: Scan,

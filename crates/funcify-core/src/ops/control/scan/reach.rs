@@ -15,7 +15,7 @@ impl Operands {
 
 impl Layout {
     /// Converts flags of the body's parameters or results to flags of the states. A buffer is flagged if any of its
-    /// rows is.
+    /// rows is flagged.
     pub(super) fn states(&self, flags: &[bool]) -> Vec<bool> {
         let of_buffers = self.buffers.iter().map(|rows| flags[rows.clone()].contains(&true));
         of_buffers.chain(flags[self.carries.clone()].iter().copied()).collect()
@@ -70,8 +70,8 @@ impl Scan {
         let (results, places) = (self.results(), self.operands());
         let by_lane = kind == ReachKind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
         fixpoint((places.states(operands), false), |(states, ends)| {
-            // If lanes may finish early, the batching rule gives lanes to all states, and guards float parameters
-            // against values of finished lanes.
+            // If lanes may finish early, the batching rule gives lanes to all states, and to float parameters, because
+            // it stops their gradients in finished lanes.
             let is_guarded = by_lane || *ends;
             let states: Vec<bool> = states.iter().map(|state| *state || is_guarded).collect();
             let mut params = self.reached_params(operands, &states);

@@ -3,9 +3,9 @@
 //! A recomputed value may differ from the original in its last bits, because a compiled loop may or may not fuse a
 //! product and a sum into a multiply-add, depending on the rest of its program. For most ops, such a difference does
 //! not matter. But a discontinuous op can distinguish two values that were equal in the forward loop. For example, if a
-//! maximum is read from a trace and its elements are recomputed, the maximum may equal none of the elements, and the
-//! gradient is lost. A discontinuous op therefore reads either all of its operands from traces, or none. An extremum is
-//! read from a trace only together with its elements, because its derivative rule compares them.
+//! maximum is read from a trace but its operand is recomputed, the maximum may equal none of the recomputed elements,
+//! and the gradient is lost. A discontinuous op therefore reads either all of its operands from traces, or none. An
+//! extremum is read from a trace only together with its operand, because its derivative rule compares the two.
 
 use super::*;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
@@ -23,8 +23,8 @@ pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved:
     }
 }
 
-/// Assumes that only the values in `given` are read, and returns `true` if a discontinuous op would then combine
-/// operands computed from `value` with recomputed operands.
+/// Returns `true` if a discontinuous op combines operands computed from `value` with recomputed operands, assuming that
+/// only the values in `given` are read from traces.
 fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);

@@ -85,8 +85,8 @@ impl Stacked<'_> {
     }
 }
 
-/// Returns the loop of the forward pass and the record of its residuals. This loop returns all rows of all buffers, and
-/// has an additional result for each residual.
+/// Returns the loop of the forward pass and the record of its residuals. The forward loop returns all rows of all
+/// buffers, and has an additional result for each residual.
 fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
@@ -148,8 +148,8 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// Returns the number of steps to which the loop is truncated, if the loop is certain to run at least that many. The
-/// backward loop then reads only the last rows of the traces, one row for each of these steps.
+/// Returns the gradient truncation of the loop, if the loop is certain to run at least that many steps. The backward
+/// loop then reads only that many rows of each trace: the last ones to be written.
 fn last_rows(scan: &Scan) -> Option<usize> {
     let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
     scan.truncate.filter(is_there)
@@ -157,7 +157,7 @@ fn last_rows(scan: &Scan) -> Option<usize> {
 
 /// Returns the values to save in a loop's body or in a branch. Excludes values that depend only on invariants. Also
 /// excludes the results of inner loops and of functions with derivative rules, which run again and save residuals of
-/// their own. The first `stepwise` parameters differ between steps; for a branch, `stepwise` is the number of all its
+/// their own. The first `stepwise` parameters differ between steps. For a branch, `stepwise` is the total number of
 /// parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];

@@ -1,8 +1,8 @@
 //! Rewrites a loop as an outer loop over segments, whose body is an inner loop over the steps of a segment.
 //!
-//! If only the states between segments are saved, reverse mode differentiates the rewritten loop. It needs no special
-//! case for segments: the backward pass of the outer loop runs the body again, which is the inner loop, and pulls
-//! cotangents back through it. The remaining steps form a separate loop, which runs last.
+//! If the policy saves only the states between segments, reverse mode differentiates the rewritten loop. Reverse mode
+//! needs no special case for segments: the backward pass of the outer loop runs the body again, which is the inner
+//! loop, and pulls cotangents back through it. The remaining steps form a separate loop, which runs last.
 //!
 //! A segment receives from the previous one: the carries; the last rows of each growing buffer, as many as the buffer
 //! has initial rows; and the rows of each full buffer that both segments may read or write. The other rows of a full

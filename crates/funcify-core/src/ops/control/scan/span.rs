@@ -1,4 +1,4 @@
-//! The steps that the backward loop covers: all steps that ran, or the last ones of a truncated loop (scan-c8).
+//! The steps that the backward loop covers: all steps that ran or, with gradient truncation, the last ones (scan-c8).
 //!
 //! Everything that earlier steps computed is constant. Rows of sequences that only earlier steps read therefore have a
 //! gradient of zero. So do rows of a full buffer that earlier steps have overwritten, and the initial carry if there
@@ -21,8 +21,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the steps to differentiate in a loop that has run. Adds an op that binds their number, if it is known
-    /// only at run time.
+    /// Returns the steps to differentiate in a loop that has run. Adds an op that binds the number of these steps, if
+    /// it is known only at run time.
     pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
         let ran = scan.length();
         let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
@@ -46,8 +46,8 @@ impl Span {
         self.ran.clone() - &self.steps
     }
 
-    /// Slices the rows of the covered steps from a trace that has one row for each step that ran, or for each of the
-    /// last steps.
+    /// Slices the rows of the covered steps from a trace that has one row for each step that ran, or only for each
+    /// covered step.
     pub(super) fn rows_of_steps(&self, stacked: Value) -> Value {
         if self.reverse { stacked } else { rows_from(stacked, &(stacked.dim(0) - &self.steps)) }
     }

@@ -131,8 +131,8 @@ impl Combining {
     }
 }
 
-/// Masks of the elements and updates that equal the result, and the number of these per element. If the result is NaN,
-/// the masks include the element and all its updates.
+/// Masks of the elements and updates that equal the result, and the total count of both per element. If the result is
+/// NaN, the masks include the element and all its updates.
 struct Winners {
     elements: Value,
     updates: Value,
@@ -140,7 +140,7 @@ struct Winners {
 }
 
 impl Winners {
-    /// Divides each value in `of_elements` equally among the winners. The quotient is NaN if the result is.
+    /// Divides each value in `of_elements` equally among the winners. The quotient is NaN if the result is NaN.
     fn share(&self, result: Value, of_elements: Value) -> Value {
         select(result.is_nan(), f64::NAN, of_elements / self.count)
     }

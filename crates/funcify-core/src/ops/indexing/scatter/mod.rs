@@ -22,9 +22,9 @@ pub enum ScatterMode {
     Add,
     /// The element is multiplied by the update; integers wrap.
     Mul,
-    /// The update replaces the element if it is larger; NaN wins.
+    /// The update replaces the element if the update is larger; NaN wins.
     Max,
-    /// The update replaces the element if it is smaller; NaN wins.
+    /// The update replaces the element if the update is smaller; NaN wins.
     Min,
 }
 

@@ -65,7 +65,7 @@ fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     apart[axis] = run.clone();
     apart.insert(axis, groups.clone());
     let mut dims = shape.dims().to_vec();
-    // The axes of `apart` are groups, run, other (for axis 0) or other, groups, run (for axis 1).
+    // The axes of `apart` are (groups, run, other) if `axis` is 0, and (other, groups, run) if `axis` is 1.
     let order = match axis {
         0 => [0, 2, 1],
         _ => [2, 1, 0],
@@ -103,7 +103,7 @@ mod tests {
             let x = b.input("x", TensorType::new(DType::F64, shape(x, "x")));
             let k = b.input("k", TensorType::new(DType::F64, shape(kernel, "k")));
             let y = op.of(x, k);
-            // Any function of the result serves as the cotangent, because it has the right shape.
+            // The cotangent may be any tensor with the shape of the result.
             let g = (y * 0.5 + 3.0).square() % 11.0;
             let of_x = op.input_transpose(&x.shape(), k, g);
             let of_k = op.kernel_transpose(&k.shape(), x, g);

@@ -7,7 +7,7 @@ use crate::error::{Place, Result};
 use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
-/// The part of a dilated axis that is kept, and the number of zeros around it.
+/// The range of a dilated axis that is kept, and the number of zeros around it.
 #[doc(hidden)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Padding {

@@ -306,7 +306,7 @@ pub(crate) fn fail_mismatch(
     fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
 }
 
-/// Applies the batching rule of an elementwise op: adds lanes to the operands that have none, and adds the same op.
+/// Applies the batching rule of an elementwise op: gives lanes to the operands that have none, and adds the same op.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

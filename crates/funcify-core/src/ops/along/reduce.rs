@@ -1,8 +1,8 @@
 //! `reduce`: combines all elements along some axes into one value.
 //!
-//! A reduction over no elements returns the identity: 0 for a sum, 1 for a product, `false` for any, `true` for all,
-//! the lowest value of the dtype for max and the highest for min (infinities for floats). In max and min, NaN wins, and
-//! -0 is less than +0. Integer sums and products wrap.
+//! A reduction over no elements returns the identity: 0 for `sum`, 1 for `prod`, `false` for `any`, `true` for `all`,
+//! the lowest value of the dtype for `max`, and the highest for `min` (infinities for floats). In `max` and `min`, NaN
+//! wins, and -0 is less than +0. Integer sums and products wrap.
 
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::rules::*;

@@ -163,7 +163,8 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the op has a user-defined reverse rule, whose nodes replace the op when it is differentiated.
+    /// Returns `true` if the op has a user-defined reverse-mode rule, whose nodes replace the op when it is
+    /// differentiated.
     pub(crate) fn has_user_vjp(&self) -> bool {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }

@@ -184,8 +184,8 @@ impl Custom {
         no_derivative(self.name, operands, "the op", &reason, &fix)
     }
 
-    /// Returns the op's [composition](CustomOp::composition) for operands of these types as a graph, or `None` if it
-    /// has none. Returns an error if its results do not have the types `outputs`.
+    /// Returns the op's [composition](CustomOp::composition) for operands of these types as a graph, or `None` if the
+    /// op has no composition. Returns an error if the composition's results do not have the types `outputs`.
     #[doc(hidden)]
     pub fn composition(&self, at: &Place, inputs: &[TensorType], outputs: &[TensorType]) -> Result<Option<Graph>> {
         let mut is_composed = true;
@@ -230,7 +230,8 @@ pub struct CustomOpEntry {
 
 inventory::collect!(CustomOpEntry);
 
-/// Returns an op name that is registered twice, or that is registered and also belongs to an op of this crate.
+/// Returns an op name that is registered twice or that an op of this crate already has, or `None` if all names are
+/// unique.
 #[doc(hidden)]
 pub fn duplicate_op_name() -> Option<&'static str> {
     let mut names: Vec<&'static str> = inventory::iter::<CustomOpEntry>().map(|entry| entry.name).collect();

@@ -11,7 +11,7 @@ use crate::types::{SizeError, Sizes};
 pub struct EvalContext<'a> {
     /// The op's name, and the site of the call that recorded it.
     pub at: Place,
-    /// The bound sizes. A loop whose number of steps is known only at run time adds its symbol.
+    /// The bound sizes. A loop whose number of steps is known only at run time adds the symbol for this number.
     pub sizes: &'a mut Sizes,
 }
 

@@ -104,7 +104,7 @@ pub(crate) struct Form {
 pub(crate) struct FormBody {
     /// The graph of the body. For an inline body, the parser sets no outputs.
     pub(crate) graph: Arc<Graph>,
-    /// The number of parameters in parentheses. They come first, then the parameters of the lines, then the captured
+    /// The number of parameters in parentheses. They are followed by the parameters of the lines and the captured
     /// values.
     pub(crate) params: usize,
     /// The lines about the other parameters.

@@ -34,8 +34,8 @@ pub(crate) fn eval_op(text: &str, inputs: &[HostTensor]) -> HostTensor {
     eval_all(text, inputs).swap_remove(0)
 }
 
-/// Checks that the batching rule computes the same results as the op on each lane separately. An operand marked `true`
-/// has one row per lane. Runs the check with a constant number of lanes, and again with a symbolic one.
+/// Checks that the batching rule computes the same results as running the op on each lane separately. An operand marked
+/// `true` has one row per lane. Runs the check with a constant number of lanes, and again with a symbolic one.
 pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
     let op = parse(text);
     let lanes = operands.iter().find(|(_, mapped)| *mapped).expect("some operand has lanes").0.shape()[0];

@@ -1,5 +1,5 @@
-//! Elementwise ops with two operands of the same type, as a table of their text form, domain, and evaluation on floats
-//! and on integers.
+//! Elementwise ops with two operands of the same type. A table lists the text form of each op, its domain, and its
+//! evaluation on floats and on integers.
 //!
 //! Integers wrap. Division and remainder follow StableHLO: the quotient is rounded toward zero, and the remainder has
 //! the sign of the dividend. For integers, `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.

@@ -1,8 +1,9 @@
 //! Functions on f64 that the standard library lacks or computes less accurately, shared by the reference evaluator and
 //! the kernels.
 //!
-//! `libm` (a Rust port of the C library of musl and FreeBSD) provides most of them, accurate to a few units in the last
-//! place. The inverse error function and the digamma function are rational approximations from the literature.
+//! `libm` (a Rust port of the C library of musl and FreeBSD) provides most of these functions, accurate to a few units
+//! in the last place. The inverse error function and the digamma function are rational approximations from the
+//! literature.
 
 use half::{bf16, f16};
 
@@ -62,7 +63,7 @@ macro_rules! extrema_of_floats {
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
                 // If both are zeros, `larger` is `other`, and the result must be -0 only if both operands are -0. The
-                // mask clears the sign bit unless `self` has it set. In all other cases, it changes nothing.
+                // mask clears the sign bit unless `self` has it set. In all other cases, the mask changes nothing.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 

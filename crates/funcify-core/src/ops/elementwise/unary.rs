@@ -1,6 +1,6 @@
-//! Elementwise ops with one operand, as a table of their name, domain, evaluation on floats and on integers, and
-//! description. Each row also defines a method on values. Tests that cover all of these ops iterate over
-//! [`Unary::ALL`].
+//! Elementwise ops with one operand. A table lists the name of each op, its domain, its evaluation on floats and on
+//! integers, and a description. Each row also defines a method on values. Tests that cover all of these ops iterate
+//! over [`Unary::ALL`].
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype. Integers wrap.
 

@@ -6,7 +6,7 @@ use crate::ops::rules::*;
 use crate::ops::{check_index_dtype, gather_along};
 use crate::value::{self, iota};
 
-/// The op `dynamic_slice(x, start)`: `size` elements along `axis`, from the index `start` on.
+/// The op `dynamic_slice(x, start)`: `size` elements along `axis`, starting at the index `start`.
 #[derive(Clone, Debug)]
 pub struct DynamicSlice {
     /// The axis.

@@ -11,8 +11,8 @@
 //!   depend on the order.
 //!
 //! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
-//! `combine`: the leaves of the first element, those of the second element, the captured values. Results: a tensor for
-//! each leaf, of the leaf's type.
+//! `combine`: the leaves of the first element, the leaves of the second element, the captured values. Results: a tensor
+//! for each leaf, of the leaf's type.
 //!
 //! No backend has a lowering rule for the op. `AssociativeScan::sweeps` batches `combine` into two programs that
 //! combine many pairs at once, and `dispatch` runs them in an odd-even recursion: 2n combinations in 2 log n batches.

@@ -12,8 +12,8 @@
 //! 4. pulls the `g[t]` back to obtain the cotangents of the elements and, summed, of the captured values.
 //!
 //! As in the loop of [`sequential`](super::sequential), the first element of the scan is not combined. Unlike that
-//! loop, the rule multiplies the Jacobians of many elements before it applies them to a cotangent. These products may
-//! overflow or underflow where the loop does not, like the products in the forward pass.
+//! loop, the rule multiplies the Jacobians of many elements before it applies them to a cotangent. Like the products in
+//! the forward pass, these products may overflow or underflow where the loop does not.
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;

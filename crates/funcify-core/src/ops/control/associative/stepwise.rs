@@ -25,7 +25,7 @@ impl AssociativeScan {
             let (firsts, captured) = rest.split_at(leaves);
             Ok(combine.named_outputs(inline(combine, &[firsts, seconds, captured].concat())?))
         })?;
-        // Each step reads the row of the previous step, which is the next row in a reverse loop.
+        // Each step reads the row that the previous step wrote. In a reverse loop, this is the next row.
         let (before, own) = if self.reverse { (1, 0) } else { (0, 1) };
         let first = if self.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
         let buffer =

@@ -92,7 +92,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// Traces a graph of the call. `mapped` marks the parameters that have lanes, and does not cover captured values.
+    /// Traces a graph of the call. `mapped` marks the parameters that have lanes, and has no entries for captured
+    /// values.
     fn trace(
         &mut self,
         part: &CallBody<'_>,

@@ -12,7 +12,8 @@ use crate::derivative::{emit_transpose, no_derivative, no_record, primals};
 use crate::graph::inline;
 
 impl Call {
-    /// Adds the call to a forward pass. A call with a reverse-mode rule runs `forward`, and saves its residuals.
+    /// Adds the call to a forward pass. A call with a reverse-mode rule runs `forward`, and saves the residuals that
+    /// `forward` returns.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value]) -> Result<Forward, Failed> {
         let Rule::Vjp { forward, .. } = self.unfolded_rule() else {
             return Ok(Forward::of(emit(self.clone(), operands)?));

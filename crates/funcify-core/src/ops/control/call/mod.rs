@@ -16,7 +16,7 @@
 //!   results of `itself` have the function's types. Neither the function nor the rule captures anything.
 //!
 //! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
-//! captures. A value that two graphs capture appears twice among the operands. Results: those of the function.
+//! captures. A value that two graphs capture appears twice among the operands. Results: the results of the function.
 //!
 //! The reference evaluator runs the function. No backend has a lowering rule for the op: `Graph::without_rules`
 //! inlines the function's nodes before a program is built.
@@ -86,7 +86,7 @@ pub(crate) struct CallBody<'a> {
 }
 
 impl Call {
-    /// Returns the graphs of the call: the function, followed by those of the rule.
+    /// Returns the graphs of the call: the function, followed by the graphs of the rule.
     pub(crate) fn parts(&self) -> Vec<CallBody<'_>> {
         let (results, floats) = (self.function.outputs().len(), self.float_results().len());
         let of_rule: Vec<(&'static str, &Arc<Graph>, usize)> = match &self.rule {
@@ -249,7 +249,7 @@ fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the parameters of a graph have the types `own`, followed by those of its captured values.
+/// Checks that the parameter types of a graph are `own`, followed by the types of its captured values.
 fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &[TensorType]) -> Result<()> {
     let expected = [own.as_slice(), &inputs[part.captured.clone()]].concat();
     let (name, graph) = (part.name, part.graph);

@@ -7,7 +7,7 @@ use crate::graph::{Replay, tracer};
 
 impl Graph {
     /// Inlines the calls to functions with derivative rules, including calls in bodies. Removes nodes that only the
-    /// rules use, unless they may fail at run time. Returns `None` if the graph contains no such call.
+    /// rules use, except nodes that may fail at run time. Returns `None` if the graph contains no such call.
     #[doc(hidden)]
     pub fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
@@ -26,7 +26,7 @@ impl Graph {
         call.parts().into_iter().for_each(|part| tracer::reserve_symbols(part.graph));
         let with = |body: &Arc<Graph>| body.substitute_itself(call).map_or_else(|| body.clone(), Arc::new);
         Some(self.map_ops(|op| match op {
-            // Gives each copy fresh symbols for the sizes that it binds.
+            // Gives each copy fresh symbols for the sizes that the copy binds.
             Op::Call(inner) if matches!(inner.rule, Rule::Itself) => Op::from(call.clone()).at_sizes(&Sizes::new()),
             Op::Call(inner) => Call { function: with(&inner.function), ..inner.clone() }.into(),
             op => op.with_bodies(op.bodies().into_iter().map(with).collect()),

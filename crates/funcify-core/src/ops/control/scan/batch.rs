@@ -11,7 +11,7 @@
 //!
 //! A trace has one row for each step of the longest lane. Each lane's own rows come first, followed by zeros
 //! ([`ragged`](crate::vmap::ragged)). In a reverse loop, the initial rows of a buffer must follow each lane's own rows,
-//! so the buffer becomes a full one. If a reverse loop stops early, the rows of each lane are moved to the front.
+//! so the buffer becomes a full buffer. If a reverse loop stops early, the rows of each lane are moved to the front.
 
 use super::parts::bind;
 use super::*;
@@ -41,7 +41,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// Determines the number of steps. Returns an error if it differs between lanes in a way that cannot be batched.
+    /// Determines the number of steps. Returns an error if the number differs between lanes in a way that cannot be
+    /// batched.
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {

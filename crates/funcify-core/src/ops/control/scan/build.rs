@@ -50,8 +50,8 @@ impl ScanOptions {
         self
     }
 
-    /// Sets the axis of the sequences over which the loop runs. A negative axis counts from the end. The ys are always
-    /// stacked along axis 0.
+    /// Sets the axis along which the loop reads rows from the sequences. A negative axis counts from the end. The ys
+    /// are always stacked along axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
@@ -292,7 +292,7 @@ pub(super) fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64
     value.move_axis(axis, 0)
 }
 
-/// Checks that the sequences and `length` agree on the number of steps, and returns it.
+/// Checks that the sequences and `length` agree on the number of steps, and returns this number.
 pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
     let mut counts: Vec<(String, Dim)> = Vec::new();
     counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));

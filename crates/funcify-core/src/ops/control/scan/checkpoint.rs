@@ -7,7 +7,7 @@ use std::fmt;
 /// The backward pass recomputes everything else, so a policy does not change values. The only exceptions are policies
 /// with segments, which change the order of summation over the steps.
 ///
-/// [`GradOptions::policy`](crate::GradOptions::policy) sets the policy of all loops that have none of their own.
+/// [`GradOptions::policy`](crate::GradOptions::policy) sets the policy of all loops that have no policy of their own.
 /// [`ScanOptions::policy`](crate::ScanOptions::policy) and [`Recurrence::policy`](crate::Recurrence::policy) set the
 /// policy of one loop, for derivatives of every order.
 ///
@@ -49,17 +49,17 @@ pub enum CheckpointPolicy {
     SaveAll,
     /// Saves the state before each segment of this many steps (0 counts as 1). The backward pass goes through the
     /// segments in reverse order. It runs the steps of each segment again, and saves their states. With `n` steps in
-    /// segments of `k`, about `n / k + k` states exist at a time. This is smallest when `k` is the square root of `n`.
-    /// The remaining steps, fewer than `k`, are treated as in [`Recompute`](CheckpointPolicy::Recompute).
+    /// segments of `k`, about `n / k + k` states exist at a time. This number is smallest when `k` is the square root
+    /// of `n`. The remaining steps, fewer than `k`, are treated as in [`Recompute`](CheckpointPolicy::Recompute).
     ///
     /// The number of steps may be a symbol, or a value that the program computes. `Recompute` replaces this policy for
-    /// a loop that has an early exit (`until`), that is [truncated](crate::ScanOptions::truncate), or whose types do
-    /// not prove that its sequences and full buffers have rows for all steps.
+    /// a loop that has an early exit (`until`), whose gradient is [truncated](crate::ScanOptions::truncate), or whose
+    /// types do not prove that its sequences and full buffers have rows for all steps.
     Segments(usize),
     /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
     /// the state before every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps.
     /// For each level, the steps run once more. With `l` levels, the number of saved states for `n` steps can be as low
-    /// as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, it is logarithmic in `n`.
+    /// as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic in `n`.
     Levels(Vec<usize>),
     /// Chooses the policy for each loop: `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. Among
     /// the policies that save at most this many bytes for the loop, chooses the one that recomputes the least. If none

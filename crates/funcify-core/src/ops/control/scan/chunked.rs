@@ -38,8 +38,8 @@ impl MapOptions {
         self
     }
 
-    /// Sets the axis of the leaves over which the loop runs. A negative axis counts from the end. The results are
-    /// always stacked along axis 0.
+    /// Sets the axis along which the loop reads rows from each leaf. A negative axis counts from the end. The results
+    /// are always stacked along axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
@@ -144,7 +144,7 @@ fn known_chunks(
     })
 }
 
-/// Runs a loop whose number of chunks is computed at run time. Indices past the last row are clamped to it.
+/// Runs a loop whose number of chunks is computed at run time. Indices past the last row are clamped to the last row.
 fn counted_chunks(
     at: &Place,
     of_loop: ScanOptions,

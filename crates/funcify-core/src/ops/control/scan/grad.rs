@@ -358,7 +358,7 @@ impl<'a> Backward<'a> {
         places.invariants.zip(layout.invariants).map(of).collect()
     }
 
-    /// Returns the rows of a buffer, or of its cotangent, from the first covered row on.
+    /// Returns the rows of a buffer, or of its cotangent, starting at the first covered row.
     fn used_rows(&self, buffer: usize, rows: Value) -> Value {
         rows_from(rows, self.first_row(buffer))
     }
@@ -372,7 +372,7 @@ impl<'a> Backward<'a> {
         *offset == 0 || runs || self.rows_after_tap(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
-    /// Returns the number of rows of a sequence after the last row that this tap reads.
+    /// Returns the number of rows at the end of a sequence, after the last row that this tap reads.
     fn rows_after_tap(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
@@ -502,7 +502,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Adds the contribution to the sum, unless it is `None`.
+/// Adds the contribution to the sum, unless the contribution is `None`.
 fn add_contribution(sum: Value, contribution: Option<Value>) -> Value {
     contribution.map_or(sum, |contribution| sum + contribution)
 }

@@ -158,7 +158,8 @@ impl Buffer {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// Returns the number of rows of the buffer after `steps` steps. `given` is the number of rows of its operand.
+    /// Returns the number of rows of the buffer after `steps` steps. `given` is the number of rows of the buffer's
+    /// operand.
     pub(crate) fn rows(&self, steps: &Dim, given: Option<&Dim>) -> Dim {
         match (self.start, given) {
             (Start::Full, Some(rows)) => rows.clone(),
@@ -377,7 +378,7 @@ impl Scan {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }
 
-    /// Returns the error for a read of a buffer's row that was neither given nor written.
+    /// Returns the error for reading a buffer row that was neither given nor written.
     pub fn missing_row(at: &Place, buffer: usize, row: usize) -> Error {
         Error::Rows {
             at: at.boxed(),

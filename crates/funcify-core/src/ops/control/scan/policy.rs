@@ -10,7 +10,7 @@ const ASSUMED_SIZE: usize = 1024;
 const MAX_LEVELS: u32 = 4;
 
 impl Scan {
-    /// Returns the policy that applies to the loop. It is never a budget.
+    /// Returns the policy that applies to the loop. The returned policy is never a budget.
     pub(super) fn resolved_policy(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
         match self.policy.as_ref().unwrap_or(default) {
             CheckpointPolicy::Budget(bytes) => policy_within_budget(self, *bytes),
@@ -19,7 +19,7 @@ impl Scan {
     }
 }
 
-/// Returns the policy that recomputes the least among those that save at most `bytes` bytes. If there is none, returns
+/// Returns the policy that recomputes the least among those that save at most `bytes` bytes. If no policy fits, returns
 /// the policy that uses the least memory.
 fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     let costs = Costs::of(scan);
@@ -40,7 +40,8 @@ fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
 /// Returns the segment lengths for `levels` levels, chosen so that each level saves the same number of states.
 fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    // Starts the search just below the root, because the number of steps may be very large.
+    // Starts the search just below the root of `steps`, because a search from 2 would be slow for a very large number
+    // of steps.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
     let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()

@@ -70,8 +70,8 @@ impl Scan {
         let (results, places) = (self.results(), self.operands());
         let by_lane = kind == ReachKind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
         fixpoint((places.states(operands), false), |(states, ends)| {
-            // If lanes may finish early, the batching rule gives lanes to all states, and to float parameters, because
-            // it stops their gradients in finished lanes.
+            // If lanes may finish early, the batching rule gives lanes to all states, and also to the float parameters,
+            // because it stops the gradients of these parameters in finished lanes.
             let is_guarded = by_lane || *ends;
             let states: Vec<bool> = states.iter().map(|state| *state || is_guarded).collect();
             let mut params = self.reached_params(operands, &states);

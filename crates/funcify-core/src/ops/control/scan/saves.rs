@@ -156,8 +156,8 @@ fn last_rows(scan: &Scan) -> Option<usize> {
 }
 
 /// Returns the values to save in a loop's body or in a branch. Excludes values that depend only on invariants. Also
-/// excludes the results of inner loops and of functions with derivative rules, which run again and save residuals of
-/// their own. The first `stepwise` parameters differ between steps. For a branch, `stepwise` is the total number of
+/// excludes the results of inner loops and of functions with derivative rules, because these run again and save their
+/// own residuals. The first `stepwise` parameters differ between steps. For a branch, `stepwise` is the total number of
 /// parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];

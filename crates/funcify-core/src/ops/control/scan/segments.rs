@@ -46,8 +46,8 @@ impl Scan {
     }
 }
 
-/// Returns `true` if the types prove that all rows that the steps read or write exist. Segments slice rows before the
-/// loop can check this at run time.
+/// Returns `true` if the types prove that all rows that the steps read or write exist. The rows are sliced for the
+/// segments before the loop can check this at run time.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
     let has = |operand: usize, reach: usize| {

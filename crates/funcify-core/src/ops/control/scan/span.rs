@@ -1,8 +1,8 @@
 //! The steps that the backward loop covers: all steps that ran or, with gradient truncation, the last ones (scan-c8).
 //!
 //! Everything that earlier steps computed is constant. Rows of sequences that only earlier steps read therefore have a
-//! gradient of zero. So do rows of a full buffer that earlier steps have overwritten, and the initial carry if there
-//! are earlier steps.
+//! gradient of zero. The same holds for rows of a full buffer that earlier steps have overwritten, and for the initial
+//! carry if there are earlier steps.
 
 use super::saves::slice_rows;
 use super::*;
@@ -78,7 +78,7 @@ impl Span {
     }
 }
 
-/// Slices the rows from `first` on.
+/// Slices the rows starting at `first`.
 pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }

@@ -73,8 +73,8 @@ impl Printable for Scan {
     }
 }
 
-/// Returns the number that is subtracted from a buffer's offsets to print them as taps. It makes the written row of a
-/// growing buffer print as `t`.
+/// Returns the number that is subtracted from a buffer's offsets to print them as taps. With this shift, the written
+/// row of a growing buffer prints as `t`.
 fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
@@ -178,7 +178,7 @@ impl Scan {
         Ok(source)
     }
 
-    /// Adds a buffer to the loop, and returns the operand with its initial rows, if it has any.
+    /// Adds a buffer to the loop, and returns the operand that holds the initial rows, if the buffer has any.
     fn read_buffer(&mut self, line: &Line, reading: &Reading<'_>) -> Result<Option<ValueId>> {
         let index = self.buffers.len();
         let binder = described_result(line, index, reading)?;
@@ -210,7 +210,7 @@ impl Scan {
         Ok(line.from)
     }
 
-    /// Adds a carry to the loop, and returns the operand with its initial value.
+    /// Adds a carry to the loop, and returns the operand that holds the initial value.
     fn read_carry(&mut self, line: &Line, reading: &Reading<'_>) -> Result<ValueId> {
         let index = self.buffers.len() + self.carries;
         let binder = described_result(line, index, reading)?;

@@ -1,6 +1,6 @@
 //! The batching rule of the switch.
 //!
-//! If all lanes share the index, the switch selects one of the batched branches for all of them. If the index differs
+//! If all lanes share the index, the switch selects one of the batched branches for all lanes. If the index differs
 //! between lanes, all branches run on all lanes, and the results are selected lane by lane, as in JAX. Cotangents are
 //! selected in the same way: a branch receives no cotangents from lanes that did not select it, because its derivative
 //! may be undefined in those lanes.

@@ -4,14 +4,15 @@ use super::*;
 
 use crate::tree;
 
-/// Returns the results of `then` if the predicate, a boolean scalar, is true, and otherwise those of `otherwise`.
-/// Only the selected branch runs.
+/// Returns the results of `then` if the predicate, a boolean scalar, is true, or the results of `otherwise` if it is
+/// false. Only the selected branch runs.
 ///
 /// The results can be any [`Tree`], with the same structure and types in both branches. Each closure is traced once,
 /// and may capture values of the enclosing graph.
 ///
-/// To avoid NaN in gradients, move a computation that may be invalid into the branch that uses its result. If it runs
-/// before the `cond` and that branch is not selected, its cotangent is 0, and 0 times an infinite derivative is NaN.
+/// To avoid NaN in gradients, move a computation that may be invalid into the branch that uses its result. If the
+/// computation runs before the `cond` and that branch is not selected, the cotangent of its result is 0, and 0 times an
+/// infinite derivative is NaN.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

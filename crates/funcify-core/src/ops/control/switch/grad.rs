@@ -1,4 +1,5 @@
-//! The derivatives of the switch: a switch on the same index, whose branches are the derivatives of the original ones.
+//! The derivatives of the switch: a switch on the same index, whose branches are the derivatives of the original
+//! branches.
 //!
 //! In both modes, only the selected branch runs. Reverse mode recomputes the values of the selected branch, except for
 //! the residuals that the forward pass saves according to [`CheckpointPolicy`], as in loops. The switch of the forward

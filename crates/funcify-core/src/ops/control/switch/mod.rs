@@ -6,7 +6,7 @@
 //! - **switch-c3** only the selected branch runs.
 //!
 //! Operands, in order: the index, the operands of the first branch, those of the second, and so on. A value that two
-//! branches use appears twice among the operands. Results: those of the selected branch.
+//! branches use appears twice among the operands. Results: the results of the selected branch.
 //!
 //! No backend has a lowering rule for the op. Unless the whole program is compiled, the host reads the index and runs
 //! the program of the branch.

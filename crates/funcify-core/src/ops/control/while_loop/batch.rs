@@ -1,9 +1,9 @@
 //! The batching rule of the while loop.
 //!
-//! If the condition is the same for all lanes, it is evaluated once, and only the step is batched. If it differs
-//! between lanes, the loop runs until it is false in every lane. A lane keeps its carries once its condition is false,
-//! as in JAX. An additional carry holds the condition of each lane. No lane runs more steps than it would on its own,
-//! so the bound stays the same (while-c3).
+//! If the condition is the same for all lanes, it is evaluated once, and only the step is batched. If the condition
+//! differs between lanes, the loop runs until it is false in every lane. A lane keeps its carries once its condition is
+//! false, as in JAX. An additional carry holds the condition of each lane. No lane runs more steps than it would on its
+//! own, so the bound stays the same (while-c3).
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -44,7 +44,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[])
     }
 
-    /// Traces the step. Marks in `found` the carries that it returns with lanes.
+    /// Traces the step. Marks in `found` the carries that the step returns with lanes.
     fn step(&self, found: &mut [bool]) -> Result<ClosedBody, Failed> {
         self.trace(&self.op.body, &[], |inputs| {
             let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body))?;

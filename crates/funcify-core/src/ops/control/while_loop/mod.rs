@@ -2,7 +2,7 @@
 //!
 //! - **while-c1** the condition is evaluated before each step, and returns one boolean scalar.
 //! - **while-c2** the types of the carries exactly equal the types of the initial values.
-//! - **while-c3** if there is a bound, the loop stops after that many steps, even if the condition is still true.
+//! - **while-c3** a loop with a bound runs at most that many steps, even if the condition is still true.
 //!
 //! Operands, in order: the initial carries, the values that the condition captures, the values that the step captures.
 //! Parameters of the condition and of the step: the carries, then the captured values. Results: the final carries.

@@ -46,7 +46,7 @@ impl Combining {
         of_elements.gather(axis, clamped(self.indices, &of_elements.dim(axis)))
     }
 
-    /// Returns, for each element, the sum of `of_updates` over its updates.
+    /// Returns, for each element, the sum of `of_updates` over the element's updates.
     fn sums(&self, of_updates: Value) -> Value {
         self.x.zeros_like().scatter(self.axis(), self.indices, of_updates, ScatterMode::Add)
     }

@@ -197,7 +197,8 @@ impl OpRules for Conv {
             dims[axis] = dims[axis].clone() * inner;
             Ok::<_, Failed>(value.reshape(dims))
         };
-        // The size of the first axis of one lane. It cannot be computed by dividing merged sizes, which may be 0.
+        // The size of the first axis of one lane. It cannot be computed by dividing the merged sizes, because they may
+        // be 0.
         let of_lane =
             |operand: Batched| Ok::<_, Failed>(operand.value.checked()?.shape()[usize::from(operand.mapped)].clone());
         let (batch, results) = (of_lane(x)?, of_lane(kernel)?);

@@ -72,8 +72,7 @@ impl Tapped {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// Returns the range from the smallest to the largest tap of a sequence. It includes tap 0, even if no step reads
-    /// it.
+    /// Returns the range from the smallest to the largest tap of a sequence. The range always includes tap 0.
     fn span(&self) -> Range<i64> {
         self.lowest().min(0)..self.highest().max(0)
     }
@@ -166,8 +165,8 @@ impl Recurrence {
         self
     }
 
-    /// Adds a sequence. Let `low` be the smallest of its taps and 0, and `high` the largest. At step `t`, tap `k` reads
-    /// row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
+    /// Adds a sequence. Let `low` be the minimum of 0 and the sequence's taps, and `high` the maximum. At step `t`, tap
+    /// `k` reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -219,7 +218,7 @@ impl Recurrence {
     }
 
     /// Adds a state whose earlier values are read through negative taps. If the smallest tap is `-m`, row `j` of `init`
-    /// takes the place of the value of step `j - m`. Rows of `init` from row `m` on are ignored.
+    /// takes the place of the value of step `j - m`. Rows of `init` after the first `m` rows are ignored.
     #[track_caller]
     pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
         let name = format!("state {}", self.buffers.len());
@@ -392,8 +391,8 @@ impl Recurrence {
         fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
-    /// Returns the number of steps that the user set. If there is none, returns the number that the full buffers allow
-    /// or, without full buffers, the number that the sequences allow.
+    /// Returns the number of steps that the user set. If the user set none, returns the number that the full buffers
+    /// allow or, without full buffers, the number that the sequences allow.
     fn step_count(&self) -> Steps {
         if let Some(steps) = &self.steps {
             return steps.clone();

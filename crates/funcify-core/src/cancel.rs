@@ -1,7 +1,7 @@
 //! Cancels running calls through a handle, which loops check between steps. A thread, a signal handler or a deadline
 //! sets the handle.
 //!
-//! In its [scope](Cancellation::scope), a handle applies to everything that runs on the current thread: the reference
+//! A handle applies to everything that runs in its [scope](Cancellation::scope), on the current thread: the reference
 //! evaluator, functions of every backend, loops over closures, and backward passes started by a framework's autodiff.
 //! Calls need no extra argument. Each call reads the active handles once, as [`ActiveHandles`]. After that, each step
 //! costs one relaxed load per handle.
@@ -161,7 +161,7 @@ impl ActiveHandles {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error if any of the handles is set. The error reports the op `at` and its progress.
+    /// Returns an error if any of the handles is set. The error contains the place `at` and the progress.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)

@@ -291,7 +291,7 @@ pub fn randint(
     // If the range covers the whole type, the span wraps to 0. The remainder of a division by 0 is the dividend, as
     // needed here.
     let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
-    // The high bits have weight 2^bits, which is computed modulo the span.
+    // For a type with b bits, `high_bits` has weight 2^b. The weight is computed modulo the span.
     let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
     let multiplier = remainder(root * root, span);
     let offset = remainder(remainder(high_bits, span) * multiplier + remainder(low_bits, span), span);

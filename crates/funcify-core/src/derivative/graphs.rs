@@ -9,7 +9,7 @@ use super::*;
 use crate::graph::fresh_symbol;
 use crate::tree::Named;
 
-/// The inputs to differentiate with respect to: names, or `..` for all inputs of a float type.
+/// The differentiated inputs, given as names, or as `..` for all inputs of a float type.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -22,8 +22,8 @@ pub(super) struct Split {
     saved: Vec<ValueId>,
     /// The nodes that are computed for each tangent.
     per_tangent: Vec<bool>,
-    /// For each float output of the function, `true` if it depends on an input in `wrt`. `graph` returns the tangents
-    /// of these outputs only.
+    /// For each float output of the function, `true` if it depends on an input in `wrt`. `graph` returns tangents
+    /// only for the outputs marked `true`.
     depends_on_inputs: Vec<bool>,
 }
 

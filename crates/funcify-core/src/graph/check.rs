@@ -10,9 +10,9 @@
 //!   are positional.
 //! - **graph-c6** static inputs are integer scalars, and are inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value is in the type of an input, or is bound by an earlier
-//!   `bind_size`, or is the number of steps of an earlier loop. That number is an operand of the loop, or is known
-//!   after the loop has run. The same holds for each symbol in a loop's number of steps. An op never binds a symbol
-//!   that is already bound.
+//!   `bind_size`, or is the number of steps of an earlier loop. The number of steps is an operand of the loop, or is
+//!   known only after the loop has run. The same holds for each symbol in a loop's number of steps. An op never binds
+//!   a symbol that is already bound.
 //! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these invariants.
 
 use super::tracer::is_identifier;

@@ -45,9 +45,9 @@ impl Value {
         self.cast(layout.float).bitcast(layout.bits).lt(0)
     }
 
-    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where they are equal,
-    /// and NaN where either is NaN. Both are floats of the same dtype, and their shapes are broadcast. Corresponds to
-    /// JAX's `jnp.nextafter`. As in JAX, it has no derivative: differentiating it reports
+    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where x equals
+    /// `right`, and NaN where either is NaN. Both are floats of the same dtype, and their shapes are broadcast.
+    /// Corresponds to JAX's `jnp.nextafter`. As in JAX, it has no derivative: differentiating it reports
     /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define a derivative with
     /// [`custom_jvp`](crate::custom_jvp), or use [`stop_gradient`](Value::stop_gradient).
     ///

@@ -1,9 +1,10 @@
-//! Cancels running calls. Loops check a handle between steps. A thread, a signal handler or a deadline sets the handle.
+//! Cancels running calls through a handle, which loops check between steps. A thread, a signal handler or a deadline
+//! sets the handle.
 //!
-//! A handle applies to everything that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluator,
-//! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. Calls need
-//! no extra argument. Each call reads the active handles once, as [`ActiveHandles`]. After that, each step costs one
-//! relaxed load per handle.
+//! A handle applies to everything that runs in its [scope](Cancellation::scope), on the current thread: the reference
+//! evaluator, functions of every backend, loops over closures, and backward passes started by a framework's autodiff.
+//! Calls need no extra argument. Each call reads the active handles once, as [`ActiveHandles`]. After that, each step
+//! costs one relaxed load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub struct Cancellation {
 }
 
 impl Cancellation {
-    /// Creates a handle without a deadline, set only by [`cancel`](Cancellation::cancel).
+    /// Creates a handle without a deadline. Only [`cancel`](Cancellation::cancel) sets it.
     pub fn new() -> Self {
         Cancellation::default()
     }
@@ -160,7 +161,7 @@ impl ActiveHandles {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error if any of the handles is set. The error reports the op `at` and its progress.
+    /// Returns an error if any of the handles is set. The error contains the place `at` and the progress.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)
@@ -176,8 +177,8 @@ impl ActiveHandles {
     }
 }
 
-/// Returns an error if any active handle is set. Use it for a single check, such as before tracing an op. Loops should
-/// use [`ActiveHandles`].
+/// Returns an error if any active handle is set. Use this function for a single check, for example before an op is
+/// traced. Loops should use [`ActiveHandles`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -335,7 +335,7 @@ pub enum Error {
 /// The result type of most functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Implements the accessors for the place and the name of a variant.
+/// Implements the accessors for an error's place and for the name of its variant.
 macro_rules! variant_accessors {
     ($($variant:ident),* $(,)?) => {
         impl Error {

@@ -73,8 +73,8 @@ impl From<Failed> for Value {
 /// An error marker: the open trace has recorded the actual error. Building the program returns that error, and ignores
 /// further ops.
 ///
-/// A rule that cannot continue returns this marker. The `?` operator also converts an [`Error`](crate::Error) to it,
-/// and records the error in the trace.
+/// A rule that cannot continue returns this marker. The `?` operator also converts an [`Error`](crate::Error) to this
+/// marker, and records the error in the trace.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

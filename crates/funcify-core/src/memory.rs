@@ -118,7 +118,7 @@ impl MemoryReservation {
         MemoryReservation { bytes: 0 }
     }
 
-    /// Reserves memory for `count` tensors of type `ty`. Call it before they are created.
+    /// Reserves memory for `count` tensors of type `ty`. Call this before creating the tensors.
     pub(crate) fn add(&mut self, at: &Place, count: u64, ty: &TensorType, sizes: &Sizes) -> Result<()> {
         // While a tensor is created, each element also exists as a 16-byte scalar. Each tensor also needs the
         // `HostTensor` struct itself.

@@ -77,8 +77,8 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
     threefry(key, key.zeros_like(), [n.into()].into(), Words::Both)
 }
 
-/// Derives a new key from `key` and an integer, such as the index of a step, a layer or a worker, like JAX's `fold_in`.
-/// `data` is an integer scalar, or one integer per key. Only its lower 32 bits are used.
+/// Derives a new key from `key` and an integer, like JAX's `fold_in`. `data` is an integer scalar, or one integer per
+/// key. It can be the index of a step, a layer or a worker. Only its lower 32 bits are used.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -291,7 +291,7 @@ pub fn randint(
     // If the range covers the whole type, the span wraps to 0. The remainder of a division by 0 is the dividend, as
     // needed here.
     let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
-    // The high bits have weight 2^bits, which is computed modulo the span.
+    // For a type with b bits, `high_bits` has weight 2^b. The weight is computed modulo the span.
     let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
     let multiplier = remainder(root * root, span);
     let offset = remainder(remainder(high_bits, span) * multiplier + remainder(low_bits, span), span);
@@ -328,7 +328,7 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     let scaled = |bits: Value, exponent: i32| bits.cast(dtype) * 2f64.powi(exponent);
     match dtype {
         DType::F32 => scaled(bits(key, shape) >> 9, -23),
-        // JAX draws 16 and 8 bits for these types: the low bits of the word.
+        // JAX uses only the low bits of the word: 16 bits for f16, and 8 bits for bf16.
         DType::F16 => scaled((bits(key, shape) & 0xffff) >> 6, -10),
         DType::BF16 => scaled((bits(key, shape) & 0xff) >> 1, -7),
         DType::F64 => {
@@ -348,7 +348,7 @@ fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // `x >> 1` is a nonnegative i64. Twice its quotient is the quotient of `x`, or one less.
+    // `x >> 1` is a nonnegative i64. Twice the quotient of `x >> 1` is the quotient of `x`, or one less.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);

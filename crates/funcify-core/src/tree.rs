@@ -7,7 +7,7 @@ use crate::handle::{Failed, Value};
 /// A structure whose leaves are [`Value`]s: single values, tuples, arrays, `Vec`, `Option`, maps, and structs with
 /// `#[derive(Tree)]`.
 ///
-/// The name of a leaf is its path: the field names, keys and indices on the way to it, joined by `_`.
+/// The name of a leaf is its path: the field names, keys and indices from the root to the leaf, joined by `_`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

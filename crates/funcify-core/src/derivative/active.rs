@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixpoint::fixpoint;
 
-/// Marks the float values that depend on an input in `wrt`. The analysis is structural, and does not follow ops that
-/// block derivatives, such as `stop_gradient`.
+/// Marks the float values that depend on an input in `wrt`. The analysis is structural, and does not propagate
+/// through ops that block derivatives, such as `stop_gradient`.
 pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
@@ -20,8 +20,9 @@ pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     active
 }
 
-/// Returns which parameters of a loop body are active in some step, given those that are active in the first step.
-/// Each pair in `feeds` holds the index of a result and the index of the parameter that receives it in the next step.
+/// Returns which parameters of a loop body are active in some step, given the parameters that are active in the first
+/// step. Each pair in `feeds` holds the index of a result and the index of the parameter that receives it in the next
+/// step.
 pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, usize)]) -> Vec<bool> {
     fixpoint(active, |active| {
         let (values, mut active) = (active_values(body, active), active.clone());
@@ -33,9 +34,9 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 }
 
 impl Op {
-    /// Returns the op for the forward pass of a derivative with respect to the operands in `wrt`. In its bodies, each
-    /// active call to a function with a custom reverse rule is replaced with the nodes of the rule's `forward`. A
-    /// second derivative therefore differentiates these nodes instead of applying the rule again.
+    /// Returns the op for the forward pass of a derivative with respect to the operands in `wrt`. In the bodies of
+    /// the op, each active call to a function with a custom reverse rule is replaced with the nodes of the rule's
+    /// `forward`. A second derivative therefore differentiates these nodes instead of applying the rule again.
     pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
         if !bodies.iter().any(|body| has_rules(body)) {

@@ -8,7 +8,7 @@ use crate::tree;
 use crate::value::constant;
 use crate::vmap::vmap;
 
-/// Selects whether an input that the result does not depend on is an error or has a gradient of zeros.
+/// Selects the behaviour for inputs that the result does not depend on: an error, or a gradient of zeros.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -72,8 +72,9 @@ impl GradOptions {
         self
     }
 
-    /// Sets whether associative scans are differentiated step by step, like loops, even if a derivative of logarithmic
-    /// depth is known. Compiled loops do less work this way, so the plug-ins set this option for them.
+    /// Sets whether associative scans are differentiated step by step, like loops, even if a derivative of
+    /// logarithmic depth is known. Compiled loops do less work this way, so the plug-ins set this option if loops are
+    /// compiled.
     pub fn stepwise(mut self, stepwise: bool) -> Self {
         self.vjp_options.stepwise = stepwise;
         self

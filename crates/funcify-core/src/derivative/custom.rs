@@ -13,7 +13,8 @@ use crate::ops::leaves::{check_names, check_type, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
-/// The maximum number of open bodies while a rule is traced. A rule that exceeds it is assumed to recurse infinitely.
+/// The maximum number of open bodies while a rule is traced. A rule that exceeds this number is assumed to recurse
+/// infinitely.
 const MAX_DEPTH: usize = 64;
 
 /// The number of times to trace a rule that calls its own function. In the last trace, the recursive call becomes
@@ -31,9 +32,9 @@ const COMPARED_RULES: usize = 2;
 /// function. The rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
 /// not capture values of the enclosing graph.
 ///
-/// - `xs`, the results and the residuals can be any [`Tree`]s, of any dtypes. The results of `forward` must have the
-///   same structure and types as the results of `function`. No result may have a size that only a loop inside the
-///   closure determines.
+/// - `xs`, the results and the residuals can be any [`Tree`]s, with leaves of any dtype. The results of `forward`
+///   must have the same structure and types as the results of `function`. No result may have a size that only a loop
+///   inside the closure determines.
 /// - `backward` returns a cotangent for each float leaf of `xs`, with the path and the type of the leaf. For other
 ///   leaves it may return anything, such as `()`. `backward` receives zeros as the cotangents of non-float results.
 /// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied, because forward mode
@@ -80,8 +81,8 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// traced immediately. Because it receives the results, it need not call its own function. It may do so, as described
 /// at [`custom_vjp`].
 ///
-/// - `xs` and the results can be any [`Tree`]s, of any dtypes. No result may have a size that only a loop inside the
-///   closure determines.
+/// - `xs` and the results can be any [`Tree`]s, with leaves of any dtype. No result may have a size that only a loop
+///   inside the closure determines.
 /// - `tangent` returns a tangent for each float result, with the path and the type of the result. For other results it
 ///   may return anything, such as `()`. `tangent` receives zeros as the tangents of non-float leaves.
 /// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied,

@@ -1,4 +1,4 @@
-//! Explains why an input is disconnected: finds the op at which the paths from it to the results end.
+//! Explains why an input is disconnected: finds the op at which the paths from the input to the results end.
 
 use super::active::active_values;
 use super::*;

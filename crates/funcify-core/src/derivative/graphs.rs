@@ -1,4 +1,4 @@
-//! Derivatives that turn a graph into another graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`,
+//! Derivatives of graphs, returned as graphs: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`,
 //! `Graph::jacobian`, `Graph::hessian`.
 
 use std::ops::RangeFull;
@@ -9,7 +9,7 @@ use super::*;
 use crate::graph::fresh_symbol;
 use crate::tree::Named;
 
-/// The inputs to differentiate with respect to: names, or `..` for all inputs of a float type.
+/// The differentiated inputs, given as names, or as `..` for all inputs of a float type.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -71,7 +71,7 @@ impl Graph {
         self.gradient(&Place::new("grad", Site::caller()), &wrt.into(), &options, false)
     }
 
-    /// Like [`grad`](Graph::grad), but returns the graph's own outputs before the gradients.
+    /// Like [`grad`](Graph::grad), but the returned graph also has the outputs of this graph, before the gradients.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -312,8 +312,8 @@ impl Graph {
         Ok(self.with_outputs(outputs).pruned())
     }
 
-    /// Builds the graph of a derivative. `f` receives the inputs, and for each of them a flag that is `true` if it is
-    /// in `wrt`. It returns the named outputs.
+    /// Builds the graph of a derivative. `f` receives the inputs, and a flag for each input: `true` if the input is
+    /// in `wrt`. `f` returns the named outputs.
     pub(super) fn derive(
         &self,
         at: &Place,

@@ -1,8 +1,8 @@
 //! Transposes programs that are linear in some of their inputs.
 //!
 //! Reverse mode of a linear program is its transpose, and does not depend on the point of linearisation. The linear
-//! inputs therefore need no values: they are parameters of a body, and no node of the finished transpose uses them. If
-//! a node does use one, the derivative depends on the point, and the program is not linear.
+//! inputs therefore need no values: they are parameters of a body, and no node of the finished transpose uses them.
+//! If a node does use a linear input, the derivative depends on the point, and the program is not linear.
 
 use super::*;
 

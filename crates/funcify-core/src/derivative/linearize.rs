@@ -1,8 +1,8 @@
-//! Linearisation: computes a function at a point, and its derivative there as a linear function that can be applied
-//! many times.
+//! Linearisation: computes a function at a point, and its derivative at that point as a linear function that can be
+//! applied many times.
 //!
-//! Reverse mode saves the residuals of its backward pass, and that pass is linear in the cotangents. The transpose of
-//! the backward pass therefore maps tangents to tangents. It needs only the residuals, and does not run the function
+//! Reverse mode saves residuals for its backward pass, which is linear in the cotangents. The transpose of the
+//! backward pass therefore maps tangents to tangents. It needs only the residuals, and does not run the function
 //! again. Nodes of the transpose that do not depend on the tangents are computed only once. (JAX partially evaluates
 //! forward mode instead; that would require splitting loops.)
 
@@ -22,8 +22,8 @@ pub(super) struct Split {
     saved: Vec<ValueId>,
     /// The nodes that are computed for each tangent.
     per_tangent: Vec<bool>,
-    /// For each float output of the function, `true` if it depends on an input in `wrt`. `graph` returns the tangents
-    /// of these outputs only.
+    /// For each float output of the function, `true` if it depends on an input in `wrt`. `graph` returns tangents
+    /// only for the outputs marked `true`.
     depends_on_inputs: Vec<bool>,
 }
 
@@ -113,8 +113,8 @@ impl Split {
         let values = emit_marked_nodes(values, &graph, &once)?;
         let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
         // For each size that a loop binds and the derivative uses, saves a vector of that length, so that the loop is
-        // not removed as dead code. If the derivative is a separate graph, saves such a vector for every size that it
-        // uses and that the types of the tangents do not contain.
+        // not removed as dead code. If the derivative is a separate graph, saves such a vector for every size that
+        // the derivative uses, except the sizes in the types of the tangents.
         let sizes = sizes(&graph, tangents, &per_tangent);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
         results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
@@ -270,10 +270,10 @@ impl Graph {
     /// Returns two graphs: this graph with the residuals of its derivative as additional outputs, and the derivative
     /// as a linear graph.
     ///
-    /// The first graph has the inputs and outputs of this graph, and additional outputs `residual_0`, `residual_1` and
-    /// so on. The second has an input `tan_x` for each input `x` in `wrt`, followed by the residuals, and an output
-    /// `tan_y` for each output `y` of a float type. It is linear in the `tan_x`. An output that does not depend on the
-    /// inputs in `wrt` has a zero tangent.
+    /// The first graph has the inputs and outputs of this graph, and additional outputs `residual_0`, `residual_1`
+    /// and so on. The second has an input `tan_x` for each input `x` in `wrt`, followed by the residuals, and an
+    /// output `tan_y` for each output `y` of a float type. The second graph is linear in the inputs `tan_x`. An
+    /// output that does not depend on the inputs in `wrt` has a zero tangent.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

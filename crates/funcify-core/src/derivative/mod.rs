@@ -76,8 +76,7 @@ impl Dual {
         Dual { primal, tangent: None }
     }
 
-    /// Pairs values with their tangents. In `values`, the tangent of each value marked in `has_tangent` follows that
-    /// value.
+    /// Pairs values with their tangents. In `values`, each value marked in `has_tangent` is followed by its tangent.
     pub(crate) fn pair(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
         let mut values = values.into_iter();
         let mut next = |has_tangent: &bool| {
@@ -114,7 +113,7 @@ impl Dual {
 /// The cotangents of several values, in order; `None` for a value without a cotangent.
 pub type Cotangents = Vec<Option<Value>>;
 
-/// The data of the forward pass that a reverse rule receives.
+/// The data that a reverse rule receives from the forward pass.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -176,7 +175,7 @@ impl VjpContext<'_> {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
-    /// Returns `None` for each operand, for an op that blocks cotangents.
+    /// Returns `None` for each operand. The reverse rule of an op that blocks cotangents returns this.
     pub fn no_cotangents(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }

@@ -1,4 +1,4 @@
-//! Reverse mode as two programs: one that runs before the cotangents are known, and one that runs after.
+//! Reverse mode as two programs: one that runs before the cotangents are known, and one that runs afterwards.
 //!
 //! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`]
 //! returns both passes as a single graph; this module splits it where the cotangents enter. Values of the forward part
@@ -42,8 +42,8 @@ pub enum BackwardInput {
 impl Graph {
     /// Returns the forward pass and the backward pass of the vector-Jacobian product, as two graphs.
     ///
-    /// Together they compute the same as [`vjp`](Graph::vjp), but the cotangents need not be known until the backward
-    /// pass. Fails in the same cases as `vjp`.
+    /// Together they compute the same results as [`vjp`](Graph::vjp), but the cotangents need not be known until the
+    /// backward pass. Fails in the same cases as `vjp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -74,8 +74,8 @@ impl Graph {
 
 impl Pullback {
     /// Returns the same two graphs with different layouts for the residuals. For each output of the forward pass,
-    /// `innermost` holds the axis to make the last one, or `None` to keep the layout. The first `outputs` outputs are
-    /// the graph's own, and always keep their layout.
+    /// `innermost` holds the axis to move to the last position, or `None` to keep the layout. The first `outputs`
+    /// outputs are the graph's own, and always keep their layout.
     #[doc(hidden)]
     pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
@@ -279,9 +279,9 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Returns, for each node, whether it depends on a cotangent: an input after the first `inputs`. It may depend on one
-/// through an operand, through a size that occurs only in the types of cotangents, or through a size that another such
-/// node binds.
+/// Returns, for each node, whether it depends on a cotangent. The cotangents are the inputs after the first `inputs`.
+/// A node may depend on a cotangent through an operand, through a size that occurs only in the types of cotangents,
+/// or through a size that another dependent node binds.
 fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     let mut late = vec![false; joint.values().count()];
     let (before, after) = joint.inputs().split_at(inputs);
@@ -320,8 +320,8 @@ fn is_layout(op: &Op) -> bool {
 }
 
 /// Returns whether a node concatenates, along axis 0, only inputs, results of loops and results of layout ops. An
-/// example is an initial state followed by a loop's states. The concatenation need not be saved, because a backward
-/// loop can read each row from the parts, which may be outputs of the forward pass anyway.
+/// example is an initial state followed by a loop's states. Such a concatenation need not be saved, because a
+/// backward loop can read each row from the parts, which may be outputs of the forward pass anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,

@@ -98,7 +98,8 @@ fn indexing() {
         let text = format!("scatter {{axis=1, mode={mode}}}");
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
-    // Multiplies one element by a zero, one by two zeros, and one that is zero itself; then scatters no updates.
+    // The updates multiply one element by one zero, and another element by two zeros. A third element is itself zero.
+    // The second check has no updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
@@ -338,7 +339,7 @@ fn a_checkpoint_is_computed_again() {
     assert_eq!(regions, 2, "forward and backward");
 }
 
-/// An op from a different crate, without derivative rules.
+/// An op without derivative rules, defined as in another crate.
 #[derive(Debug)]
 struct Opaque;
 

@@ -26,8 +26,8 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Building the program fails if the values differ from the inputs in their number, a dtype or a rank, or if their
-    /// sizes disagree.
+    /// Building the program fails if the number of values, or the dtype or rank of a value, does not match the
+    /// inputs, or if the sizes disagree.
     #[track_caller]
     pub fn apply(&self, inputs: &[Value]) -> Vec<Value> {
         let site = Site::caller();
@@ -101,7 +101,7 @@ mod tests {
     use crate::error::Site;
     use crate::{DType, Dim, Error, GradOptions, Graph, HostTensor, Value, VmapOptions, evaluate, iota, scan};
 
-    /// Builds a loop over `N` rows, in which `N` also occurs in attributes and types.
+    /// Builds a graph with a loop over `N` rows. `N` also occurs in attributes and types.
     fn running() -> Graph {
         let graph = Graph::build("running", |g| {
             let (xs, a) = (g.input("xs", "f64[N]"), g.input("a", "f64[2*N]"));
@@ -111,8 +111,8 @@ mod tests {
         graph.unwrap()
     }
 
-    /// Checks that applying a graph to vectors of `N + 1` and `2 * N + 2` elements computes the same as evaluating the
-    /// graph on such vectors.
+    /// Checks that applying a graph to vectors of `N + 1` and `2 * N + 2` elements returns the same results as
+    /// evaluating the graph on such vectors.
     #[test]
     fn a_graph_takes_the_sizes_of_its_values() {
         let one = running();
@@ -140,8 +140,8 @@ mod tests {
         let rows = HostTensor::from([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]);
         let of_row =
             evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
-        // Each element contributes to the next sum with weight 1, and to each later sum with half the weight of the
-        // one before. The result contains each sum twice.
+        // Each element has weight 1 in the next sum, and its weight is halved in each sum after that. The result
+        // contains each sum twice.
         assert_eq!(of_row, [3.0, 2.0, 0.0]);
         assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
     }

@@ -68,9 +68,9 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
 
 /// The result of matching a dimension against its required size.
 pub(super) enum Match {
-    /// They are equal, or became equal by binding a symbol.
+    /// The dimension equals the size, possibly after a symbol was bound.
     Equal,
-    /// They differ.
+    /// The dimension differs from the size.
     Different,
     /// The dimension has several unknown symbols, which other dimensions may determine.
     Undetermined,

@@ -1,8 +1,8 @@
 //! Determines which ops certainly terminate without a run-time error.
 //!
-//! An op that may fail must not be moved to a position where it runs although it otherwise would not. For example, it
-//! must not be hoisted out of a loop, because the loop may have zero steps. An op that may fail must not be removed if
-//! it would have run: the program would then return a value instead of the error.
+//! Moving an op that may fail must not cause it to run when the original program would not run it. For example, such
+//! an op must not be hoisted out of a loop, because the loop may have zero steps. An op that may fail must not be
+//! removed if it would have run: the program would then return a value instead of the error.
 
 use smallvec::SmallVec;
 

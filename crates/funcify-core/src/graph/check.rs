@@ -5,13 +5,14 @@
 //! - **graph-c2** a value has one definition: the input or the node result that its source refers to.
 //! - **graph-c3** a node uses only inputs of the graph and results of earlier nodes; each output is defined.
 //! - **graph-c4** the type rule of each op accepts its operands and returns the types of its results.
-//! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. No two inputs have the same
-//!   name, and no two outputs. In a body, names may repeat, because its arguments and results are positional.
+//! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. The names of the inputs are
+//!   distinct, and so are the names of the outputs. In a body, names may repeat, because its arguments and results
+//!   are positional.
 //! - **graph-c6** static inputs are integer scalars, and are inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value is in the type of an input, or is bound by an earlier
-//!   `bind_size`, or is the number of steps of an earlier loop. That number is an operand of the loop, or is known
-//!   after the loop has run. The same holds for each symbol in a loop's number of steps. An op never binds a symbol
-//!   that is already bound.
+//!   `bind_size`, or is the number of steps of an earlier loop. The number of steps is an operand of the loop, or is
+//!   known only after the loop has run. The same holds for each symbol in a loop's number of steps. An op never binds
+//!   a symbol that is already bound.
 //! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these invariants.
 
 use super::tracer::is_identifier;

@@ -28,7 +28,7 @@ impl Graph {
     }
 
     /// Returns the total number of nodes, operands and results, including those in bodies. Removing dead code reduces
-    /// it.
+    /// this number.
     fn total_size(&self) -> usize {
         let of_node = |node: &Node| {
             let bodies = node.op.bodies().into_iter().map(|body| body.total_size());
@@ -85,7 +85,7 @@ impl Graph {
     }
 }
 
-/// The inputs and outputs of a graph to keep.
+/// The inputs and outputs to keep in a restricted graph.
 pub(crate) struct Keep {
     pub(crate) inputs: Vec<bool>,
     pub(crate) outputs: Vec<bool>,
@@ -99,7 +99,7 @@ pub(crate) struct PrunedOp {
 }
 
 /// The parts of a graph that a set of outputs needs. A body is visited again only if more of its outputs are needed.
-/// Otherwise, the work would multiply at each level of nesting.
+/// Without this rule, the work would multiply at each level of nesting.
 pub(crate) struct Need {
     values: Vec<bool>,
     nodes: Vec<bool>,

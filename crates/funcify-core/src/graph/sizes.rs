@@ -1,4 +1,4 @@
-//! Rejects nodes with invalid dimensions when they are added, so that no later pass encounters one.
+//! Rejects nodes with invalid dimensions when they are added, so that later passes never encounter such a dimension.
 
 use super::*;
 

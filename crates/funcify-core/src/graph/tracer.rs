@@ -1,8 +1,8 @@
 //! Records graphs: a thread-local stack of open traces and their open bodies.
 //!
 //! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
-//! references nor clones, but the trace must be thread-local. Each handle contains its home, the unique number of its
-//! body, so a value that is used after its body is closed is detected and rejected.
+//! references nor clones, but the trace must be thread-local. Each handle contains the unique number of its body (its
+//! home), so the use of a value after its body is closed is detected and rejected.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ struct Trace {
     fresh: usize,
     /// The sizes that differ between the lanes of a batched program, such as step counts.
     by_lane: Vec<SizeByLane>,
-    /// Masks of type `bool[lanes]`: only lanes where all of them are `true` run the ops being added.
+    /// Masks of type `bool[lanes]`. The ops being added run only in the lanes where all masks are `true`.
     lane_masks: Vec<Value>,
     /// The site of the ops being added, if it is not the caller's. For example, the ops that a derivative rule adds
     /// have the site of the differentiated op.
@@ -61,7 +61,7 @@ pub(crate) struct SizeByLane {
 struct OpenBody {
     home: u64,
     graph: Graph,
-    /// Pairs of a captured value of the enclosing body and the parameter of this body that receives it.
+    /// Each pair contains a captured value of the enclosing body, and the parameter of this body that receives it.
     captures: Vec<(ValueId, ValueId)>,
     /// The custom derivative rule that this body belongs to, if any.
     rule: Option<Rc<OpenRule>>,
@@ -74,7 +74,7 @@ impl OpenBody {
     }
 }
 
-/// Closes, when dropped, the traces and bodies that the user's closure opened, even if the closure panics.
+/// On drop, closes the traces and bodies that the user's closure opened, even if the closure panics.
 struct Guard {
     traces: usize,
     bodies: usize,
@@ -181,12 +181,12 @@ pub(crate) struct ClosedBody {
 }
 
 impl BodyTrace {
-    /// Opens a body with these parameters. Returns it with the values of the parameters.
+    /// Opens a body with these parameters. Returns the open body and the values of the parameters.
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
-            // Allows one body beyond the limit, so that an infinitely recursive custom rule is reported by its own
-            // check.
+            // Allows one body beyond the limit, so that the check in `custom_vjp` and `custom_jvp` reports an
+            // infinitely recursive rule.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }
@@ -272,8 +272,7 @@ fn record_error(error: Error, operands: &[Value]) -> Failed {
     kept.unwrap_or_else(|failed| failed)
 }
 
-/// Checks that nothing has failed so far, and that `values` belong to open bodies. They are operands or results of
-/// `op`.
+/// Checks that nothing has failed so far, and that `values`, the operands or results of `op`, belong to open bodies.
 pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value>) -> Result<(), Failed> {
     let values: Vec<Value> = values.into_iter().collect();
     in_trace(|trace| trace.find_all(op, trace.site.unwrap_or(site), &values).map(drop))
@@ -410,7 +409,7 @@ pub(crate) fn depth() -> usize {
     with_trace(|trace| trace.bodies.len()).unwrap_or(0)
 }
 
-/// Marks the innermost body as a part of this custom derivative rule.
+/// Marks the innermost body as part of this custom derivative rule.
 pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     with_trace(|trace| {
         if let Some(body) = trace.bodies.last_mut() {
@@ -529,8 +528,8 @@ impl Trace {
         Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())
     }
 
-    /// For each value, returns the index of the body that contains it, and its id there. Fails if an error is already
-    /// recorded, or if a value belongs to no open body.
+    /// For each value, returns the index of the body that contains it, and its id in that body. Fails if an error is
+    /// already recorded, or if a value belongs to no open body.
     fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
         if self.error.is_some() {
             return Err(Failed::new());

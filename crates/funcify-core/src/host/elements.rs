@@ -39,7 +39,7 @@ fn special(element: f64) -> Option<String> {
 /// Integers below this bound are printed with all their digits.
 const LARGEST_EXACT: f64 = 1e6;
 
-/// Formats a float with the fewest digits that still determine it: `round` of the printed number returns the float.
+/// Formats a float with the fewest digits that still determine it: `round` maps the printed number back to the float.
 /// Integers below [`LARGEST_EXACT`] are printed with all their digits.
 fn shortest(element: f64, round: impl Fn(f64) -> f64) -> String {
     if let Some(text) = special(element) {

@@ -8,8 +8,9 @@ use crate::ops::{Op, OpRules};
 /// The maximum number of characters of a constant that a label shows.
 const ELEMENTS_WIDTH: usize = 40;
 
-/// Returns the graph as Graphviz source. Each input, op and output becomes a node, labelled with the op and its
-/// attributes. Each use of a value becomes an edge, labelled with the type, and each body becomes a cluster.
+/// Returns the graph as Graphviz source. Each op becomes a node, labelled with its name and attributes. Each input
+/// and output becomes a node, labelled with its name. Each use of a value becomes an edge, labelled with the type,
+/// and each body becomes a cluster.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

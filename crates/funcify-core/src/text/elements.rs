@@ -61,8 +61,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     }
 }
 
-/// Rounds a literal to the nearest 16-bit float. First rounds it to an f64. If that is a midpoint between two 16-bit
-/// floats, the exact literal is compared with the midpoint.
+/// Rounds a literal to the nearest 16-bit float. First rounds it to an f64. If the f64 is a midpoint between two
+/// 16-bit floats, compares the exact literal with the midpoint.
 fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
     let nearest: f64 = text.parse().ok()?;
     let rounded = round(nearest);
@@ -111,8 +111,8 @@ mod tests {
         Ok((*constant.value).clone())
     }
 
-    /// Tests literals that differ from a midpoint between two 16-bit floats by less than an f64 can represent, and the
-    /// midpoint itself.
+    /// Tests literals that differ from a midpoint between two neighbouring floats by less than an f64 can represent,
+    /// and the midpoint itself.
     #[test]
     fn literals_are_rounded_once() {
         for (dtype, digits, fraction) in [

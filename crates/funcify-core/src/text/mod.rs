@@ -124,7 +124,7 @@
 //! In the graphs of a rule, `%r: f32[] = itself %a` calls the function that the rule belongs to.
 //!
 //! Two kinds of names do not round-trip. A body's results get their names from the targets of the writes, and if two
-//! values share a name, the second one is printed as a number.
+//! values share a name, a number is appended to the second one.
 
 mod attributes;
 mod dot;

@@ -126,7 +126,7 @@ impl Body {
     }
 }
 
-/// A parser of functions.
+/// A parser for functions.
 pub(super) struct Parser {
     pub(super) cursor: Cursor,
     /// The names of all values in the function, including those in bodies.

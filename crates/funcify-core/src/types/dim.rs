@@ -99,8 +99,7 @@ impl Dim {
         Dim::from_terms(vec![(symbols, coefficient)])
     }
 
-    /// Returns `true` if the dimension is not a valid size for any values of its symbols: it is known to be negative,
-    /// or beyond range.
+    /// Returns `true` if the dimension can never be a valid size, because it is always negative or is beyond range.
     #[doc(hidden)]
     pub fn is_unusable(&self) -> bool {
         let has_negative_constant = || self.terms.last().is_some_and(|(monomial, c)| monomial.is_empty() && *c < 0);

@@ -55,8 +55,7 @@ impl Shape {
         self.0.iter().map(size).collect()
     }
 
-    /// Returns the first dimension that is not a valid size for any values of its symbols: it is known to be negative,
-    /// or beyond range.
+    /// Returns the first dimension that can never be a valid size, because it is always negative or is beyond range.
     #[doc(hidden)]
     pub fn first_unusable_dim(&self) -> Option<&Dim> {
         self.0.iter().find(|dim| dim.is_unusable())

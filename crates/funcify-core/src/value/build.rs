@@ -191,11 +191,11 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// inverse of [`size`].
 ///
 /// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol, which is bound to that size
-/// from here on. In the body of a loop or a branch, each run of the body binds the symbol again, so a value of that
-/// size cannot leave the body: reduce it there, or write it into a buffer of a fixed size. On every backend, the host
-/// reads the number. The number has no derivative, but values of that size are differentiated as usual. Under
-/// [`vmap`](fn@crate::vmap), the size may differ between lanes if every value of that size is reduced over the axis
-/// with that size. The same holds for loops whose number of steps differs between lanes.
+/// from this call on. In the body of a loop or a branch, each run of the body binds the symbol again, so a value of
+/// that size cannot leave the body: reduce the value inside the body, or write it into a buffer of a fixed size. On
+/// every backend, the host reads the number. The number has no derivative, but values of that size are differentiated
+/// as usual. Under [`vmap`](fn@crate::vmap), the size may differ between lanes if every value of that size is reduced
+/// over the axis with that size. The same holds for loops whose number of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

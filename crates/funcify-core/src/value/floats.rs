@@ -45,9 +45,9 @@ impl Value {
         self.cast(layout.float).bitcast(layout.bits).lt(0)
     }
 
-    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where they are equal,
-    /// and NaN where either is NaN. Both are floats of the same dtype, and their shapes are broadcast. Corresponds to
-    /// JAX's `jnp.nextafter`. As in JAX, it has no derivative: differentiating it reports
+    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where x equals
+    /// `right`, and NaN where either is NaN. Both are floats of the same dtype, and their shapes are broadcast.
+    /// Corresponds to JAX's `jnp.nextafter`. As in JAX, it has no derivative: differentiating it reports
     /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define a derivative with
     /// [`custom_jvp`](crate::custom_jvp), or use [`stop_gradient`](Value::stop_gradient).
     ///
@@ -275,8 +275,8 @@ mod tests {
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            // The last number, scaled down to 1.3 units in the last place, rounds to 1. An additional rounding in an
-            // earlier step could yield 2.
+            // The last number, scaled down to 1.3 units in the last place, rounds to 1 unit. An additional rounding
+            // in an earlier step could yield 2 units.
             [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];

@@ -245,7 +245,7 @@ pub(super) fn common_shape(left: &Shape, right: &Shape) -> Option<Shape> {
 }
 
 /// Broadcasts the batch axes of two stacks of matrices. Returns `None` if they do not broadcast; the type rule of the
-/// product reports this.
+/// product then reports the error.
 #[track_caller]
 pub(super) fn broadcast_batches(left: Value, right: Value) -> Option<(Value, Value)> {
     let (a, b) = (left.shape(), right.shape());

@@ -218,8 +218,8 @@ impl Value {
         self.take(0, indices)
     }
 
-    /// Encodes each integer along a new last axis of size `size`: 1 at the position given by the integer, and 0
-    /// elsewhere. An integer out of range becomes all zeros.
+    /// Returns the one-hot encoding of each integer, along a new last axis of size `size`: 1 at the position given by
+    /// the integer, and 0 elsewhere. An integer out of range becomes all zeros.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

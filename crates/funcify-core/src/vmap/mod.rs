@@ -1,9 +1,9 @@
-//! Batching: turns a program for one lane into a program for many.
+//! Batching: turns a program for one lane into a program for many lanes.
 //!
 //! Each op has a rule, [`OpRules::batch`], in addition to its type rule. Inside a batched program, the batch axis is
 //! axis 0 of each batched value. The entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap),
-//! move the axes that the user selects to the front of each input, and back in each result. Values that are the same
-//! for all lanes are computed once. The semantics match JAX's `vmap`.
+//! move the batch axis of each input to the front, and the batch axis of each result to the position that the user
+//! selects. Values that are the same for all lanes are computed once. The semantics match JAX's `vmap`.
 
 mod build;
 pub(crate) mod ragged;
@@ -87,8 +87,8 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// Stops the gradient of a value in the lanes where the mask is `false`. These lanes do not run the ops that use the
-/// value, and the derivatives of these ops may be undefined there.
+/// Stops the gradient of a value in the lanes where the mask is `false`. The ops that use the value do not run in
+/// these lanes, where their derivatives may be undefined.
 pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     if !value.value.dtype().is_float() {
         return value;

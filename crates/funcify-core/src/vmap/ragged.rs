@@ -3,13 +3,14 @@
 //!
 //! - **ragged-c1** a ragged value is stored with the largest size of all lanes. A lane's own elements are the first
 //!   ones along the ragged axis. The elements after them are padding, whose values are never visible.
-//! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that count
-//!   from the end mask it, and no cotangent flows from it to values without padding.
+//! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that shift
+//!   elements mask the padding, and no cotangent flows from padding to values without padding.
 //! - **ragged-c3** the elements that an op reads exist in each lane. The types must prove this, because padding would
 //!   hide missing elements at run time.
 //!
-//! The ragged rules of loops are next to their other rules; the rules of the other ops are here. An op without such a
-//! rule rejects ragged values. Outputs must not be ragged either, because all lanes of a tensor have the same size.
+//! This module contains the rules that batch ragged values. The rules of loops are next to their other rules. An op
+//! without a rule for ragged values rejects them. Outputs must not be ragged either, because all lanes of a tensor
+//! have the same size.
 
 use std::collections::BTreeMap;
 
@@ -143,8 +144,9 @@ fn zero(dtype: DType) -> Value {
     constant(HostTensor::zeros(dtype, &[]))
 }
 
-/// Shifts each lane's own elements along `axis` by `offset`. The result has `rows` positions. Position `i` is position
-/// `i - offset` of the operand, or zero if that is not one of the operand's first `own` positions.
+/// Shifts each lane's own elements along `axis` by `offset`. The result has `rows` positions. Position `i` of the
+/// result is position `i - offset` of the operand, or zero if `i - offset` is not among the operand's first `own`
+/// positions.
 pub(crate) fn shift_rows(
     value: Batched,
     axis: usize,
@@ -374,7 +376,7 @@ impl Types<'_> {
     }
 
     /// Returns whether a reshape keeps each lane's own elements in front of the padding. This holds if both shapes
-    /// have exactly one ragged axis, and the axes in front of it have the same number of elements in both shapes.
+    /// have exactly one ragged axis, and the product of the sizes of the axes before it is the same in both shapes.
     fn keeps_prefixes(&self) -> bool {
         let ragged_axis = |shape: &Shape| {
             let mut axes = (0..shape.rank()).filter(|axis| is_ragged(&shape[*axis]));

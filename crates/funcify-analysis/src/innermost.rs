@@ -9,7 +9,7 @@ use crate::parallel::{Label, ParallelAxis};
 
 impl ParallelAxis {
     /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. This requires
-    /// that the axis is not already the last one in all of these values, and that each matrix product is small enough
+    /// that in at least one of these values, the axis is not the last one, and that each matrix product is small enough
     /// to be computed as a sum of rows.
     ///
     /// `max_terms` limits the number of multiplications in a matrix product per index of the axis. The first limit

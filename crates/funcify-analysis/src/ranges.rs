@@ -19,7 +19,8 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use crate::element::greatest_integer;
 
-/// The maximum number of passes over a loop. A range that still grows after that is widened to the unbounded range.
+/// The maximum number of passes over a loop. A range that still grows after this many passes is widened to the
+/// unbounded range.
 const MAX_ROUNDS: usize = 6;
 
 /// The range that contains all elements of a value.
@@ -162,7 +163,7 @@ impl Ranges {
     }
 
     /// Returns the maximum number of steps assumed for a loop without a bound, or `None` if the caller does not check
-    /// this at run time. Up to this number, the element type represents step counters exactly.
+    /// trip counts at run time. The element type represents step counters up to this maximum exactly.
     pub fn max_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
@@ -365,7 +366,7 @@ impl Ranges {
         results.reduce(both).expect("the type rule guarantees a branch")
     }
 
-    /// Returns the range of each state of a loop of at most `most` steps. The range covers the state before, between
+    /// Returns the range of each state in a loop with at most `most` steps. The range covers the state before, between
     /// and after the steps. `step` computes the next value of each state.
     ///
     /// If each step adds to a state, the state changes by at most `most` times the range of one addition. The ranges of

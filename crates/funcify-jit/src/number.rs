@@ -75,7 +75,7 @@ impl<T: Number> Functions<T> {
 /// The range of elements that a stream may access in an iteration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Reach {
-    /// The number of elements that may be accessed, from the stream's current address on.
+    /// The number of elements that may be accessed, starting at the stream's current address.
     pub(crate) elements: usize,
     pub(crate) is_written: bool,
 }

@@ -189,7 +189,7 @@ impl<T: Number> Builder<'_, T> {
         Value(self.cast(self.ty, bits.0))
     }
 
-    /// Returns a vector with `word` in all lanes, as integers of the same width as a number.
+    /// Broadcasts `word` to all lanes of a vector of integers, which have the same width as a number.
     pub fn word(&mut self, word: u64) -> Bits {
         let words = self.words();
         // Cranelift requires the constant of a 32-bit word to be zero-extended.

@@ -391,8 +391,8 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.push_op(Verb::Product, 0, [number, 0, 0]);
         let verb = then.map_or(Verb::Copy, verb_of_unary);
         to.into_iter().zip(sums).try_for_each(|(to, sum)| {
-            // Lanes past the last column hold padding, but the element of a one-element piece must be in all lanes of
-            // its register.
+            // Lanes past the last column hold padding, but the element of a one-element piece must be broadcast to all
+            // lanes.
             let sum = if to.len == 1 { self.compute(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
             self.write(verb, to, [sum, 0, 0])
         })

@@ -168,7 +168,7 @@ fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     }
 }
 
-/// Loads `count` elements of a row, starting at lane `first`. `count` is less than a vector.
+/// Loads `count` elements of a row, starting at lane `first`. `count` is less than the number of lanes in a vector.
 #[inline(always)]
 fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, count: usize) -> T::Vector<S> {
     match source {

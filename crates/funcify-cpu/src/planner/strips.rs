@@ -100,7 +100,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Copies a value that is computed in a step to memory with one row per step of the strip.
+    /// Reserves memory with one row per step of the strip, and copies a step's value to the row of the step. Returns
+    /// the row.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;

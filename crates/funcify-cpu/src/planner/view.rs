@@ -84,7 +84,7 @@ impl View {
         self.with(self.layout.stacked(count, distance))
     }
 
-    /// Returns `count` indices of an axis, from `start` on, with the given step.
+    /// Selects `count` indices of an axis: `start`, `start + step`, and so on.
     pub(super) fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> View {
         self.with(self.layout.part(axis, start, count, step))
     }

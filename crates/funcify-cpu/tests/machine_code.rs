@@ -47,7 +47,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
     }
 }
 
-/// A loop over scalars and its gradient. The loop has more steps than are run between two calls of `stop`.
+/// A loop over scalars and its gradient. The loop has more steps than are run between two calls to `stop`.
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {

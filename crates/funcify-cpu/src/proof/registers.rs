@@ -281,7 +281,8 @@ impl File {
         registers.iter().flat_map(|register| self.get(*register)).take(count).collect()
     }
 
-    /// Loads a piece. A single element fills all lanes; lanes beyond the length of a piece keep their values.
+    /// Loads a piece. A single element is broadcast to all lanes. Otherwise, lanes beyond the length of the piece keep
+    /// their values.
     fn load(&mut self, to: u8, memory: &Memory, piece: &Piece, at: usize) -> Result<(), OutOfBounds> {
         if piece.len == 1 {
             let one = memory.read(piece.region, at)?;

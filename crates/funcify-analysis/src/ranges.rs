@@ -88,7 +88,8 @@ fn limits(dtype: DType) -> Option<(i128, i128)> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fact {
     possible: Possible,
-    /// If the value is the sum of a loop state and other values: the index of the state, and the range of the rest.
+    /// If the value is the sum of a loop state and other values: the index of the state, and the range of the sum of
+    /// the other values.
     state: Option<(usize, Possible)>,
 }
 
@@ -490,7 +491,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
     Fact { possible, state }
 }
 
-/// Joins the facts about two values, for a result that is one of them.
+/// Joins the facts about two values, for a result that equals one of these values.
 fn either(x: Fact, y: Fact) -> Fact {
     let state = match (x.state, y.state) {
         (Some((one, added)), Some((other, also))) if one == other => Some((one, added.or(also))),

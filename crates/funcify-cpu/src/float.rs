@@ -410,7 +410,7 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
-/// Splits n into two integers, its rounded half and the rest, and computes 2 to the power of each.
+/// Splits n into a sum of two integers, each about n / 2, and computes 2 to the power of each.
 #[inline(always)]
 fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     let rounder = simd.splat_f64s(f64::ROUNDER);

@@ -83,7 +83,7 @@ fn a_repeated_call_gives_the_same_bits() {
             results.iter().flat_map(HostTensor::to_f64_vec).map(f64::to_bits).collect::<Vec<_>>()
         };
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        // Calls the function with more sizes than the cache holds, and then again with each of them.
+        // Calls the function with more sizes than the cache holds, and then again with each of these sizes.
         let first: Vec<_> = (0..80).map(|n| of(&function, n)).collect();
         for (n, first) in first.iter().enumerate() {
             assert_eq!(of(&function, n as i64), *first, "{} of {n}", graph.name());

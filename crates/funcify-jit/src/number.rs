@@ -35,7 +35,7 @@ impl Number for f64 {
     }
 }
 
-/// The functions that a routine may call. Their first argument selects the function to compute. The vector functions
+/// The callbacks that a routine may call. Their first argument selects the function to compute. The vector callbacks
 /// write the result to their first vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions<T: Number> {

@@ -43,7 +43,7 @@ pub(crate) struct One<T, F, const N: usize> {
 }
 
 /// A call to a function with `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
-/// called instead of inlined everywhere.
+/// called, instead of being inlined everywhere.
 pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub(crate) simd: S,
     pub(crate) from: [T::Vector<S>; N],

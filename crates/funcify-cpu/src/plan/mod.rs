@@ -299,7 +299,7 @@ pub enum Op {
     Product {
         /// The size of the inner axis of each factor. At most [`MAX_FACTORS`] factors are supported.
         inner: Vec<usize>,
-        /// `true` if the first operand is the initial value of the sums, which may be `to` itself.
+        /// `true` if the first operand holds the initial values of the sums. This operand may be `to` itself.
         init: bool,
         /// The function applied to each sum, if any.
         then: Option<Unary>,

@@ -51,9 +51,9 @@ pub(super) struct Emitter {
     pub(super) fired: Fired,
     /// The version of the contents of each memory.
     pub(super) contents: Contents,
-    /// Cached packed matrices. They are packed outside of all loops.
+    /// The cached packed matrices. Only matrices that are packed outside of all loops are cached.
     packs: Vec<Copied>,
-    /// Cached copies of tensors in another layout. They are copied outside of all loops.
+    /// The cached copies of tensors in another layout. Only copies that are made outside of all loops are cached.
     copies: Vec<Copied>,
     /// Registers for partial sums that start from an initial value in the first part, each with its initial value.
     initial_shares: Vec<(View, View)>,

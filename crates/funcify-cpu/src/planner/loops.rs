@@ -222,8 +222,8 @@ impl Planner {
         Ok(all)
     }
 
-    /// Chooses the memory for a carry: a trace that contains the same values and has no initial rows, if there is one,
-    /// or else a register.
+    /// Chooses the memory for a carry: a trace that contains the same values and has no initial rows, or a register if
+    /// there is no such trace.
     fn carry(
         &mut self,
         scan: &Scan,
@@ -260,7 +260,7 @@ impl Planner {
         Ok(Carry::Register(carry))
     }
 
-    /// Reserves memory for the rows of a buffer, and copies its initial rows there.
+    /// Reserves memory for the rows of a buffer, and copies the initial rows to it.
     fn rows(
         &mut self,
         scan: &Scan,

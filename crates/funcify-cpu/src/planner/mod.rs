@@ -59,8 +59,8 @@ const MAX_ELEMENTS: usize = 1 << 40;
 pub struct GraphPlan {
     /// The plan. Its inputs are the graph's inputs, followed by the constants. Its outputs are the graph's outputs.
     pub plan: Plan,
-    /// The element type of the plan: the widest float type of the graph, and at least f32. It also represents narrower
-    /// floats, booleans (as 1 and 0), and integers small enough to be represented exactly.
+    /// The element type of the plan: the widest float type of the graph, and at least f32. This type also represents
+    /// narrower floats, booleans (as 1 and 0), and integers small enough to be represented exactly.
     pub dtype: DType,
     /// The dtype of each input that the plan reads, or `None` for an input that it does not read.
     pub reads: Vec<Option<DType>>,
@@ -71,7 +71,7 @@ pub struct GraphPlan {
     /// `true` if `u32` values are words, stored as the bits of elements, instead of numbers.
     pub has_words: bool,
     /// `true` if the plan has an additional output: an element that is nonzero if a loop reached the bound that the
-    /// planner assumed for it. If it is nonzero, the other results are invalid.
+    /// planner assumed for this loop. If the element is nonzero, the other results are invalid.
     pub refuses: bool,
 }
 

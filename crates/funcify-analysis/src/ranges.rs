@@ -2,8 +2,9 @@
 //!
 //! An engine that computes only in floats can hold an integer in a float if the element type represents all possible
 //! values of the integer exactly. This is usually true of step counters, indices, and integers computed from them. To
-//! find out, interval arithmetic (Cousot and Cousot 1977) computes a range for each integer value, given the sizes of
-//! a call. If each step adds to a state, the state's range covers the total that all steps together can add.
+//! find out, the analysis computes a range for each integer value by interval arithmetic (Cousot and Cousot 1977),
+//! given the sizes of a call. If each step adds to a state, the state's range covers the total that all steps together
+//! can add.
 
 use std::collections::HashMap;
 

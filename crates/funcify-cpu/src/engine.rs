@@ -28,7 +28,7 @@ pub struct Engine {
     executors: AnyExecutors,
 }
 
-/// Elements in row-major order, of an engine's element type.
+/// Elements of an engine's element type, in row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Elements<'a> {
     /// The elements of an f32 engine.

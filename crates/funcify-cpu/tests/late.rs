@@ -155,7 +155,7 @@ fn loops_take_integers_that_floats_hold() {
     assert!(events[2] > events[0], "{events:?}");
 }
 
-/// The backward loop is also compiled. A size that the forward loop returns is its number of steps and rows.
+/// The backward loop is also compiled. Its number of steps and rows is a size that the forward loop returns.
 #[test]
 fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {

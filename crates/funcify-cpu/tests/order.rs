@@ -98,7 +98,7 @@ fn sums_of_products_have_rows_that_are_overwritten_later() {
     }
 }
 
-/// Sums of products in forward and reverse loops. Some factors are computed in the step, and others are parts of wider
+/// Sums of products in forward and reverse loops. Some factors are computed in the step, and others are slices of wider
 /// rows.
 #[test]
 fn sums_of_products_of_a_downward_loop() {

@@ -210,7 +210,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.use_var(self.places[stream.0])
     }
 
-    /// Finishes the loop and the routine. Returns the elements that each stream may access.
+    /// Finishes the loop and the routine. Returns the range of elements that each stream may access.
     pub(crate) fn end(mut self, module: &impl Module) -> Vec<Reach> {
         let [_, steps, times] = self.arguments;
         if let Some(body) = self.body {

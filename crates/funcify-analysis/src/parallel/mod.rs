@@ -33,7 +33,7 @@ pub enum Label {
     None,
     /// The value has the axis at this position.
     Axis(usize),
-    /// The value does not have the axis. Each part computes a partial sum of it.
+    /// The value does not have the axis. Each part computes a partial sum of the value.
     Share,
 }
 
@@ -63,7 +63,7 @@ pub enum Label {
 pub struct ParallelAxis {
     graphs: HashMap<GraphId, Vec<Label>>,
     size: usize,
-    /// The element type of the engine, if it computes in a single type.
+    /// The element type of the engine, if the engine computes in a single type.
     element: Option<DType>,
 }
 
@@ -472,7 +472,7 @@ impl ParallelAxis {
         self.propagate_once(body, sizes)
     }
 
-    /// Labels a tensor and one of its rows.
+    /// Gives a tensor and one of its rows consistent labels.
     fn row(&mut self, graph: &Graph, whole: ValueId, body: &Graph, row: ValueId) -> Result<(), Mixed> {
         match self.get(graph, whole) {
             Label::Axis(0) => return Err(Mixed),

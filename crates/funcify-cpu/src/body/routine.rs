@@ -177,7 +177,7 @@ enum Slot {
     Kept(Register),
 }
 
-/// Emits register code as machine code.
+/// Emits machine code for register code.
 struct CodeEmitter<'b, 'f, T: Number> {
     builder: &'b mut Builder<'f, T>,
     /// The stream of each moving piece, its offset from the start of the stream, and its length.

@@ -82,7 +82,7 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
     }
 }
 
-/// The number of vectors that are processed together, row by row. They are adjacent, so that memory is read
+/// The number of vectors that are processed together, row by row. These vectors are adjacent, so that memory is read
 /// sequentially. Processors with vectors of [`WIDE_REGISTER_BYTES`] bytes use twice as many.
 const MAX_VECTORS: usize = 8;
 const WIDE_REGISTER_BYTES: usize = 64;

@@ -10,7 +10,7 @@ pub(crate) enum Source<'a, T> {
     Lanes { data: &'a [T], stride: usize },
     /// One element per row, broadcast to all lanes: the element of row r is `data[r * stride]`.
     Element { data: &'a [T], stride: usize },
-    /// The destination itself: the operand is its contents before the instruction.
+    /// The destination itself: the operand is the destination's contents before the instruction runs.
     Same,
 }
 

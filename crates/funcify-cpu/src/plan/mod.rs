@@ -27,7 +27,8 @@
 //! A program is a list of nodes. A node is an [`Instruction`], or a loop around nodes, up to [`DEPTH`] loops deep. In
 //! each iteration of an enclosing loop, each operand moves by a fixed number of units. Therefore:
 //!
-//! - A loop over steps reads its sequences and writes its traces in place. A reverse loop has negative steps.
+//! - A loop over steps reads its sequences and writes its traces in place. In a reverse loop, the operands move by a
+//!   negative number of units.
 //! - Taps and carries read other units of a trace: they are operands that start at a different unit.
 //! - First steps, which read initial values, are instructions before the loop (loop peeling).
 //! - A loop over strips is two nested loops, over strips and over steps, with instructions before and after the inner

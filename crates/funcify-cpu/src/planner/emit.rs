@@ -161,7 +161,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns a constant number as a rank-0 tensor.
+    /// Returns a rank-0 tensor that holds the constant `number`.
     pub(super) fn number(&mut self, number: f64) -> Result<View> {
         if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
             return Ok(view.clone());

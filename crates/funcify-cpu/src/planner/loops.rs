@@ -34,7 +34,7 @@ enum BufferRows {
 }
 
 impl BufferRows {
-    /// Returns the trace of a buffer from which a carry is read, or an error if the buffer does not store all its rows.
+    /// Returns the trace that a carry is read from, or an error if the buffer does not store all its rows.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),

@@ -394,9 +394,9 @@ impl Planner {
         dtype.is_float() || dtype == DType::Bool
     }
 
-    /// Returns the op that rounds numbers of the plan to a narrower float type. The planner rounds the result of each
-    /// op of that type. Despite the double rounding, the result is correctly rounded, because the plan's type has more
-    /// than twice as many digits (Figueroa, When is double rounding innocuous?, 1995).
+    /// Returns the op that rounds numbers of the plan to a narrower float type. The planner rounds each result of that
+    /// type. Despite the double rounding, the result is correctly rounded, because the plan's type has more than twice
+    /// as many digits (Figueroa, When is double rounding innocuous?, 1995).
     fn rounding(&self, dtype: DType) -> Option<Unary> {
         match dtype {
             DType::F16 => Some(Unary::ToF16),

@@ -45,7 +45,7 @@ impl Planner {
         (strip > 1).then_some(strip)
     }
 
-    /// Returns the number of rows of the product that a step adds to a state, or `None` if it does not add a product.
+    /// Returns the number of rows of the product that a step adds to a state, or `None` if the step adds no product.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
             Source::Node(node, _) => Some(body.node(node)),

@@ -201,7 +201,7 @@ impl Evaluator<'_> {
         Ok(results.iter().map(Grid::of_host).collect())
     }
 
-    /// Returns the sizes of a shape.
+    /// Returns the shape of a type, with the symbols replaced by their sizes.
     pub(super) fn shape(&self, ty: &TensorType) -> Meaning<Vec<usize>> {
         Ok(ty.shape.value(self.sizes)?)
     }

@@ -14,8 +14,8 @@
 //! - **proof-c1** Scratch memory and outputs start as distinct elements that no program computes. This exposes reads of
 //!   memory that was never written.
 //! - **proof-c2** Parts run in both orders. This exposes reads of another part's results.
-//! - **proof-c3** A loop and its register code leave the same memory. This covers the code for this machine, for
-//!   machines without vectors, and for the translation to machine code (`registers.rs`).
+//! - **proof-c3** A loop and its register code leave the same memory contents. This covers the code for this machine,
+//!   for machines without vectors, and for the translation to machine code (`registers.rs`).
 //! - **proof-c4** Words (random bits) differ from numbers: a cell that holds a word differs from a cell that holds the
 //!   number with the same value.
 //!

@@ -1,7 +1,7 @@
 //! Interprets register code over the field, to check that it is equivalent to the instructions of its loop.
 //!
 //! This covers both the code that the executor interprets and the code that is translated to machine code. The code
-//! starts from the memory before the loop, and must leave the same memory as the loop's instructions.
+//! starts with the memory contents before the loop, and must leave the same contents as the loop's instructions.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -225,7 +225,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(stream)
     }
 
-    /// Returns the register of a constant.
+    /// Returns the register that holds a constant.
     fn number(&mut self, number: f64) -> Option<u8> {
         if let Some(register) = self.numbers.get(&number.to_bits()) {
             return Some(*register);
@@ -310,7 +310,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds the rows into one, one vector of lanes at a time.
+    /// Folds all rows into a single row, one vector of lanes at a time.
     fn fold_rows(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();

@@ -77,7 +77,7 @@ impl Emitter {
         }
     }
 
-    /// Folds the last axes of contiguous copies of the operands.
+    /// Copies the operands to contiguous memory, and folds the last axes of the copies.
     fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
         let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();

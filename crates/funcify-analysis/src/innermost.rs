@@ -9,12 +9,12 @@ use crate::parallel::{Label, ParallelAxis};
 
 impl ParallelAxis {
     /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. This requires
-    /// that the axis is not already the last one in all of these values, and that each matrix product is small enough
+    /// that in at least one of these values, the axis is not the last one, and that each matrix product is small enough
     /// to be computed as a sum of rows.
     ///
-    /// `max_terms` limits the number of multiplications in a matrix product per index of the axis. The first limit
-    /// applies if each index multiplies its own pair of matrices, and the second one if all indices share one of the
-    /// matrices.
+    /// `max_terms` limits the number of multiplications that a matrix product needs per index of the axis. The first
+    /// limit applies if each index multiplies its own pair of matrices, and the second one if all indices share one of
+    /// the matrices.
     pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, max_terms: [usize; 2]) -> bool {
         let mut moves = false;
         self.allows_innermost(graph, sizes, max_terms, false, &mut moves) && moves
@@ -45,7 +45,7 @@ impl ParallelAxis {
         })
     }
 
-    /// Returns the number of multiplications of a matrix product per index of the parallel axis.
+    /// Returns the number of multiplications that a matrix product needs per index of the parallel axis.
     fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
         let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;

@@ -10,8 +10,8 @@
 //!   floats;
 //! - [`TensorLayout`] locates the elements of a tensor, so that most transposes, slices, broadcasts and reshapes need
 //!   no copy;
-//! - [`ReadOrder`] determines which memory may be overwritten although some values have yet to be read, and
-//!   [`Contents`] determines which copies are still valid.
+//! - [`ReadOrder`] determines which memory may be overwritten while some values have yet to be read, and [`Contents`]
+//!   determines which copies are still valid.
 //!
 //! ```
 //! use funcify_analysis::{Label, ParallelAxis};

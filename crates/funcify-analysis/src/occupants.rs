@@ -7,13 +7,13 @@ use std::collections::{BTreeSet, HashMap};
 pub struct Memory {
     /// The index of a region: a tensor of the caller, or scratch memory.
     pub region: usize,
-    /// The number of the allocation, unique within the region, or `None` for the whole region.
+    /// An identifier of the allocation, unique within the region, or `None` for the whole region.
     pub allocation: Option<usize>,
 }
 
 impl Memory {
-    /// Returns `true` if the two may overlap: if they are the same allocation, or if one of them is the region that
-    /// contains the other.
+    /// Returns `true` if `self` and `other` may overlap: if they are the same allocation, or if one of them is the
+    /// region that contains the other.
     pub fn may_share(&self, other: &Memory) -> bool {
         self.region == other.region
             && match (self.allocation, other.allocation) {

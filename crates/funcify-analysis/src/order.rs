@@ -5,21 +5,22 @@ use funcify_core::graph::{Node, ValueId};
 
 use crate::occupants::{Memory, Occupants};
 
-/// Tracks the outstanding reads of each value of a graph, and the values that occupy each memory. An engine lays out
-/// the nodes of a body in order, and queries this type before it overwrites memory.
+/// Tracks the outstanding reads of each value of a graph, and the values that occupy each [`Memory`]. An engine lays
+/// out the nodes of a body in order, and queries this type before it overwrites memory.
 ///
 /// A value occupies the memory of its tensors. A value that has not been computed yet occupies the memory of the
 /// tensors that it will be computed from. Several values may be aliases of the same memory (a transpose, a stopped
 /// gradient, a switch with one branch).
 ///
 /// - **order-c1, in place.** The node that computes the next value of a state may overwrite the state's memory under
-///   two conditions: no value that occupies this memory is read after the node ([`ReadOrder::is_read_later`]), and
-///   each operand of the node either has the same elements as the state, in the same order, or does not overlap it.
+///   two conditions: no value that occupies this memory is read after the node ([`ReadOrder::is_read_later`]), and each
+///   operand of the node either has the same elements as the state, in the same order, or does not overlap the state's
+///   memory.
 /// - **order-c2, free.** A node that reads elements in a different order than it writes them may write only to memory
 ///   that no value occupies. This excludes the memory of its own operands ([`ReadOrder::is_free`]).
-/// - **order-c3, deferred.** A sum may be added to a state after its step only if the step reads neither the old nor
-///   the new state: the sum is the only reader of the state, and the next step is the only reader of the sum
-///   ([`ReadOrder::may_defer`]).
+/// - **order-c3, deferred.** An addition to a state may be deferred until after the step only if the step reads neither
+///   the old nor the new state: the sum is the only reader of the state, and the next step is the only reader of the
+///   sum ([`ReadOrder::may_defer`]).
 /// - **order-c4, copies.** A copy may be read instead of its source as long as the source has not been written since
 ///   the copy was made ([`Contents`](crate::Contents) counts the writes).
 /// - **order-c5, moves.** After each step, its results are moved to the memory that the next step reads. If a move
@@ -58,7 +59,7 @@ pub struct ReadOrder<'g> {
     remaining: Vec<usize>,
     /// The node being laid out.
     current_node: Option<&'g Node>,
-    /// The values that occupy each memory.
+    /// The values that occupy each [`Memory`].
     occupants: Occupants,
 }
 
@@ -119,8 +120,8 @@ impl<'g> ReadOrder<'g> {
         self.occupants.with(memory).next().is_none()
     }
 
-    /// Returns `true` if the sum that the current node computes may be added to `state` after the step (order-c3).
-    /// The sum must be the state's next value.
+    /// Returns `true` if the current node, an addition with the result `sum`, may be deferred until after the step
+    /// (order-c3). `sum` must be the next value of `state`.
     pub fn may_defer(&self, sum: ValueId, state: ValueId) -> bool {
         let is_read_by_sum = self.current_node.is_some_and(|node| node.inputs.contains(&state));
         is_read_by_sum && self.readers[state.index()] == 1 && self.readers[sum.index()] == 1

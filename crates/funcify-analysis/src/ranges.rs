@@ -2,8 +2,9 @@
 //!
 //! An engine that computes only in floats can hold an integer in a float if the element type represents all possible
 //! values of the integer exactly. This is usually true of step counters, indices, and integers computed from them. To
-//! find out, interval arithmetic (Cousot and Cousot 1977) computes a range for each integer value, given the sizes of
-//! a call. If each step adds to a state, the state's range covers the total that all steps together can add.
+//! find out, the analysis computes a range for each integer value by interval arithmetic (Cousot and Cousot 1977),
+//! given the sizes of a call. If each step adds to a state, the state's range covers the total that all steps together
+//! can add.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,8 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use crate::element::greatest_integer;
 
-/// The maximum number of passes over a loop. A range that still grows after that is widened to the unbounded range.
+/// The maximum number of passes over a loop. A range that still grows after this many passes is widened to the
+/// unbounded range.
 const MAX_ROUNDS: usize = 6;
 
 /// The range that contains all elements of a value.
@@ -87,7 +89,8 @@ fn limits(dtype: DType) -> Option<(i128, i128)> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fact {
     possible: Possible,
-    /// If the value is the sum of a loop state and other values: the index of the state, and the range of the rest.
+    /// If the value is the sum of a loop state and other values: the index of the state, and the range of the sum of
+    /// the other values.
     state: Option<(usize, Possible)>,
 }
 
@@ -162,7 +165,7 @@ impl Ranges {
     }
 
     /// Returns the maximum number of steps assumed for a loop without a bound, or `None` if the caller does not check
-    /// this at run time. Up to this number, the element type represents step counters exactly.
+    /// trip counts at run time. The element type represents step counters up to this maximum exactly.
     pub fn max_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
@@ -365,7 +368,7 @@ impl Ranges {
         results.reduce(both).expect("the type rule guarantees a branch")
     }
 
-    /// Returns the range of each state of a loop of at most `most` steps. The range covers the state before, between
+    /// Returns the range of each state in a loop with at most `most` steps. The range covers the state before, between
     /// and after the steps. `step` computes the next value of each state.
     ///
     /// If each step adds to a state, the state changes by at most `most` times the range of one addition. The ranges of
@@ -489,7 +492,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
     Fact { possible, state }
 }
 
-/// Joins the facts about two values, for a result that is one of them.
+/// Joins the facts about two values, for a result that equals one of these values.
 fn either(x: Fact, y: Fact) -> Fact {
     let state = match (x.state, y.state) {
         (Some((one, added)), Some((other, also))) if one == other => Some((one, added.or(also))),

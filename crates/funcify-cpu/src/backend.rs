@@ -34,7 +34,8 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Returns a backend that divides every program among threads, however small, and uses short strips. For tests.
+    /// Returns a backend that divides every program, however small, into parts for several threads, and uses short
+    /// strips. For tests.
     #[doc(hidden)]
     pub fn dividing_all() -> Self {
         Cpu { division: Division::Always, ..Cpu::default() }

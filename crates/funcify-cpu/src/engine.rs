@@ -28,7 +28,7 @@ pub struct Engine {
     executors: AnyExecutors,
 }
 
-/// Elements in row-major order, of an engine's element type.
+/// Elements of an engine's element type, in row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Elements<'a> {
     /// The elements of an f32 engine.
@@ -166,7 +166,8 @@ impl Engine {
         proof::check(&subject, &|inputs| self.call_on_host(inputs)).map_err(|fault| Declined::fault(fault.to_string()))
     }
 
-    /// Runs the engine on host tensors for the checker. Returns `None` if it rejects them or takes too long.
+    /// Runs the engine on host tensors for the checker. Returns `None` if the engine rejects the inputs or takes too
+    /// long.
     fn call_on_host(&self, inputs: &[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> {
         let elements = |(index, tensor)| match self.reads(index) {
             Some(_) => self.elements(tensor),

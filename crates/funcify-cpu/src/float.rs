@@ -58,7 +58,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Fills the slice with the first elements of a vector.
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: Self::Vector<S>);
 
-    /// Returns a vector with `value` in every lane.
+    /// Broadcasts `value` to all lanes of a vector.
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
     /// Computes a + b.
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
@@ -86,7 +86,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn bits<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Bits<S>;
     /// Reinterprets integers as elements (a bitcast).
     fn of_bits<S: Simd>(simd: S, a: Self::Bits<S>) -> Self::Vector<S>;
-    /// Returns a vector with the integer `value` in every lane.
+    /// Broadcasts the integer `value` to all lanes of a vector.
     fn splat_word<S: Simd>(simd: S, value: u64) -> Self::Bits<S>;
     /// Computes a & b.
     fn and<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
@@ -410,7 +410,7 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
-/// Splits n into two integers, its rounded half and the rest, and computes 2 to the power of each.
+/// Splits n into a sum of two integers, each about n / 2, and computes 2 to the power of each.
 #[inline(always)]
 fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     let rounder = simd.splat_f64s(f64::ROUNDER);

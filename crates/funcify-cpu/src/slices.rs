@@ -58,7 +58,7 @@ impl Slot {
         Slot { name: name.to_string(), ty, elements }
     }
 
-    /// Returns the range of valid elements for integers and booleans, and `None` for floats.
+    /// Returns the range of values that an integer or boolean element may have, or `None` for floats.
     fn integer_range(&self) -> Option<RangeInclusive<f64>> {
         match self.ty.dtype {
             DType::Bool => Some(0.0..=1.0),

@@ -83,7 +83,7 @@ fn a_repeated_call_gives_the_same_bits() {
             results.iter().flat_map(HostTensor::to_f64_vec).map(f64::to_bits).collect::<Vec<_>>()
         };
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        // Calls the function with more sizes than the cache holds, and then again with each of them.
+        // Calls the function with more sizes than the cache holds, and then again with each of these sizes.
         let first: Vec<_> = (0..80).map(|n| of(&function, n)).collect();
         for (n, first) in first.iter().enumerate() {
             assert_eq!(of(&function, n as i64), *first, "{} of {n}", graph.name());
@@ -155,7 +155,7 @@ fn loops_take_integers_that_floats_hold() {
     assert!(events[2] > events[0], "{events:?}");
 }
 
-/// The backward loop is also compiled. A size that the forward loop returns is its number of steps and rows.
+/// The backward loop is also compiled. Its number of steps and rows is a size that the forward loop returns.
 #[test]
 fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {

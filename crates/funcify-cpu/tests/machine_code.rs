@@ -47,7 +47,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
     }
 }
 
-/// A loop over scalars and its gradient. The loop has more steps than are run between two calls of `stop`.
+/// A loop over scalars and its gradient. The loop has more steps than are run between two calls to `stop`.
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {
@@ -194,7 +194,7 @@ fn loops_that_end_early() {
     agrees(root, &[&[], &[]]);
 }
 
-/// Steps read rows of a state that later steps overwrite. A step therefore loads values that it has stored itself.
+/// Steps read rows of a state that later steps overwrite, so the loop's code loads values that it has stored itself.
 #[test]
 fn rows_that_are_read_where_they_were_written() {
     let graph = built("lags", |g| {

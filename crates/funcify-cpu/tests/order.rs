@@ -98,7 +98,7 @@ fn sums_of_products_have_rows_that_are_overwritten_later() {
     }
 }
 
-/// Sums of products in forward and reverse loops. Some factors are computed in the step, and others are parts of wider
+/// Sums of products in forward and reverse loops. Some factors are computed in the step, and others are slices of wider
 /// rows.
 #[test]
 fn sums_of_products_of_a_downward_loop() {
@@ -296,7 +296,8 @@ fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     }
 }
 
-/// Both branches of a choice multiply by the same matrix. Neither may rely on the other to have packed it.
+/// Both branches of a choice multiply by the same matrix. Neither branch may rely on the other one to have packed the
+/// matrix.
 #[test]
 fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     for sign in [1.0, -1.0] {

@@ -34,8 +34,8 @@ fn rows_follow_from_two_rows_before_them() {
     }
 }
 
-/// A step combines a state with a part of itself, or with its own elements in another order. The step must read the
-/// whole state before it writes the next one.
+/// Each step combines the state with some of its own elements, or with all of them in another order. The step must read
+/// the whole state before it writes the next one.
 #[test]
 fn a_state_is_combined_with_itself_as_it_was() {
     let steps: [fn(Value) -> Value; 6] = [

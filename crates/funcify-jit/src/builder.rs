@@ -47,8 +47,8 @@ pub struct Builder<'f, T: Number> {
     stored_after_loop: Vec<(Register, Stream, usize, usize)>,
 }
 
-/// Returns the flags of memory accesses. Accesses may be unaligned. They cannot trap, because bounds are checked before
-/// the routine runs.
+/// Returns the flags for memory accesses. Accesses may be unaligned. They cannot trap, because bounds are checked
+/// before the routine runs.
 pub(crate) fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -189,7 +189,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.seal_block(further);
     }
 
-    /// Returns a vector with `number` in all lanes.
+    /// Broadcasts `number` to all lanes of a vector.
     pub fn number(&mut self, number: T) -> Value {
         let one = number.constant(&mut self.function);
         Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
@@ -210,7 +210,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.use_var(self.places[stream.0])
     }
 
-    /// Finishes the loop and the routine. Returns the elements that each stream may access.
+    /// Finishes the loop and the routine. Returns the range of elements that each stream may access.
     pub(crate) fn end(mut self, module: &impl Module) -> Vec<Reach> {
         let [_, steps, times] = self.arguments;
         if let Some(body) = self.body {

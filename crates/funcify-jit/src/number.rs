@@ -35,7 +35,7 @@ impl Number for f64 {
     }
 }
 
-/// The functions that a routine may call. Their first argument selects the function to compute. The vector functions
+/// The callbacks that a routine may call. Their first argument selects the function to compute. The vector callbacks
 /// write the result to their first vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions<T: Number> {
@@ -75,7 +75,7 @@ impl<T: Number> Functions<T> {
 /// The range of elements that a stream may access in an iteration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Reach {
-    /// The number of elements that may be accessed, from the stream's current address on.
+    /// The number of elements that may be accessed, starting at the stream's current address.
     pub(crate) elements: usize,
     pub(crate) is_written: bool,
 }

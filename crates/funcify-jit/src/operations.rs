@@ -189,10 +189,10 @@ impl<T: Number> Builder<'_, T> {
         Value(self.cast(self.ty, bits.0))
     }
 
-    /// Returns a vector with `word` in all lanes, as integers of the same width as a number.
+    /// Broadcasts `word` to all lanes of a vector of integers, which have the same width as a number.
     pub fn word(&mut self, word: u64) -> Bits {
         let words = self.words();
-        // Cranelift requires the constant of a 32-bit word to be zero-extended.
+        // Cranelift requires the constant for a 32-bit word to be zero-extended.
         let word = if words.lane_bits() == 32 { i64::from(word as u32) } else { word as i64 };
         let one = self.function.ins().iconst(words.lane_type(), word);
         Bits(if self.lanes == 1 { one } else { self.function.ins().splat(words, one) })

@@ -29,7 +29,7 @@ pub struct RegisterRow {
 }
 
 impl RegisterRow {
-    /// Creates a row from vectors with its elements, in order.
+    /// Creates a row from the vectors that hold its elements, in order.
     pub fn new(vectors: Vec<Value>) -> Self {
         RegisterRow { vectors, copy: None }
     }
@@ -153,14 +153,14 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Returns the offset from the stream, in elements, of the end of the matrix.
+    /// Returns the offset of the end of the matrix from the stream's address, in elements.
     fn end_of(&self, matrix: Matrix<'_>) -> usize {
         let last = *matrix.columns.iter().max().expect("the caller passes at least one column");
         last + matrix.rows.saturating_sub(1) * matrix.pitch + self.lanes
     }
 }
 
-/// Returns the flags of loads from memory that does not change until the loaded values are used. Cranelift may move
+/// Returns the flags for loads from memory that does not change until the loaded values are used. Cranelift may move
 /// these loads to the uses of their values, which avoids spilling many values. It does not reorder other loads.
 fn read_only() -> MemFlagsData {
     memory().with_readonly().with_can_move()

@@ -43,7 +43,7 @@ pub enum Buffer<'b, T> {
 pub struct Span {
     /// The index of the buffer.
     pub buffer: usize,
-    /// The index of the unit, for a buffer of columns. Otherwise 0.
+    /// The index of the unit for a buffer of columns, and 0 otherwise.
     pub unit: usize,
     /// The index of the first element, within its unit for a buffer of columns, and within the buffer otherwise.
     pub at: usize,
@@ -99,8 +99,8 @@ impl<T> Routine<T> {
         // elements from the current address of each stream, which advances by the stream's step. It writes only to
         // streams whose `reach.is_written` is `true`. `RawBuffer::place` has checked that all of these elements are
         // within the buffers, and that buffers being written are borrowed mutably. The borrows last until the code
-        // returns. The addresses come from those borrows, and no buffer is accessed here in the meantime. Any bits are
-        // valid for the elements.
+        // returns. The addresses come from those borrows, and no buffer is accessed here in the meantime. Every bit
+        // pattern is a valid element.
         #[allow(unsafe_code, reason = "calls machine code")]
         let ran = unsafe { (self.code)(places.as_ptr(), steps.as_ptr(), times) };
         Ok(ran)

@@ -33,7 +33,7 @@ pub enum Label {
     None,
     /// The value has the axis at this position.
     Axis(usize),
-    /// The value does not have the axis. Each part computes a partial sum of it.
+    /// The value does not have the axis. Each part computes a partial sum of the value.
     Share,
 }
 
@@ -63,7 +63,7 @@ pub enum Label {
 pub struct ParallelAxis {
     graphs: HashMap<GraphId, Vec<Label>>,
     size: usize,
-    /// The element type of the engine, if it computes in a single type.
+    /// The element type of the engine, if the engine computes in a single type.
     element: Option<DType>,
 }
 
@@ -200,8 +200,8 @@ impl ParallelAxis {
     }
 
     /// Labels an operand and a result whose axes correspond. `there` maps an axis of the operand to the result, and
-    /// `back` maps an axis of the result to the operand. They return `None` if the other side does not have the axis.
-    /// The result is labelled `lost` if the axis is missing from it.
+    /// `back` maps an axis of the result to the operand. Both return `None` if the other value does not have the axis.
+    /// If the result does not have the operand's axis, it is labelled `lost`.
     fn map(
         &mut self,
         graph: &Graph,
@@ -452,7 +452,7 @@ impl ParallelAxis {
             }
             match (self.get(graph, initial), self.get(graph, last)) {
                 (_, Label::Share) => self.require_label(graph, initial, Label::None)?,
-                // The carry may still become a partial sum. Its initial value does not.
+                // The carry may still become a partial sum, but its initial value does not.
                 (Label::None, Label::Unknown) => {}
                 _ => self.unify(graph, initial, last)?,
             }
@@ -472,7 +472,7 @@ impl ParallelAxis {
         self.propagate_once(body, sizes)
     }
 
-    /// Labels a tensor and one of its rows.
+    /// Gives a tensor and one of its rows consistent labels.
     fn row(&mut self, graph: &Graph, whole: ValueId, body: &Graph, row: ValueId) -> Result<(), Mixed> {
         match self.get(graph, whole) {
             Label::Axis(0) => return Err(Mixed),

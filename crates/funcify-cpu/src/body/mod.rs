@@ -61,7 +61,7 @@ pub(crate) struct Setting<'p> {
 #[derive(Clone, Debug)]
 pub(crate) struct Body<T> {
     kind: Kind<T>,
-    /// The start of each operand, relative to the counters of the enclosing loops.
+    /// The location of each operand in the first iteration of all loops.
     starts: Vec<Start>,
     /// The estimated time of an iteration, in nanoseconds.
     nanoseconds: u64,

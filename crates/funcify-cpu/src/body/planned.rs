@@ -1,4 +1,4 @@
-//! Converts innermost loops of a plan to a flat list of steps.
+//! Converts innermost loops of a plan to flat lists of steps.
 
 use crate::plan::{Instruction, Node, Op, Operand};
 

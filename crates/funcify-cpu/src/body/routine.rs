@@ -177,7 +177,7 @@ enum Slot {
     Kept(Register),
 }
 
-/// Emits register code as machine code.
+/// Emits machine code for register code.
 struct CodeEmitter<'b, 'f, T: Number> {
     builder: &'b mut Builder<'f, T>,
     /// The stream of each moving piece, its offset from the start of the stream, and its length.
@@ -222,8 +222,8 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // Emits loads from regions without stores first. A load waits for pending stores whose addresses have the same
-        // low bits.
+        // First emits the loads from regions that the code never stores to, because a load waits for pending stores
+        // whose addresses have the same low bits.
         let stored: Vec<usize> =
             ops_with_verb(code, Verb::Store).map(|op| code.streams[usize::from(op.to)].region).collect();
         let is_early =
@@ -498,7 +498,7 @@ machine_arithmetic! {
     };
 }
 
-/// Shifts the integer n to the exponent field: adds the rounder, which leaves n in the low bits, and shifts them up.
+/// Shifts the integer n into the exponent field: adds the rounder, which leaves n in the low bits, and shifts them up.
 fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);
     let sum = builder.add(n, rounder);
@@ -531,7 +531,7 @@ extern "C" fn call_binary_vector<T: Number + MathTable>(
     Machine::detect().run(VectorCall(op, x.as_mut(), Some(y.as_ref())));
 }
 
-/// A call of a kernel on one or two elements.
+/// A call to a kernel with one or two elements.
 struct ElementCall<T>(u32, T, Option<T>);
 
 impl<T: MathTable> Work for ElementCall<T> {
@@ -546,7 +546,7 @@ impl<T: MathTable> Work for ElementCall<T> {
     }
 }
 
-/// A call of a kernel on the elements of one or two vectors. The result replaces the first vector.
+/// A call to a kernel with the elements of one or two vectors. The result replaces the first vector.
 struct VectorCall<'v, T>(u32, &'v mut [T], Option<&'v [T]>);
 
 impl<T: MathTable> Work for VectorCall<'_, T> {
@@ -557,7 +557,7 @@ impl<T: MathTable> Work for VectorCall<'_, T> {
     }
 }
 
-/// Work to run in a function that is compiled for the instruction set.
+/// Work to run in a function that is compiled for the instruction set `S`.
 struct InInstructionSet<S, W>(S, W);
 
 impl<T: MathTable, S: Simd> WithSimd for InInstructionSet<S, VectorCall<'_, T>> {

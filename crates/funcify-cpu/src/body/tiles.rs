@@ -83,7 +83,7 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         self.others.source(operand.region, range, operand.row, operand.across == Across::Element)
     }
 
-    /// Returns source operand `index` as a slice, and advances its cursor. It must not be the destination.
+    /// Returns source operand `index` as a slice, and advances its cursor. The operand must not be the destination.
     #[inline(always)]
     fn slice(&mut self, index: usize) -> &'v [T] {
         let range = self.cursors[index + 1].next();
@@ -199,7 +199,7 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
     }
 }
 
-/// Adds the sum of the outer products of the left and right blocks to the target.
+/// Adds the product AᵀB of each left block A and right block B to the target.
 #[inline(never)]
 fn sink_blocks<T: MathTable, S: Simd>(
     simd: S,

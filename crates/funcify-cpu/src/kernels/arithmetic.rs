@@ -12,7 +12,7 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     /// The bits of a vector of numbers.
     type Bits: Copy;
 
-    /// Returns a vector with `value` in every lane.
+    /// Broadcasts `value` to all lanes of a vector.
     fn splat(self, value: T) -> Self::Vector;
     /// Computes a + b.
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
@@ -44,7 +44,7 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
     fn bits(self, a: Self::Vector) -> Self::Bits;
     /// Reinterprets integers as numbers (a bitcast).
     fn of_bits(self, a: Self::Bits) -> Self::Vector;
-    /// Returns a vector with the integer `value` in every lane.
+    /// Broadcasts the integer `value` to all lanes of a vector.
     fn splat_word(self, value: u64) -> Self::Bits;
     /// Computes a & b.
     fn and(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;

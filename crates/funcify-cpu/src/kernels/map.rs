@@ -4,9 +4,9 @@
 //! cheap as a load is compiled separately for each combination of operand kinds. Other functions have fewer versions,
 //! which keeps the code small:
 //!
-//! - A unary function has one version, which distinguishes lanes and the destination at run time. If the operand has
-//!   one element per row, the function is computed once per row.
-//! - A function of several operands has one version for each choice of operands that are the destination. Each version
+//! - A unary function has one version, which tests at run time whether the operand is the destination. If the operand
+//!   has one element per row, the function is computed once per row.
+//! - A function of several operands has one version for each subset of operands that are the destination. Each version
 //!   distinguishes the kinds of the remaining operands at run time.
 //!
 //! A function is a type with an inlined method rather than a closure, because closures do not inherit the instruction
@@ -36,14 +36,14 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A call of a function on `N` elements, each broadcast to all lanes of a vector. To be run by `Simd::vectorize`.
+/// A call to a function with `N` elements, each broadcast to all lanes of a vector. To be run by `Simd::vectorize`.
 pub(crate) struct One<T, F, const N: usize> {
     pub(crate) from: [T; N],
     pub(crate) function: PhantomData<F>,
 }
 
-/// A call of a function on `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
-/// called instead of inlined everywhere.
+/// A call to a function with `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
+/// called, instead of being inlined everywhere.
 pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub(crate) simd: S,
     pub(crate) from: [T::Vector<S>; N],
@@ -115,7 +115,7 @@ functions! {
     Function3 of 3, "three registers", Map3, rows3: a A, b B, c C;
 }
 
-/// Evaluates `$run` with `$rows` bound to a type specific to the operand's kind.
+/// Evaluates `$run` with `$rows` bound to the operand's rows, in a type that is specific to the operand's kind.
 macro_rules! by_kind {
     ($source:expr, |$rows:ident| $run:expr) => {
         match $source {

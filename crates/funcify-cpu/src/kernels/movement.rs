@@ -1,4 +1,4 @@
-//! Kernels that move elements without computing. (Copies and broadcasts are the elementwise op `Copy`.)
+//! Kernels that move elements without computing. (Copies and broadcasts use the elementwise op `Copy`.)
 
 use super::fold::Fold;
 use super::map::Target;
@@ -9,7 +9,7 @@ use crate::float::Float;
 const BLOCK: usize = 16;
 
 /// Transposes the source: sets lane l of row r of the target to element `l * stride + r` of the source. Works on square
-/// blocks, so that both sides stay in the cache.
+/// blocks, so that source and target stay in the cache.
 pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T], stride: usize) {
     for first_row in (0..target.rows).step_by(BLOCK) {
         for first_lane in (0..target.lanes).step_by(BLOCK) {

@@ -2,8 +2,8 @@
 //!
 //! A tile has up to 12 rows (6 on processors with 16 registers) and two vectors of columns. The sums of a tile stay in
 //! registers over the whole inner axis. The right operand is packed as panels `[k][two vectors]` and read sequentially.
-//! The left operand is read in place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and
-//! 4.
+//! The left operand is read in place, one element at a time. Rows are divided evenly among the tiles: 16 rows become 8
+//! and 8, not 12 and 4.
 
 use super::map::{Function1, Target};
 use super::math::MathTable;
@@ -13,8 +13,8 @@ use super::table::Elementwise;
 use super::unary::{self, Unary};
 use super::*;
 
-/// Returns the number of elements of a packed right operand with `k` rows and `n` columns. It is large enough for every
-/// instruction set.
+/// Returns the number of elements of a packed right operand with `k` rows and `n` columns. This number is large enough
+/// for every instruction set.
 pub const fn packed_len<T>(k: usize, n: usize) -> usize {
     const MAX_PANEL_BYTES: usize = 128;
     k * n.next_multiple_of(MAX_PANEL_BYTES / size_of::<T>())

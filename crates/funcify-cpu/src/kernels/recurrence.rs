@@ -82,7 +82,7 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
     }
 }
 
-/// The number of vectors that are processed together, row by row. They are adjacent, so that memory is read
+/// The number of vectors that are processed together, row by row. These vectors are adjacent, so that memory is read
 /// sequentially. Processors with vectors of [`WIDE_REGISTER_BYTES`] bytes use twice as many.
 const MAX_VECTORS: usize = 8;
 const WIDE_REGISTER_BYTES: usize = 64;
@@ -168,7 +168,7 @@ fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     }
 }
 
-/// Loads `count` elements of a row, starting at lane `first`. `count` is less than a vector.
+/// Loads `count` elements of a row, starting at lane `first`. `count` is less than the number of lanes in a vector.
 #[inline(always)]
 fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, count: usize) -> T::Vector<S> {
     match source {

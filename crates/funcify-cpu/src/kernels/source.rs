@@ -1,20 +1,21 @@
-//! The operands of kernels: one element per lane, one element for all lanes, or the destination itself.
+//! The operands of kernels: one element per lane, one element per row that is broadcast to all lanes, or the
+//! destination itself.
 
 use super::*;
 
 /// An operand of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a, T> {
-    /// One element per lane: row r starts at `data[r * stride]`. With stride 0, all rows are the same.
+    /// One element per lane: row r starts at `data[r * stride]`. A stride of 0 broadcasts one row to all rows.
     Lanes { data: &'a [T], stride: usize },
-    /// One element for all lanes: the element of row r is `data[r * stride]`.
+    /// One element per row, broadcast to all lanes: the element of row r is `data[r * stride]`.
     Element { data: &'a [T], stride: usize },
-    /// The destination itself: the operand is its contents before the instruction.
+    /// The destination itself: the operand is the destination's contents before the instruction runs.
     Same,
 }
 
 impl<T: Float> Source<'_, T> {
-    /// Returns the element at a row and lane. `old` is the current element of the destination there.
+    /// Returns the element at a row and lane. `old` is the current element of the destination at this position.
     pub(crate) fn element(&self, row: usize, lane: usize, old: T) -> T {
         match self {
             Source::Lanes { data, stride } => data[row * stride + lane],
@@ -35,7 +36,7 @@ pub(crate) trait RowSource<T: Float, S: Simd>: Copy {
 
 /// A row of an operand.
 pub(crate) trait SourceRow<T: Float, S: Simd> {
-    /// Returns vector `index` of the row. `old` is the current value of the destination there.
+    /// Returns vector `index` of the row. `old` is the current value of this vector of the destination.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
     /// Returns the elements after the last full vector, padded to a vector.
     fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
@@ -75,14 +76,14 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneRow<'_, T, S> {
     }
 }
 
-/// Rows with one element for all lanes.
+/// Rows of one element each, which is broadcast to all lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct ElementRows<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) stride: usize,
 }
 
-/// A row with one element for all lanes, held as a vector.
+/// A row of one element, which is broadcast to all lanes of a vector.
 pub(crate) struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: Float, S: Simd> RowSource<T, S> for ElementRows<'_, T> {
@@ -129,8 +130,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
     }
 }
 
-/// Rows with one element per lane or for all lanes, distinguished at run time. For functions that cost more than the
-/// test for the kind.
+/// Rows with one element per lane, or with one element that is broadcast to all lanes. The kind is tested at run time,
+/// which suits functions that cost more than this test.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -138,7 +139,8 @@ pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) element: bool,
 }
 
-/// A row with one element per lane, or one for all lanes. In the latter case, `lanes` is not read.
+/// A row with one element per lane, or with one element that is broadcast to all lanes. In the latter case, `lanes` is
+/// not read.
 pub(crate) struct LaneOrElementRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     splat: [T::Vector<S>; 1],
@@ -168,8 +170,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
     }
 }
 
-/// Rows with one element per lane, or the rows of the destination, distinguished at run time. For functions that cost
-/// more than the test for the kind.
+/// Rows with one element per lane, or the rows of the destination. The kind is tested at run time, which suits
+/// functions that cost more than this test.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) data: &'a [T],

@@ -91,7 +91,7 @@ impl Operand {
         Operand { row, ..self }
     }
 
-    /// Makes each row a single element, broadcast over all lanes.
+    /// Makes each row a single element, which is broadcast to all lanes.
     pub fn element(self) -> Self {
         Operand { across: Across::Element, ..self }
     }

@@ -27,7 +27,8 @@
 //! A program is a list of nodes. A node is an [`Instruction`], or a loop around nodes, up to [`DEPTH`] loops deep. In
 //! each iteration of an enclosing loop, each operand moves by a fixed number of units. Therefore:
 //!
-//! - A loop over steps reads its sequences and writes its traces in place. A reverse loop has negative steps.
+//! - A loop over steps reads its sequences and writes its traces in place. In a reverse loop, the operands move by a
+//!   negative number of units.
 //! - Taps and carries read other units of a trace: they are operands that start at a different unit.
 //! - First steps, which read initial values, are instructions before the loop (loop peeling).
 //! - A loop over strips is two nested loops, over strips and over steps, with instructions before and after the inner
@@ -40,9 +41,9 @@
 //!
 //! # Instructions
 //!
-//! An instruction writes `rows` rows of `lanes` elements. Each operand has its own stride between rows. With stride 0,
-//! all rows are the same. An operand with [`Across::Element`] has one element per row, which applies to all lanes.
-//! [`Op`] documents how each op uses its operands.
+//! An instruction writes `rows` rows of `lanes` elements. Each operand has its own stride between rows. A stride of 0
+//! broadcasts one row to all rows. An operand with [`Across::Element`] has one element per row, which is broadcast to
+//! all lanes. [`Op`] documents how each op uses its operands.
 //!
 //! An operand may coincide exactly with the destination, including the stride; any other overlap is invalid. If the
 //! stride between rows is larger than the number of lanes, the gaps between rows also count as accessed.
@@ -54,9 +55,8 @@
 //! Each instruction has a fixed overhead of about 15 to 25 ns, so bodies with few lanes should have few instructions:
 //! fuse an activation into its product (`then` of [`Op::Product`]), and express a loop over one lane as a single
 //! [`Op::Recur`]. A product with few rows is limited by the time to read its right operand. With 8 rows or more, it
-//! runs at the peak multiplication rate of the processor. Several factors in one product need no extra pass over the
-//! result.
-//! `cargo bench -p funcify-cpu` prints all of these figures.
+//! runs at the peak multiplication rate of the processor. A product that sums several factors needs no extra pass over
+//! the result. `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example
 //!
@@ -104,7 +104,7 @@ use funcify_core::ops::Words;
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 
-/// The overhead of an instruction in nanoseconds, before it computes its first element, measured on one server core.
+/// The fixed overhead of an instruction in nanoseconds, measured on one server core.
 pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
 /// The trip count that the check assumes for a loop without a bound. It is so large that the check rejects every
@@ -193,8 +193,8 @@ pub enum Node {
         /// The nodes of an iteration.
         body: Vec<Node>,
     },
-    /// A loop that computes and tests a condition before each iteration. Operands may move with the loop only if it has
-    /// a bound.
+    /// A loop that computes and tests a condition before each iteration. Operands may move between iterations only if
+    /// the loop has a bound.
     While {
         /// The nodes that compute the condition.
         test: Vec<Node>,
@@ -229,7 +229,7 @@ pub struct Instruction {
     pub from: Vec<Operand>,
 }
 
-/// The estimated costs in nanoseconds: per element, per call of a math function, and per multiply-add of a product.
+/// The estimated costs in nanoseconds: per element, per call to a math function, and per multiply-add of a product.
 const NS_PER_ELEMENT: f64 = 0.2;
 const NS_PER_FUNCTION: f64 = 2.0;
 const NS_PER_TERM: f64 = 0.03;
@@ -273,8 +273,8 @@ pub enum Op {
     /// `to[r][l] = op(x[r][l], y[r][l])` on words, which are stored as the bits of elements. Operands: x, and y if the
     /// op has two operands.
     Word(WordOp),
-    /// `to[r]` = random words generated from the key and starting counter of row r. [`Threefry`] defines them.
-    /// Operands: keys and counters, each with two words per row.
+    /// `to[r]` = the random words that [`Threefry`] generates from the key and the starting counter of row r. Operands:
+    /// keys and counters, each with two words per row.
     ///
     /// [`Threefry`]: funcify_core::ops::Threefry
     Threefry(Words),
@@ -300,7 +300,7 @@ pub enum Op {
     Product {
         /// The size of the inner axis of each factor. At most [`MAX_FACTORS`] factors are supported.
         inner: Vec<usize>,
-        /// `true` if the first operand is the initial value of the sums, which may be `to` itself.
+        /// `true` if the first operand holds the initial values of the sums. This operand may be `to` itself.
         init: bool,
         /// The function applied to each sum, if any.
         then: Option<Unary>,
@@ -311,14 +311,14 @@ pub enum Op {
     Sink {
         /// The number of blocks.
         blocks: usize,
-        /// The number of rows per block. [`Operand::row`] is the stride between them.
+        /// The number of rows per block. [`Operand::row`] is the stride between rows.
         block_rows: usize,
-        /// The strides between blocks, in units: of the left operand, and of the right operand.
+        /// The strides between the blocks of the left operand and of the right operand, in units.
         block_steps: [isize; 2],
     },
-    /// `to` = a matrix with `rows` rows and `lanes` columns, packed in the order in which [`Op::Product`] reads it.
-    /// The order depends on the machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. Operands: the
-    /// matrix. Its element (i, j) is at offset `i * row + j * column`, where `row` is [`Operand::row`].
+    /// `to` = a matrix with `rows` rows and `lanes` columns, packed in the order in which [`Op::Product`] reads it. The
+    /// order depends on the machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. Operands: the
+    /// matrix. Element (i, j) of the matrix is at offset `i * row + j * column`, where `row` is [`Operand::row`].
     Pack {
         /// The stride between columns, in elements.
         column: usize,
@@ -328,7 +328,7 @@ pub enum Op {
     /// `to[r][l]` = the element of x that is `i * step` elements after `x[r][l]`, where i is `index[r][l]`, clamped to
     /// `0..count`. Operands: x, and index, whose elements must be integers.
     Take {
-        /// The number of positions.
+        /// The number of positions that an index can select.
         count: usize,
         /// The stride between positions, in elements.
         step: usize,
@@ -336,7 +336,7 @@ pub enum Op {
     /// Copies `x[r][l]` to the element that is `i * step` elements after `to[r][l]`, where i is the index, clamped to
     /// `0..count`. Operands: x, and the index, a single integer.
     Put {
-        /// The number of positions.
+        /// The number of positions that an index can select.
         count: usize,
         /// The stride between positions, in elements.
         step: usize,
@@ -345,11 +345,11 @@ pub enum Op {
     /// i is `index[r][l]`. Skips indices outside `0..count`. Rows are processed in order, and rows of `to` may overlap.
     /// Operands: x, and index, whose elements must be integers.
     Scatter {
-        /// The number of positions.
+        /// The number of positions that an index can select.
         count: usize,
         /// The stride between positions, in elements.
         step: usize,
-        /// The fold that combines an update with the current element. With `None`, the update overwrites it.
+        /// The fold that combines an update with the current element. With `None`, the update overwrites the element.
         fold: Option<Fold>,
     },
     /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. Operands: the
@@ -380,9 +380,9 @@ pub struct Operand {
     pub steps: [isize; DEPTH],
     /// The offset of the first element within the unit, or within the part's columns of the unit.
     pub offset: usize,
-    /// The stride between rows, in elements. With stride 0, all rows are the same.
+    /// The stride between rows, in elements. A stride of 0 broadcasts one row to all rows.
     pub row: usize,
-    /// The kind of row: one element per lane, or one element for all lanes.
+    /// The kind of row: one element per lane, or one element that is broadcast to all lanes.
     pub across: Across,
 }
 
@@ -391,6 +391,6 @@ pub struct Operand {
 pub enum Across {
     /// One element per lane.
     Lanes,
-    /// One element for all lanes.
+    /// One element, broadcast to all lanes.
     Element,
 }

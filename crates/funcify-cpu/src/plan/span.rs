@@ -41,7 +41,7 @@ impl Instruction {
         if to.row < lanes && rows > 1 && !may_overlap {
             return Err("rows of the destination overlap".to_string());
         }
-        // Computes the spans of the destination and the first `count` operands, if each has `rows` rows of `lanes`
+        // Computes the spans of the destination and the first `count` operands, each with `rows` rows of `lanes`
         // elements.
         let all = |count: usize| -> Spans {
             let operands = std::iter::once(Some(to)).chain((0..count).map(|index| from.get(index)));

@@ -1,4 +1,4 @@
-//! Collects the nodes of a program under construction, including those of its open loops.
+//! Collects the nodes of a program under construction, including the nodes of its open loops.
 
 use super::recurrence::recurrence;
 use super::view::View;

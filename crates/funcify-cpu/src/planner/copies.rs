@@ -4,7 +4,8 @@ use funcify_analysis::{Contents, Version};
 
 use super::view::View;
 
-/// A copy of a view, and the version of the source that was copied. It keeps the source's register from being reused.
+/// A copy of a view, and the version of the source that was copied. As long as this record exists, the source's
+/// register is not reused.
 #[derive(Clone, Debug)]
 pub(super) struct Copied {
     from: View,

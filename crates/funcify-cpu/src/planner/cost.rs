@@ -37,14 +37,15 @@ struct Cost {
 pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
-    // A loop over one op is memory-bound. One thread that reads whole rows is faster than two that read half rows.
+    // A loop with a single op is memory-bound. One thread that reads whole rows is faster than two that read half rows.
     if cost.nanoseconds < MIN_NS_FOR_THREADS || cost.ops <= 1 {
         return 1;
     }
     let divisors = (2..=MAX_PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
     match cost.has_products {
         true => divisors.filter(|parts| labels.size() / parts >= MIN_ROWS_PER_PART).max().unwrap_or(1),
-        // Uses the smallest number of parts whose data fits in the cache, so that rows stay long.
+        // Uses the smallest number of parts such that the data of each part fits in the cache. Few parts keep rows
+        // long.
         false => {
             let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= MAX_ELEMENTS_PER_PART;
             divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)

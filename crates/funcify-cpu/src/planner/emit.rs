@@ -2,8 +2,8 @@
 //!
 //! Each instruction is added at the level of the innermost loop that it depends on. Level 0 runs once, before the
 //! parts. Level 1 is the program of a part, and level 2 is the body of its outermost loops. Axes that are contiguous in
-//! all operands are merged. One of the remaining axes becomes the lanes, and the longest other one becomes the rows.
-//! Further axes become loops, or are unrolled into separate instructions.
+//! all operands are merged. One of the remaining axes becomes the lanes, and the longest of the others becomes the
+//! rows. Further axes become loops, or are unrolled into separate instructions.
 
 mod axes;
 mod folds;
@@ -51,9 +51,9 @@ pub(super) struct Emitter {
     pub(super) fired: Fired,
     /// The version of the contents of each memory.
     pub(super) contents: Contents,
-    /// Cached packed matrices. They are packed outside of all loops.
+    /// The cached packed matrices. Only matrices that are packed outside of all loops are cached.
     packs: Vec<Copied>,
-    /// Cached copies of tensors in another layout. They are copied outside of all loops.
+    /// The cached copies of tensors in another layout. Only copies that are made outside of all loops are cached.
     copies: Vec<Copied>,
     /// Registers for partial sums that start from an initial value in the first part, each with its initial value.
     initial_shares: Vec<(View, View)>,
@@ -161,7 +161,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns a constant number as a rank-0 tensor.
+    /// Returns a rank-0 tensor that holds the constant `number`.
     pub(super) fn number(&mut self, number: f64) -> Result<View> {
         if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
             return Ok(view.clone());
@@ -233,7 +233,7 @@ impl Emitter {
         let mut looped: Vec<usize> = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).collect();
         looped.sort_by_key(|axis| std::cmp::Reverse(rest[*axis].size));
         looped.truncate(DEPTH.saturating_sub(index));
-        // The addresses of a nested loop are recomputed each time it starts.
+        // The addresses of a nested loop are recomputed each time it starts, so nesting pays off only for long axes.
         let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= MIN_LOOP_SIZES[1];
         let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
         looped.truncate(nested);
@@ -496,8 +496,8 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &lanes), &[])
     }
 
-    /// Returns a register for partial sums. It starts from the initial value in the first part, and from 0 in all other
-    /// parts.
+    /// Returns a register for partial sums, which start from the initial value in the first part, and from 0 in all
+    /// other parts.
     pub(super) fn initial_share(&mut self, initial: &View) -> View {
         let register = self.memory[1].reserve(initial.len(), true);
         let view = View::whole(self.registers[1], register.start, &initial.shape, 1);
@@ -506,8 +506,8 @@ impl Emitter {
         view
     }
 
-    /// Schedules the sum of the partial sums in `share` over all parts. It is written to `to` after the parts have run.
-    /// Does nothing if `to` is empty.
+    /// Schedules an instruction that adds up the partial sums in `share` over all parts, and writes the result to `to`,
+    /// after the parts have run. Does nothing if `to` is empty.
     pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
         if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));

@@ -34,7 +34,7 @@ enum BufferRows {
 }
 
 impl BufferRows {
-    /// Returns the trace of a buffer from which a carry is read, or an error if the buffer does not store all its rows.
+    /// Returns the trace that a carry is read from, or an error if the buffer does not store all its rows.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -90,7 +90,7 @@ fn has_rows(place: &View, innermost: Option<usize>) -> bool {
 
 impl Planner {
     /// Plans a scan. `used` marks the results that are used, `places` holds their destinations, and `shares` marks the
-    /// results of which each part computes a partial sum. Returns the used results.
+    /// results for which each part computes a partial sum. Returns the used results.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -142,7 +142,7 @@ impl Planner {
     /// Emits the loops over all steps.
     fn all_steps(&mut self, planned: &Loop<'_>) -> Result<()> {
         let steps = planned.steps;
-        // The first step cannot read a carry from a trace, because no row is written yet. It is planned separately.
+        // The first step cannot read a carry from a trace, which has no rows yet, so it is planned separately.
         let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
         self.steps(planned, Steps { from: 0, strip: None }, first)?;
@@ -168,7 +168,7 @@ impl Planner {
             _ => None,
         };
         let full: Vec<View> = scan.buffers.iter().zip(buffers).filter_map(of_full).collect();
-        // Full strips, and then a strip of the remaining steps.
+        // Emits the full strips, and then a strip of the remaining steps.
         let strips = stretch.len() / strip;
         let from = first + strips * strip;
         for (from, strip, times) in [(first, strip, strips), (from, stretch.end - from, 1)] {
@@ -222,8 +222,8 @@ impl Planner {
         Ok(all)
     }
 
-    /// Chooses the memory for a carry: a trace that contains the same values and has no initial rows, if there is one,
-    /// or else a register.
+    /// Chooses the memory for a carry: a trace that contains the same values and has no initial rows, or a register if
+    /// there is no such trace.
     fn carry(
         &mut self,
         scan: &Scan,
@@ -260,7 +260,7 @@ impl Planner {
         Ok(Carry::Register(carry))
     }
 
-    /// Reserves memory for the rows of a buffer, and copies its initial rows there.
+    /// Reserves memory for the rows of a buffer, and copies the initial rows to it.
     fn rows(
         &mut self,
         scan: &Scan,
@@ -398,7 +398,7 @@ impl Planner {
         parameters.extend(invariants.iter().cloned());
 
         let mut scope = Scope::new(self, &scan.body, parameters)?;
-        // Each row is computed at its destination, unless a read of the same step overlaps it.
+        // Each row is computed at its destination, unless a read in the same step overlaps the destination.
         let mut written = Vec::new();
         for (buffer, (rows, outputs)) in scan.buffers.iter().zip(buffers.iter().zip(&results.buffers)) {
             for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {

@@ -3,8 +3,8 @@
 //! `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
 //! `choice` plans both branches of a switch. `ops` implements each op on [`View`]s. `emit` converts views to
 //! instructions over rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
-//! registers. Transposes, slices, broadcasts and rows of a sequence only change addresses. Their elements are copied
-//! only if an instruction requires another layout. Loop-invariant values are computed before the loops.
+//! registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses. The elements are
+//! copied only if an instruction requires another layout. Loop-invariant values are computed before the loops.
 //!
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
@@ -59,8 +59,8 @@ const MAX_ELEMENTS: usize = 1 << 40;
 pub struct GraphPlan {
     /// The plan. Its inputs are the graph's inputs, followed by the constants. Its outputs are the graph's outputs.
     pub plan: Plan,
-    /// The element type of the plan: the widest float type of the graph, and at least f32. It also represents narrower
-    /// floats, booleans (as 1 and 0), and integers small enough to be represented exactly.
+    /// The element type of the plan: the widest float type of the graph, and at least f32. This type also represents
+    /// narrower floats, booleans (as 1 and 0), and integers small enough to be represented exactly.
     pub dtype: DType,
     /// The dtype of each input that the plan reads, or `None` for an input that it does not read.
     pub reads: Vec<Option<DType>>,
@@ -71,7 +71,7 @@ pub struct GraphPlan {
     /// `true` if `u32` values are words, stored as the bits of elements, instead of numbers.
     pub has_words: bool,
     /// `true` if the plan has an additional output: an element that is nonzero if a loop reached the bound that the
-    /// planner assumed for it. The other results are then invalid.
+    /// planner assumed for this loop. If the element is nonzero, the other results are invalid.
     pub refuses: bool,
 }
 
@@ -91,7 +91,7 @@ pub enum Division {
 }
 
 impl Division {
-    /// Returns the minimum size of the parallel axis for loops to lay it out innermost.
+    /// Returns the minimum size at which loops lay out the parallel axis innermost.
     fn min_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
@@ -101,7 +101,7 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the number of rows to aim for in a product over a whole strip.
+    /// Returns the target number of rows for a product over a whole strip.
     fn rows_of_strip(self) -> usize {
         if self == Division::Always { 6 } else { 256 }
     }
@@ -394,9 +394,9 @@ impl Planner {
         dtype.is_float() || dtype == DType::Bool
     }
 
-    /// Returns the op that rounds numbers of the plan to a narrower float type. The planner rounds the result of each
-    /// op of that type. Despite the double rounding, the result is correctly rounded, because the plan's type has more
-    /// than twice as many digits (Figueroa, When is double rounding innocuous?, 1995).
+    /// Returns the op that rounds numbers of the plan to a narrower float type. The planner rounds each result of that
+    /// type. Despite the double rounding, the result is correctly rounded, because the plan's type has more than twice
+    /// as many digits (Figueroa, When is double rounding innocuous?, 1995).
     fn rounding(&self, dtype: DType) -> Option<Unary> {
         match dtype {
             DType::F16 => Some(Unary::ToF16),

@@ -1,4 +1,4 @@
-//! Replaces a loop that folds each row into the previous one with a single instruction.
+//! Replaces a loop with a single instruction if each step only folds a row into the previous row.
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary};
 use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
@@ -7,7 +7,8 @@ use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
 /// instruction that folds a row into the previous row of the destination.
 pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level: usize) -> Option<Node> {
     let [Node::Do(Instruction { op, rows: 1, lanes, to, from })] = nodes else { return None };
-    // The rows of an instruction must be in the same unit, but each step of a loop over columns is in its own unit.
+    // The rows of an instruction must be in the same unit. In a region that is split into columns, each step has its
+    // own unit.
     let is_in_columns = |operand: &Operand| matches!(regions[operand.region].split, Split::Columns(_));
     if is_in_columns(to) || from.iter().any(is_in_columns) {
         return None;

@@ -45,7 +45,7 @@ impl Planner {
         (strip > 1).then_some(strip)
     }
 
-    /// Returns the number of rows of the product that a step adds to a state, or `None` if it does not add a product.
+    /// Returns the number of rows of the product that a step adds to a state, or `None` if the step adds no product.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
             Source::Node(node, _) => Some(body.node(node)),
@@ -100,7 +100,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Copies a value that is computed in a step to memory with one row per step of the strip.
+    /// Reserves memory with one row per step of the strip, and copies a step's value to the row of the step. Returns
+    /// the row.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;

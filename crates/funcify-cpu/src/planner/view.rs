@@ -79,12 +79,12 @@ impl View {
         (self.with(first), self.with(others))
     }
 
-    /// Returns a view of `count` tensors like this one along a new axis, with a stride of `distance` elements.
+    /// Returns a view that stacks `count` tensors like this one along a new axis, with a stride of `distance` elements.
     pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
         self.with(self.layout.stacked(count, distance))
     }
 
-    /// Returns `count` indices of an axis, from `start` on, with the given step.
+    /// Selects `count` indices of an axis: `start`, `start + step`, and so on.
     pub(super) fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> View {
         self.with(self.layout.part(axis, start, count, step))
     }
@@ -94,7 +94,7 @@ impl View {
         self.with(self.layout.reversed(axis))
     }
 
-    /// Returns the view at one index of an axis, and drops that axis.
+    /// Selects one index of an axis, and removes the axis.
     pub(super) fn at(&self, axis: usize, index: usize) -> View {
         self.with(self.layout.at(axis, index))
     }

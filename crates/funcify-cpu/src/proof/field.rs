@@ -10,11 +10,12 @@ pub(super) const PRIME: u64 = (1 << 61) - 1;
 /// The largest element that represents a nonnegative number.
 pub(super) const HALF: u64 = PRIME >> 1;
 
-/// The element that represents infinity. It is larger than nearly all other numbers, and is not a fraction of small
-/// integers. (The largest element that is such a fraction is -1/2.) Its negative represents negative infinity.
+/// The element that represents infinity. Its negative represents negative infinity. The element is larger than nearly
+/// all others, and is not a fraction of small integers. (The largest element that is such a fraction is -1/2.)
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
-/// The element that represents NaN. It is an arbitrary element, so that computations do not yield it by accident.
+/// The element that represents NaN. It is an arbitrary element, so that computations are unlikely to yield it by
+/// chance.
 pub(super) const NAN: u64 = 0x0b5e_97c3_21d4_6a8f;
 
 /// Returns `a + b`.

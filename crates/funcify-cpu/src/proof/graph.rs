@@ -1,4 +1,4 @@
-//! Evaluates a graph over the field, node by node, with its own rule for each op.
+//! Evaluates a graph over the field, node by node, by a separate rule for each op.
 //!
 //! The evaluation is independent of how programs run. Ops that only move elements use their reference implementation,
 //! on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`, and loops and
@@ -201,12 +201,12 @@ impl Evaluator<'_> {
         Ok(results.iter().map(Grid::of_host).collect())
     }
 
-    /// Returns the sizes of a shape.
+    /// Returns the shape of a type, with the symbols replaced by their sizes.
     pub(super) fn shape(&self, ty: &TensorType) -> Meaning<Vec<usize>> {
         Ok(ty.shape.value(self.sizes)?)
     }
 
-    /// Rounds a float to `dtype`, if that is narrower than the plan's element type.
+    /// Rounds a float to `dtype`, if `dtype` is narrower than the plan's element type.
     pub(super) fn round(&self, cell: u64, dtype: DType) -> u64 {
         let is_narrower = match dtype {
             DType::F16 | DType::BF16 => true,
@@ -221,7 +221,7 @@ pub(super) fn unknown(op: &str) -> NoMeaning {
     NoMeaning::Unknown(op.to_string())
 }
 
-/// Converts an integer to `dtype`. Wraps around if `dtype` has fewer bits than the field.
+/// Converts an integer to `dtype`. Integers of up to 32 bits wrap around.
 pub(super) fn wrap(number: i64, dtype: DType) -> u64 {
     of_signed(match dtype {
         DType::U8 => i64::from(number as u8),

@@ -33,8 +33,8 @@ pub(super) struct Memory {
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Allocates memory. Its cells have distinct values from `uncomputed`, which mark them as uninitialized. The caller
-    /// fills in the inputs.
+    /// Allocates memory. Each cell gets a distinct value, returned by `uncomputed`, which marks the cell as
+    /// uninitialized. The caller fills in the inputs.
     pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
@@ -119,8 +119,8 @@ impl Bases {
         )
     }
 
-    /// Returns the current index of a cell, which is `at` elements after the first element that the part sees of the
-    /// region. It moves by `steps` units per iteration of each loop.
+    /// Returns the current index of the cell that is `at` elements after the first element of the region that the part
+    /// sees. The cell moves by `steps` units per iteration of each loop.
     pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)

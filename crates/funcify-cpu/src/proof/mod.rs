@@ -1,12 +1,12 @@
 //! Proves that a plan computes the same values as its graph, independently of the planner.
 //!
-//! Graph and plan are evaluated on random inputs over the prime field with 2^61 - 1 elements, and must agree. Sums and
-//! products are computed in the field, so a plan that only reassociates, fuses, defers or divides them agrees exactly.
-//! Every other function is an opaque symbol, the same on both sides (`model.rs`). By the Schwartz–Zippel lemma (J. T.
-//! Schwartz, Fast Probabilistic Algorithms for Verification of Polynomial Identities, J. ACM 27, 1980), two different
-//! expressions of degree d agree on random inputs with probability at most d / 2^61. If the results agree, graph and
-//! plan therefore almost certainly compute the same expressions, for all inputs that take the same branches. Several
-//! random seeds cover several branches.
+//! The graph and the plan are evaluated on random inputs over the prime field with 2^61 - 1 elements, and must agree.
+//! Sums and products are computed in the field, so a plan that only reassociates, fuses, defers or divides them agrees
+//! exactly. Every other function is an opaque symbol, the same on both sides (`model.rs`). By the Schwartz–Zippel lemma
+//! (J. T. Schwartz, Fast Probabilistic Algorithms for Verification of Polynomial Identities, J. ACM 27, 1980), two
+//! different expressions of degree d agree on random inputs with probability at most d / 2^61. If the results agree,
+//! the graph and the plan therefore almost certainly compute the same expressions, for all inputs that take the same
+//! branches. Several random seeds cover several branches.
 //!
 //! The graph is evaluated by separate rules (`graph.rs`, `ops.rs`, and `loops.rs` for the invariants of loops). The
 //! plan is interpreted cell by cell (`interpret.rs`, `instruction.rs`, `memory.rs`):
@@ -14,8 +14,8 @@
 //! - **proof-c1** Scratch memory and outputs start as distinct elements that no program computes. This exposes reads of
 //!   memory that was never written.
 //! - **proof-c2** Parts run in both orders. This exposes reads of another part's results.
-//! - **proof-c3** A loop and its register code leave the same memory. This covers the code for this machine, for
-//!   machines without vectors, and for the translation to machine code (`registers.rs`).
+//! - **proof-c3** A loop and its register code leave the same memory contents. This covers the code for this machine,
+//!   for machines without vectors, and for the translation to machine code (`registers.rs`).
 //! - **proof-c4** Words (random bits) differ from numbers: a cell that holds a word differs from a cell that holds the
 //!   number with the same value.
 //!

@@ -287,8 +287,8 @@ fn binary_symbol(op: ops::Binary) -> Option<Binary> {
     }
 }
 
-/// Multiplies two integers. A product of `u32` can exceed the modulus of the field, but only
-/// its low 32 bits are needed.
+/// Multiplies two integers. A product of `u32` values can exceed the modulus of the field, but only its low 32 bits are
+/// needed.
 fn integer_product(x: u64, y: u64, of: DType) -> u64 {
     if of == DType::U32 { wrap(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
 }

@@ -1,7 +1,7 @@
 //! Interprets register code over the field, to check that it is equivalent to the instructions of its loop.
 //!
 //! This covers both the code that the executor interprets and the code that is translated to machine code. The code
-//! starts from the memory before the loop, and must leave the same memory as the loop's instructions.
+//! starts with the memory contents before the loop, and must leave the same contents as the loop's instructions.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -281,7 +281,8 @@ impl File {
         registers.iter().flat_map(|register| self.get(*register)).take(count).collect()
     }
 
-    /// Loads a piece. A single element fills all lanes; lanes beyond the length of a piece keep their values.
+    /// Loads a piece. A single element is broadcast to all lanes. Otherwise, lanes beyond the length of the piece keep
+    /// their values.
     fn load(&mut self, to: u8, memory: &Memory, piece: &Piece, at: usize) -> Result<(), OutOfBounds> {
         if piece.len == 1 {
             let one = memory.read(piece.region, at)?;

@@ -16,7 +16,7 @@ use super::verdict::Verdict;
 /// plan rejects the inputs.
 pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
 
-/// The number of inputs for which the results of a plan must be correct.
+/// The number of runs, on different random inputs, whose results must be correct.
 const RUNS: usize = 2;
 
 /// The time limit for a run of the plan or of the reference evaluator, because a loop might not end for some inputs.
@@ -26,7 +26,7 @@ pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// one range may end for inputs from another.
 const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
-/// The maximum number of elements in all values of the graph. For more, the reference evaluator is too slow.
+/// The maximum number of elements of all inputs together. With more elements, the reference evaluator is too slow.
 const MAX_ELEMENTS: usize = 4_000_000;
 
 /// Runs a plan that has no proof, and checks its results. `reason` states why there is no proof.
@@ -128,7 +128,8 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
 }
 
 /// Finds the first element whose error exceeds `factor` times the tolerance. Returns the indices of its output and of
-/// the element. Skips outputs whose shapes differ, because the plan also has rows for steps that did not run.
+/// the element. Skips outputs whose shapes differ: for a loop that ended early, the plan also returns rows for steps
+/// that did not run.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

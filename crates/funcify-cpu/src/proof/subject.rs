@@ -244,7 +244,7 @@ impl Subject<'_> {
     }
 
     /// Returns the index of the first valid element of an output. All elements are valid, except in the trace of a loop
-    /// that ended early: there, the plan also has rows for steps that did not run.
+    /// that ended early: in the plan, such a trace also has rows for steps that did not run.
     fn first_valid_element(&self, output: usize, grid: &Grid, found: usize, sizes: &Sizes) -> Meaning<usize> {
         let missing = found.checked_sub(grid.cells.len());
         let missing = missing.ok_or_else(|| NoMeaning::Refused(format!("output {output} has too few elements")))?;

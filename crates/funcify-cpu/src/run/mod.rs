@@ -245,7 +245,8 @@ impl<T: MathTable> Work for RunPart<'_, '_, T> {
     }
 }
 
-/// Several parts of a stage, split in half recursively until one part is left. Running the parts consumes the regions.
+/// Several parts of a stage, which are split in half recursively, down to single parts. Running the parts consumes the
+/// regions.
 pub struct RunParts<'p, 'a, T> {
     programs: &'p [Prepared<T>],
     parts: &'p [Part],

@@ -13,13 +13,13 @@ const NS_PER_ITERATION: u64 = 10;
 /// A function that returns `true` if a call must stop early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// The estimated time between two calls of [`Stop`], in nanoseconds.
+/// The estimated time between two calls to [`Stop`], in nanoseconds.
 const NS_BETWEEN_STOP_CALLS: u64 = 1_000_000;
 
 /// A program in executable form.
 pub(crate) type Prepared<T> = Vec<Run<T>>;
 
-/// A node in executable form. For loops, the number is the trip count.
+/// A node in executable form. The number in `Body` and `Nest` is the trip count.
 #[derive(Clone, Debug)]
 pub(crate) enum Run<T> {
     /// An innermost loop.
@@ -107,7 +107,7 @@ struct StopTimer<'p> {
 }
 
 impl StopTimer<'_> {
-    /// Returns how many of the `left` remaining iterations may run before the next call of [`Stop`]: at least 1, or 0
+    /// Returns how many of the `left` remaining iterations may run before the next call to [`Stop`]: at least 1, or 0
     /// if the run was stopped. `nanoseconds` is the estimated time per iteration.
     #[inline]
     fn iterations_allowed(&self, left: usize, nanoseconds: u64) -> usize {

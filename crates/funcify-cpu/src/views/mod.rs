@@ -133,7 +133,8 @@ pub(crate) struct Unwritten<'v, 'a, T> {
     above: &'v [View<'a, T>],
     /// The elements being written.
     range: Range,
-    /// The elements before and after the range being written. In a view of columns, only elements of the same unit.
+    /// The elements before and after the range being written. In a view of columns, these are only elements of the same
+    /// unit.
     before: &'v [T],
     after: &'v [T],
     columns: Option<&'v Columns<'v, T>>,
@@ -183,8 +184,8 @@ impl<'v, T> Unwritten<'v, '_, T> {
     }
 }
 
-/// Borrows the range to write mutably, and all other elements for reading. For a view of columns, the other units are
-/// stored in `columns`.
+/// Mutably borrows the range to write, and borrows all other elements for reading. For a view of columns, the other
+/// units are stored in `columns`.
 #[inline(always)]
 pub(crate) fn borrow<'v, 'a, T>(
     views: &'v mut [View<'a, T>],

@@ -23,7 +23,8 @@ fn tails_are_as_the_rest() {
     }
 }
 
-/// A kind of operand: its name, a function that builds it for a number of lanes, and its value at a row and a lane.
+/// A kind of operand: its name, a function that builds it for a number of lanes, and a function that returns its value
+/// at a row and a lane.
 type Kind = (&'static str, fn(Operand, usize) -> Operand, fn(&[f64], usize, usize, usize) -> f64);
 
 const KINDS: [Kind; 4] = [
@@ -157,7 +158,8 @@ fn folds_of(height: usize) {
                     (0..2 * height).map(|i| if i % 2 == 0 { of_lanes(i / 2) } else { 1.5 }).collect();
                 near(&elements, &expected, &what);
             }
-            // Tests sums of products whose second operand has one element per lane, or one for all lanes.
+            // Tests sums of products whose second operand has one element per lane, or one element that is broadcast to
+            // all lanes.
             for element in [false, true] {
                 let what =
                     format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());

@@ -30,7 +30,7 @@ pub struct Workload {
 /// A function that computes the expected outputs from the inputs.
 pub type Reference = dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>> + Send + Sync;
 
-/// A workload in a particular element type, ready to run.
+/// A workload for a particular element type, ready to run.
 pub struct Ready<T> {
     executor: Executor<T>,
     inputs: Vec<Vec<T>>,
@@ -72,7 +72,7 @@ impl<T: Element> Ready<T> {
         &self.outputs
     }
 
-    /// Returns the maximum error, relative to the maximum of each output.
+    /// Returns the maximum error over all outputs, relative to the largest expected element of each output.
     pub fn error(&self, expected: &[Vec<f64>]) -> f64 {
         let of = |(found, expected): (&Vec<T>, &Vec<f64>)| {
             let scale = expected.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));

@@ -1,5 +1,5 @@
-//! A recurrent network, h = tanh(x · W + h · U + b), and the gradients of the loss c · Σ y², where y are all its
-//! states.
+//! A recurrent network, h = tanh(x · W + h · U + b), and the gradients of the loss c · Σ y², where y are all states of
+//! the network.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};

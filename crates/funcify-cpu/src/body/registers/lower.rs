@@ -99,7 +99,7 @@ impl Slicer<'_> {
     }
 
     /// Returns the pieces that the loop accesses, each with a flag that is `true` if the piece is written. Returns
-    /// `None` if pieces may overlap in a way that registers do not support, or if there are too many.
+    /// `None` if pieces may overlap in a way that registers do not support, or if there are too many pieces.
     fn accessed_pieces(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
         for step in steps {
@@ -225,7 +225,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(stream)
     }
 
-    /// Returns the register of a constant.
+    /// Returns the register that holds a constant.
     fn number(&mut self, number: f64) -> Option<u8> {
         if let Some(register) = self.numbers.get(&number.to_bits()) {
             return Some(*register);
@@ -302,7 +302,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Ends the loop if the element `holds` is 0.
+    /// Emits an op that ends the loop if the element `holds` is 0.
     fn end_unless(&mut self, holds: &Operand) -> Option<()> {
         let holds = *self.slicer.pieces(holds, 1, 1).first()?;
         let register = self.read(holds)?;
@@ -310,7 +310,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds the rows into one, one vector of lanes at a time.
+    /// Folds all rows into a single row, one vector of lanes at a time.
     fn fold_rows(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -334,7 +334,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds the lanes of each row to one element: first within each vector, and then across vectors.
+    /// Folds the lanes of each row into one element: first within each vector, and then across vectors.
     fn fold_lanes(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -391,7 +391,8 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.push_op(Verb::Product, 0, [number, 0, 0]);
         let verb = then.map_or(Verb::Copy, verb_of_unary);
         to.into_iter().zip(sums).try_for_each(|(to, sum)| {
-            // Lanes past the last column hold padding, but a one-element piece must hold its element in all lanes.
+            // Lanes past the last column hold padding, but the element of a one-element piece must be broadcast to all
+            // lanes.
             let sum = if to.len == 1 { self.compute(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
             self.write(verb, to, [sum, 0, 0])
         })

@@ -7,8 +7,8 @@
 //! Data whose address is the same in every iteration stays in a register during the whole loop. Data whose address
 //! changes is loaded and stored in each iteration. Small carries therefore never reach memory while the loop runs.
 //!
-//! A register holds a [`Piece`]: up to a vector of adjacent elements, or one element in all lanes. Lanes beyond the
-//! length of a piece hold arbitrary values, which take part in computations but are never stored.
+//! A register holds a [`Piece`]: at most one vector of adjacent elements, or a single element broadcast to all lanes.
+//! Lanes beyond the length of a piece hold arbitrary values, which take part in computations but are never stored.
 //!
 //! A loop with a condition ends in the middle of an iteration, as soon as the condition is false.
 //!
@@ -106,7 +106,7 @@ pub(crate) struct RegisterOp {
 /// The kind of a register op.
 ///
 /// - `Load` reads stream `from[0]`, and `Store` writes register `from[0]` to stream `to`.
-/// - `FoldLanes` folds the first `from[1]` lanes of `from[0]`, and puts the result in all lanes.
+/// - `FoldLanes` folds the first `from[1]` lanes of `from[0]`, and broadcasts the result to all lanes.
 /// - `EndUnless` ends the loop if the first lane of `from[0]` is 0.
 /// - `Product` computes the product with index `from[0]`.
 ///
@@ -173,6 +173,6 @@ pub(crate) struct Piece {
     pub(crate) at: usize,
     /// The number of units that the piece advances per iteration of each loop, the outermost first.
     pub(crate) steps: [isize; DEPTH],
-    /// The number of elements. A single element occupies all lanes of its register.
+    /// The number of elements. A single element is broadcast to all lanes of its register.
     pub(crate) len: usize,
 }

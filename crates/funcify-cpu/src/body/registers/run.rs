@@ -32,7 +32,7 @@ pub(in super::super) fn run<T: MathTable, S: Simd>(
 pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
     /// `true` if a register holds a single element. Only such registers support chained ops.
     const IS_SINGLE: bool;
-    /// Returns a register with `number` in all lanes.
+    /// Broadcasts `number` to all lanes of a register.
     fn splat(simd: S, number: T) -> Self;
     /// Loads a piece into a register.
     fn load(simd: S, data: &[T]) -> Self;
@@ -53,7 +53,7 @@ pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
     fn holds(self, simd: S) -> bool;
     /// Selects `yes` where `self` is not 0, and `no` elsewhere.
     fn select(self, simd: S, yes: Self, no: Self) -> Self;
-    /// Folds the first `lanes` lanes, and puts the result in all lanes.
+    /// Folds the first `lanes` lanes, and broadcasts the result to all lanes.
     fn fold(self, simd: S, fold: Fold, lanes: usize) -> Self;
     fn unary(self, simd: S, op: Unary) -> Self;
     fn binary(self, simd: S, op: Binary, other: Self) -> Self;
@@ -205,7 +205,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
 #[repr(align(64))]
 struct File<R>([R; REGISTERS]);
 
-/// The iterations of a loop, to run in a function that is compiled for the instruction set of the registers.
+/// The iterations of a loop, to run in a function that is compiled for the instruction set `S`.
 struct Loop<'c, 'a, T, S, M, R> {
     simd: S,
     code: &'c RegisterCode<T>,

@@ -18,12 +18,13 @@ impl Emitter {
         if let [one, other] = from
             && crosses(one, other)
         {
-            // Copies the operand from the outer level to the layout of the other operand.
+            // Copies the operand with the lower level into the layout of the other operand.
             let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
             let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
-        // Computes the result in the layout of the operand and then transposes the result, which has fewer elements.
+        // Computes the result in the layout of the operand and then transposes the result, which has fewer elements
+        // than the operand.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
@@ -76,7 +77,7 @@ impl Emitter {
         }
     }
 
-    /// Folds the last axes of contiguous copies of the operands.
+    /// Copies the operands to contiguous memory, and folds the last axes of the copies.
     fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
         let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();

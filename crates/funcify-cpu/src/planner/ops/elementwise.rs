@@ -100,8 +100,8 @@ impl Scope<'_, '_> {
     }
 }
 
-/// Returns `true` if the result of an op on numbers of a type may not be representable in that type, and must be
-/// rounded.
+/// Returns `true` if an op on numbers of a type may have a result that the type cannot represent, so that the result
+/// must be rounded.
 fn may_round(op: &GraphOp) -> bool {
     use ops::Binary;
     use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};

@@ -38,7 +38,7 @@ impl Joins {
         Joins { parts, wholes: HashMap::new() }
     }
 
-    /// Returns the memory of a concatenation if some part of it was already written there.
+    /// Returns the memory of a concatenation, or `None` if no part has been written to it yet.
     pub(super) fn whole(&self, value: ValueId) -> Option<View> {
         self.wholes.get(&value).cloned()
     }
@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
         let innermost = self.planner.innermost(self.graph, whole);
         let memory = match (self.joins.whole(whole), &self.places[whole.index()]) {
             (Some(memory), _) => memory,
-            // Steps of a loop also read the output, so it must have the layout that they require.
+            // Steps of a loop also read the output, so the output must have the layout that the loop requires.
             (None, Some(place)) if place.level == level && innermost.is_none_or(|axis| place.strides[axis] == 1) => {
                 place.clone()
             }
@@ -72,8 +72,8 @@ impl Scope<'_, '_> {
     }
 
     /// Returns `true` if a concatenation of rows should be read in place, part by part. This requires that only the
-    /// steps of loops read it, that no part was written to its final position, and that all but a few steps read the
-    /// same part.
+    /// steps of loops read the concatenation, that no part was written to its final position, and that all but a few
+    /// steps read the same part.
     pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
         let is_sequence = |node: &Node, index: usize| match &node.op {
             GraphOp::Scan(scan) => scan.until.is_none() && scan.operands().sequences.contains(&index),
@@ -87,7 +87,7 @@ impl Scope<'_, '_> {
         is_apart && has_one_row && parts.len() == 2 && all_read_rows && !self.is_output(value)
     }
 
-    /// Returns a concatenation in contiguous memory. Does not copy traces that were already written there.
+    /// Returns a concatenation in contiguous memory. Does not copy traces that were already written to this memory.
     pub(super) fn concat(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let to = match self.joins.whole(value) {

@@ -29,8 +29,8 @@ impl Scope<'_, '_> {
         self.values[index] = now;
     }
 
-    /// Returns the register of the state whose next value is `value`, if the current node may write its result there
-    /// (order-c1).
+    /// Returns the register of the state whose next value is `value`, if the current node may overwrite this register
+    /// with its result (order-c1).
     pub(super) fn own_state(&self, value: ValueId, operands: &Operands<'_>) -> Option<View> {
         let (_, register) = self.next_of[value.index()].as_ref()?;
         let is_apart = |view: &View| !view.shares_memory(register);
@@ -40,7 +40,7 @@ impl Scope<'_, '_> {
         may_write.then(|| register.clone())
     }
 
-    /// Returns the register of the state whose next value is `value`, if no other value occupies it any more
+    /// Returns the register of the state whose next value is `value`, if no value occupies this register any more
     /// (order-c2).
     pub(super) fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
         let (state, register) = self.next_of[value.index()].as_ref()?;

@@ -5,7 +5,7 @@ use funcify_core::ops::Scatter;
 use super::super::Division;
 use super::*;
 
-/// The minimum size of an axis for which indexed access is left to the tensor library, if the plan runs inside one.
+/// The minimum size of an axis for which a plan that runs inside a tensor library leaves indexed access to the library.
 const LARGE_VOCABULARY: usize = 256;
 
 impl Scope<'_, '_> {

@@ -183,7 +183,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns the operands of a product, one of them packed: preferably the operand that is computed in the outer
-    /// loop. The product of a vector with an operand that changes in each step is not worth packing.
+    /// loop. For a product of a vector with an operand that changes in each step, packing does not pay off.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         let emitter = &mut self.planner.emitter;

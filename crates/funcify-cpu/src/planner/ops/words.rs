@@ -57,7 +57,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.emit_elementwise(Op::Word(word), &operands, value)?))
     }
 
-    /// Emits the random words for each key and starting counter.
+    /// Emits code that generates the random words for each key and starting counter.
     fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View> {
         let [key, counter] = [self.without_reversed_axes(node.inputs[0])?, self.without_reversed_axes(node.inputs[1])?];
         let shape = self.shape_of(value)?;

@@ -98,7 +98,7 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         self.at
     }
 
-    /// Builds an [`Error::Unsupported`]: the device does not support `what`, for this `reason`.
+    /// Builds an [`Error::Unsupported`], which says that the device does not support `what`, and gives the `reason`.
     pub fn unsupported(
         &self,
         what: impl Into<String>,

@@ -254,8 +254,8 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
     }
 }
 
-/// Converts operands to an array. The caller has checked their number with [`check_operands`]; returning a `Result`
-/// would move the large tensors once more.
+/// Converts operands to an array, after the caller has checked their number with [`check_operands`]. Does not return a
+/// `Result`, because that would move the large tensors once more.
 #[doc(hidden)]
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {

@@ -220,7 +220,8 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies the computations of the integers in `values` that cheap ops can compute from constants and sizes.
+/// For the integers in `values` that cheap ops can compute from constants and sizes, copies these ops to the graph
+/// `to`.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

@@ -224,8 +224,8 @@ impl Burn {
         }
     }
 
-    /// Returns whether this device keeps its tensors in host memory. On a device that does not, kernels cannot compute
-    /// on tensors of rank 0.
+    /// Returns whether this device keeps its tensors in host memory. On other devices, kernels cannot compute on
+    /// tensors of rank 0.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
     }

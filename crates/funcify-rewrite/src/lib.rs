@@ -112,7 +112,7 @@ impl Rewritten {
     }
 }
 
-/// Returns the number of the given patches of each rule, keyed by rule name.
+/// Counts the given patches of each rule. The counts are keyed by rule name.
 #[doc(hidden)]
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();

@@ -8,8 +8,8 @@ use burn::tensor::{Bool, Int, Tensor};
 use super::record::unsupported;
 use super::*;
 
-/// The inputs of a recorded closure besides its arguments: usually trained parameters. In a loop, every step receives
-/// the same weights.
+/// The inputs of a recorded closure other than its arguments: usually trained parameters. In a loop, every step
+/// receives the same weights.
 ///
 /// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward`
 ///   on it. Its parameters ([`Param`]) are the weights. A plain tensor in the module is a constant, as it is for Burn's

@@ -118,8 +118,8 @@ pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
     })
 }
 
-/// Returns the kernel of an op, or else the backend's fallback kernel. If the backend has neither, returns `None` for a
-/// loop strategy, and an error for an op without a rule.
+/// Returns the kernel of an op, or the backend's fallback kernel if the op has none. If there is no fallback kernel
+/// either, returns `None` for a loop strategy, and an error for an op without a rule.
 pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
     match (rule_of(backend, op, at), backend.fallback()) {
         (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
@@ -173,7 +173,7 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// ```
 ///
 /// `call` is a [`KernelCall`] for the op's own type. The closure returns a `Result` with a tensor, an array of tensors
-/// or a list of tensors. Its error may be of any type that converts into a boxed error. Operands are passed by value,
+/// or a list of tensors. The error may be of any type that converts into a boxed error. Operands are passed by value,
 /// and the last use of a tensor moves it, so a kernel may reuse its memory.
 ///
 /// ```

@@ -82,7 +82,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the number of rows of a value that each step sees.
+    /// Returns how many rows of a value each step sees.
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
             Label::Rows(rows) => {

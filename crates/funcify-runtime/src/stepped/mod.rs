@@ -5,9 +5,9 @@
 //! returns the next states and the outputs for that row. Both are ordinary graphs that can be printed, batched and
 //! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
-//! The number of steps of the first loop contains one symbol, which counts the steps. Every input with that symbol in
-//! its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the ops
-//! (`rows.rs`, `label.rs`):
+//! The formula for the first loop's number of steps contains one symbol, which counts the steps. Every input with that
+//! symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the
+//! ops (`rows.rs`, `label.rs`):
 //!
 //! - **stepped-c1** fixed: it depends on no sequence. `start` computes it.
 //! - **stepped-c2** rows: it has one row per step, and no row depends on later rows of a sequence. The rows may lie

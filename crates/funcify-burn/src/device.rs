@@ -17,7 +17,7 @@ use funcify_runtime::KernelCall;
 use crate::dtypes;
 use crate::kinds::{Outcome, filled};
 
-/// One call of a kernel on a Burn device.
+/// A kernel call on a Burn device.
 pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 
 /// A handle to one of Burn's devices, as a backend of funcify.

@@ -60,7 +60,7 @@ pub(super) struct Loop<V = Value> {
     pub(super) carries: Vec<CarryPart<V>>,
     pub(super) invariants: Vec<(V, ValueId)>,
     until: Option<ValueId>,
-    /// The parameters that became splat constants, each with its fill value. They have no operand.
+    /// The parameters that became splat constants, each with its fill value. These parameters no longer have operands.
     constants: Vec<(ValueId, Scalar)>,
     /// The replacements for values of the body.
     replacements: HashMap<ValueId, ValueId>,

@@ -236,7 +236,7 @@ macro_rules! funcify {
     };
 }
 
-/// Converts a call of any op to a call of the op type for which the kernel was registered.
+/// Converts a call for any op to a call for the op type for which the kernel was registered.
 #[doc(hidden)]
 pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     call: &KernelCall<'a, B, Op>,

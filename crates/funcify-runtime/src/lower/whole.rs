@@ -166,7 +166,7 @@ fn is_made_of_loops(graph: &Graph) -> bool {
 fn has_products(graph: &Graph) -> bool {
     graph.live().any(|node| match node.op.class() {
         OpClass::Product(_) => true,
-        // An error in a composition is reported elsewhere.
+        // `function/prepare.rs` reports errors in compositions.
         OpClass::Custom(custom) => {
             composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it)))
         }

@@ -72,8 +72,8 @@
 //! use such loops.
 //!
 //! All of these support repeated and concurrent backward passes. Candle's `backward` does not support second
-//! derivatives: requesting one through any of these nodes is an error. Differentiate the graph instead, which supports
-//! derivatives of any order.
+//! derivatives: requesting one through any of these nodes is an error. To compute derivatives of any order,
+//! differentiate the graph instead.
 //!
 //! A plain [`Function`](funcify_runtime::Function) that is called with tracked tensors acts like a
 //! [`Differentiable`]. Call `detach()` on arguments that need no gradient. In a `U8` tensor passed as a boolean, any

@@ -83,7 +83,7 @@ fn shift_slice(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Sl
     Slice { start: slice.start.clone() - &left_out, limit: slice.limit.clone() - &left_out, ..slice.clone() }
 }
 
-/// Copies a graph, replacing the op of each node by the result of `op`.
+/// Copies a graph, replacing the op of each node with the result of `op`.
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = GraphCopy::with_inputs_of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;

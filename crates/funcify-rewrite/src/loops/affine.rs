@@ -29,7 +29,7 @@ use super::*;
 /// The maximum number of states in a map.
 const MAX_MIXED_STATES: usize = 2;
 
-/// Replaces states that are affine recurrences by associative scans.
+/// Replaces states that are affine recurrences with associative scans.
 pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let recurrences = recurrences(scan);

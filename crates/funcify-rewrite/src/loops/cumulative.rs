@@ -28,7 +28,7 @@ struct Running {
     starts_at_identity: bool,
 }
 
-/// Replaces states that are running reductions by `cumulative` ops.
+/// Replaces states that are running reductions with `cumulative` ops.
 pub(crate) fn cumulative(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let states = running_states(context, scan);

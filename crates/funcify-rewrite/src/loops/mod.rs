@@ -146,7 +146,7 @@ impl<V: Copy> Loop<V> {
         }
     }
 
-    /// Replaces a value of the body by a new parameter. The parameter takes the name of the value, or `name` if the
+    /// Replaces a value of the body with a new parameter. The parameter takes the name of the value, or `name` if the
     /// value has none.
     fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
         let name = self.body.value_name(value).unwrap_or(name).to_string();

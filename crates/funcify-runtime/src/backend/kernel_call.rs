@@ -47,7 +47,7 @@ pub struct KernelCall<'a, B: Backend, O> {
 }
 
 impl<'a, B: Backend, O> KernelCall<'a, B, O> {
-    /// Returns this call with its op replaced by `op`.
+    /// Returns this call with `op` as its op.
     pub fn with_op<P>(&self, op: &'a P) -> KernelCall<'a, B, P> {
         let KernelCall { backend, inputs, outputs, sizes, at, .. } = *self;
         KernelCall { op, backend, inputs, outputs, sizes, at }

@@ -1,4 +1,4 @@
-//! Replaces ops on constants with constants (constant folding, as in XLA and PyTensor). The reference evaluator
+//! Replaces ops on constants with their results (constant folding, as in XLA and PyTensor). The reference evaluator
 //! computes the results.
 //!
 //! An op is folded only if its result has no more elements than the largest operand, or at most 16 elements. Broadcasts

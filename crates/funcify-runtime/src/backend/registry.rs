@@ -236,7 +236,7 @@ macro_rules! funcify {
     };
 }
 
-/// Converts a call for any op to a call for the op type for which the kernel was registered.
+/// Converts a kernel call on the general `Op` to a call on the op type of the registered kernel.
 #[doc(hidden)]
 pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     call: &KernelCall<'a, B, Op>,

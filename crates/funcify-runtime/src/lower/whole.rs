@@ -220,8 +220,7 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// For the integers in `values` that cheap ops can compute from constants and sizes, copies these ops to the graph
-/// `to`.
+/// Copies cheap ops into the graph `to`: those that compute integers in `values` from constants and sizes alone.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

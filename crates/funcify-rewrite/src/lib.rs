@@ -14,8 +14,8 @@
 //!   time is neither removed nor moved to where it runs more often than before.
 //! - **rewrite-c4** Rewriting terminates, and is idempotent.
 //!
-//! Differentiation comes first, and rewriting second. In the opposite order, the derivative would not treat work that
-//! was moved out of a loop as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
+//! Differentiation comes first, and rewriting second. In the opposite order, work that was moved out of a loop would
+//! not be differentiated as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
 
 mod bisect;
 mod common;

@@ -61,7 +61,7 @@ struct Arguments {
     /// The number of turns of each subject.
     #[arg(long)]
     rounds: Option<usize>,
-    /// Only profile one call of each of funcify's programs, and print the profiles by op.
+    /// Only profile one call to each of funcify's programs, and print the profiles by op.
     #[arg(long)]
     profile: bool,
     /// Only compare the time of a step in `Stepper` with that of a step inside the scan, for layers of `funcify::nn`.

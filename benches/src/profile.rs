@@ -1,5 +1,4 @@
-//! Profiles calls of funcify's programs by op. The explanations of gaps in `reasons.toml` are based on these
-//! profiles.
+//! Profiles calls to funcify's programs by op. The explanations in `reasons.toml` are based on these profiles.
 
 use anyhow::Result;
 use funcify::HostTensor;

@@ -22,7 +22,7 @@ pub(crate) struct Measurement {
     /// The peak memory of a run, excluding inputs and program, as measured by the allocator if possible, and
     /// otherwise by the system.
     pub(crate) peak_bytes: Option<u64>,
-    /// The same peak as measured by the system.
+    /// The same peak, as measured by the system.
     pub(crate) system_bytes: Option<u64>,
     /// The ratio of this subject's shortest run to that of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,

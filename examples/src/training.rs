@@ -135,7 +135,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Measures the loss and gradients of the next step.
+    /// Measures the cost of computing the loss and gradients of the next step.
     pub(crate) fn measure(training: &mut impl Training) -> Result<Cost> {
         let batch = training.batch();
         let held = MEMORY.current_usage();

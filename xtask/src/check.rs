@@ -100,7 +100,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
     cargo_with(&[], arguments)
 }
 
-/// Does the same as [`cargo`], with environment variables.
+/// Works like [`cargo`], but also sets environment variables.
 pub(crate) fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     eprintln!("\n== cargo {}", arguments.join(" "));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());

@@ -1,4 +1,4 @@
-//! Builds the tables of the report as text cells.
+//! Builds the tables of the report, whose cells are text.
 
 use super::{Run, bytes, digits, time};
 use crate::rows::Measurement;

@@ -1,4 +1,4 @@
-//! The handle of a Burn device, and the capabilities in which devices differ.
+//! The handle to a Burn device, and the capabilities in which devices differ.
 
 #[cfg(feature = "wgpu")]
 use std::sync::OnceLock;
@@ -17,10 +17,10 @@ use funcify_runtime::KernelCall;
 use crate::dtypes;
 use crate::kinds::{Outcome, filled};
 
-/// One call of a kernel on a Burn device.
+/// A kernel call on a Burn device.
 pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 
-/// A handle of one of Burn's devices, as a backend of funcify.
+/// A handle to one of Burn's devices, as a backend of funcify.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -201,7 +201,7 @@ impl Burn {
         self.name
     }
 
-    /// Returns Burn's own handle of the device.
+    /// Returns Burn's own handle to the device.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -224,8 +224,8 @@ impl Burn {
         }
     }
 
-    /// Returns whether this device keeps its tensors in host memory. On a device that does not, kernels cannot compute
-    /// on tensors of rank 0.
+    /// Returns whether this device keeps its tensors in host memory. On other devices, kernels cannot compute on
+    /// tensors of rank 0.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
     }

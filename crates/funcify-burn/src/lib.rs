@@ -1,14 +1,14 @@
 //! Connects funcify and Burn: a backend with native loops on Burn's devices, and funcify's loops in Burn models.
 //!
 //! # In a Burn model
-//! * [`scan`]: runs a loop whose body is a closure over Burn tensors and modules, as one op of Burn's autodiff.
+//! * [`scan`]: runs a loop whose body is a closure on Burn tensors and modules, as one op of Burn's autodiff.
 //! * [`RnnExt`]: runs any of Burn's own recurrent modules as one op.
 //! * [`nn`]: recurrent layers, state space models and linear attention as Burn modules.
 //! * [`Differentiable`]: runs any funcify graph as one op of Burn's autodiff.
-//! * [`trace()`]: turns a closure over Burn tensors and modules into a funcify graph, which runs on every backend.
+//! * [`trace()`]: turns a closure on Burn tensors and modules into a funcify graph, which runs on every backend.
 //!
 //! # As a backend
-//! [`Burn`] is the handle of a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's
+//! [`Burn`] is a handle to a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's
 //! dispatched primitives, whose rank is known only at run time. Burn's autodiff is not involved, because funcify
 //! differentiates the graph itself. In host memory, the engine of `funcify-cpu` compiles and runs whole loops of f32
 //! and f64. All other loops run natively: each buffer of rows is allocated once, and its rows are written in place.

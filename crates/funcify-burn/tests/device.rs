@@ -212,7 +212,7 @@ fn a_constant_is_an_op_too() {
     }
 }
 
-/// A device may store booleans as numbers. Every nonzero byte of a tensor from elsewhere must count as true.
+/// A device may store booleans as numbers. Every nonzero number in a user's boolean tensor must count as true.
 #[test]
 fn a_stored_boolean_that_is_not_zero_is_true() {
     use burn::tensor::{Bool, BoolDType, DType as BurnDType, Tensor, TensorData};

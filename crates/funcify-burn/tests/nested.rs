@@ -84,7 +84,7 @@ fn an_inner_loop_uses_what_the_outer_one_has() {
     }
 }
 
-/// Three nested loops. The innermost has no sequences, and an integer carry besides the float carry.
+/// Three nested loops. The innermost has no sequences, and an integer carry in addition to the float carry.
 #[test]
 fn three_loops() {
     check(

@@ -111,7 +111,7 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// The second call of a body records the same ops but returns a different result, or it records one more op.
+/// The second call to a body records the same ops but returns a different result, or it records one more op.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();

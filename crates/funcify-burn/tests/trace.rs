@@ -1,5 +1,5 @@
-//! Tests closures over Burn tensors as graphs. Each of Burn's ops must have the same results and gradients in the graph
-//! as in Burn.
+//! Tests closures on Burn tensors that are turned into graphs. Each of Burn's ops must have the same results and
+//! gradients in the graph as in Burn.
 
 mod common;
 

@@ -135,7 +135,7 @@ impl State {
 /// A Mamba language model. Clones share their parameters.
 pub type Model = crate::Model<Mamba>;
 
-/// The parts of a Mamba model besides the embedding and the blocks.
+/// The parts of a Mamba model other than the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Mamba {

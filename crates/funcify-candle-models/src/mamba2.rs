@@ -170,7 +170,7 @@ impl State {
 /// A Mamba-2 language model. Clones share their parameters.
 pub type Model = crate::Model<Mamba2>;
 
-/// The parts of a Mamba-2 model besides the embedding and the blocks.
+/// The parts of a Mamba-2 model other than the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Mamba2 {

@@ -124,8 +124,8 @@ impl<A: Architecture> Model<A> {
         self.own.logits(&self.embeddings, &xs)
     }
 
-    /// Does the same as [`forward`](Model::forward), but returns only the logits of the last position,
-    /// `[batch, vocabulary]`. Use it for generation.
+    /// Works like [`forward`](Model::forward), but returns only the logits of the last position, `[batch, vocabulary]`.
+    /// Use it for generation.
     #[track_caller]
     pub fn forward_last(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
         let xs = self.features(ids, state)?;

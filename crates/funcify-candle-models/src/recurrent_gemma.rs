@@ -196,7 +196,7 @@ pub enum BlockState {
 /// A RecurrentGemma language model. Clones share their parameters.
 pub type Model = crate::Model<RecurrentGemma>;
 
-/// The parts of a RecurrentGemma model besides the embedding and the blocks.
+/// The parts of a RecurrentGemma model other than the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct RecurrentGemma {

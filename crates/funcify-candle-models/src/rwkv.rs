@@ -141,7 +141,7 @@ pub struct StatePerLayer {
 /// An RWKV language model. Clones share their parameters.
 pub type Model = crate::Model<Rwkv>;
 
-/// The parts of an RWKV model besides the embedding and the blocks.
+/// The parts of an RWKV model other than the embedding and the blocks.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Rwkv {
@@ -305,7 +305,7 @@ struct TimeMix {
     size: usize,
 }
 
-/// The decays, and the weights that interpolate between the input of a step and that of the previous step.
+/// The decays, and the weights that interpolate between the input of a step and the input of the previous step.
 #[derive(Clone)]
 enum Mixing {
     /// Weights and decays are parameters. `mix` holds the weights of the current input for receptance, key, value and

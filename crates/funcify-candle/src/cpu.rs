@@ -281,7 +281,7 @@ macro_rules! with_element {
     };
 }
 
-/// Does the same as [`with_element!`], but only for float tensors.
+/// Works like [`with_element!`], but only for float tensors.
 macro_rules! with_float {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         $crate::cpu::with_element!(
@@ -290,7 +290,7 @@ macro_rules! with_float {
     };
 }
 
-/// Does the same as [`with_element!`], but only for integer tensors.
+/// Works like [`with_element!`], but only for integer tensors.
 macro_rules! with_integer {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         $crate::cpu::with_element!($call, $x, $element => $kernel, U8 = u8, U32 = u32, I32 = i32, I64 = i64)

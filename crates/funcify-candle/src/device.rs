@@ -7,7 +7,7 @@ use funcify_runtime::KernelCall;
 
 use crate::errors::without_backtrace;
 
-/// A call of a kernel on the Candle backend.
+/// A kernel call on the Candle backend.
 pub(crate) type Call<'a, O> = KernelCall<'a, Candle, O>;
 
 /// The result of a kernel (a tensor by default), or its error.

@@ -18,8 +18,8 @@
 //!
 //! Booleans are stored as `U8` zeros and ones; all other element types map directly to Candle's. Performance-critical
 //! ops (arithmetic, exponentials, matrix products, sums, selections, views) use Candle's kernels. This crate has its
-//! own kernels where Candle lacks an op, computes different results or panics: integer overflow, division by zero,
-//! NaN in max and min, reductions, running reductions, sorting and scatter. These kernels run only on the CPU; on
+//! own kernels where Candle lacks an op, computes different results or panics. They cover integer overflow, division by
+//! zero, NaN in max and min, reductions, running reductions, sorting and scatter. These kernels run only on the CPU; on
 //! other devices, the ops return an error.
 //!
 //! # Loops
@@ -72,8 +72,8 @@
 //! use such loops.
 //!
 //! All of these support repeated and concurrent backward passes. Candle's `backward` does not support second
-//! derivatives: requesting one through any of these nodes is an error. Differentiate the graph instead, which supports
-//! derivatives of any order.
+//! derivatives: requesting one through any of these nodes is an error. To compute derivatives of any order,
+//! differentiate the graph instead.
 //!
 //! A plain [`Function`](funcify_runtime::Function) that is called with tracked tensors acts like a
 //! [`Differentiable`]. Call `detach()` on arguments that need no gradient. In a `U8` tensor passed as a boolean, any

@@ -1,4 +1,4 @@
-//! Trees of Candle tensors, used as carries, sequences and results of loops over closures.
+//! Trees of Candle tensors, used as carries, sequences and results of closure loops.
 
 use std::collections::BTreeMap;
 

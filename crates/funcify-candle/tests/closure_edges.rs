@@ -1,4 +1,4 @@
-//! Tests edge cases of loops over closures: shapes, types, captured tensors and invalid closures.
+//! Tests edge cases of closure loops: shapes, types, captured tensors and invalid closures.
 
 mod common;
 

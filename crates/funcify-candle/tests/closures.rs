@@ -1,4 +1,4 @@
-//! Compares loops over closures with handwritten loops that use Candle's autodiff.
+//! Compares closure loops with handwritten loops that use Candle's autodiff.
 
 mod common;
 

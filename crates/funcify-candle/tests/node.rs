@@ -1,5 +1,5 @@
 //! Tests the nodes that this crate adds to Candle's graph: repeated, concurrent and second-order backward passes, and
-//! memory use. Most tests run on both kinds of node: a compiled graph, and a loop over a closure.
+//! memory use. Most tests run on both kinds of node: a compiled graph, and a closure loop.
 
 mod common;
 
@@ -13,8 +13,8 @@ use funcify_candle::{Candle, Differentiable, ScanOptions, scan, scan_with};
 
 const STEPS: usize = 9;
 
-/// Runs `h = sin(w h) + x` as a compiled graph and as a loop over a closure. Returns the last state and all states,
-/// which depend on `w` and `xs`.
+/// Runs `h = sin(w h) + x` as a compiled graph and as a closure loop. Returns the last state and all states, which
+/// depend on `w` and `xs`.
 fn nodes(w: &Var, xs: &Var) -> Vec<(&'static str, Tensor, Tensor)> {
     let graph = Graph::build("sines", |g| {
         let (start, w, xs) = (g.input("start", "f64[N]"), g.input("w", "f64[N]"), g.input("xs", "f64[T,N]"));
@@ -164,8 +164,7 @@ impl CustomOp1 for Recorded {
     }
 }
 
-/// A loop over a closure does not save the graphs of its steps. The backward pass holds the graphs of one segment at
-/// a time.
+/// A closure loop does not save the graphs of its steps. The backward pass holds the graphs of one segment at a time.
 #[test]
 fn the_graphs_of_steps_are_not_saved() {
     let w = var(1, &[2], DType::F64);

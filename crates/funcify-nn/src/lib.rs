@@ -131,9 +131,9 @@ impl Parameter {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Init {
-    /// Independent samples from the uniform distribution over `[-b, b]`, for this bound `b`.
+    /// Independent samples from the uniform distribution over `[-b, b]`, where `b` is the given bound.
     Uniform(f64),
-    /// Independent samples from the normal distribution with mean 0 and this standard deviation.
+    /// Independent samples from the normal distribution with mean 0 and the given standard deviation.
     Normal(f64),
     /// The same number for all elements.
     Constant(f64),

@@ -15,9 +15,9 @@ use super::*;
 /// step. Parameters have the names and shapes of the authors' code: `in_proj.weight`, `conv1d.weight [.., 1, width]`,
 /// `conv1d.bias`, `dt_bias [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`, `out_proj.weight`.
 ///
-/// If `chunk` is set, the loop runs over chunks of that many steps, and computes each chunk by matrix products
-/// (section 6 of the paper). Sequences then have the shape `[B, chunk * T, F]`. The results differ only by rounding,
-/// because sums are reassociated.
+/// If `chunk` is set, the loop runs over chunks of `chunk` steps, and computes each chunk by matrix products (section 6
+/// of the paper). Sequences then have the shape `[B, chunk * T, F]`. The results differ only by rounding, because sums
+/// are reassociated.
 ///
 /// ```
 /// use funcify::nn::Mamba2;

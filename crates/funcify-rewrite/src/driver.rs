@@ -1,8 +1,8 @@
 //! The driver: rebuilds a graph op by op, and tries each rule at each op.
 //!
-//! The ops of a replacement are placed like any other ops, so the rules are tried on them, too. Bodies are
-//! rewritten before the ops that contain them. The driver repeats passes over a graph until nothing changes. Rules make
-//! a program smaller or move work out of a loop, so this terminates; `MAX_PASSES` is only a safeguard.
+//! The ops of a replacement are placed like any other ops, so the rules are tried on them, too. Bodies are rewritten
+//! before the ops that contain them. The driver repeats passes over a graph until nothing changes. Rules make a program
+//! smaller or move work out of a loop, so rewriting terminates; `MAX_PASSES` is only a safeguard.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Replaces ops on constants by constants (constant folding, as in XLA and PyTensor). The reference evaluator computes
-//! the results.
+//! Replaces ops on constants with their results (constant folding, as in XLA and PyTensor). The reference evaluator
+//! computes the results.
 //!
 //! An op is folded only if its result has no more elements than the largest operand, or at most 16 elements. Broadcasts
 //! of constants are not folded, because other rules recognise them.
@@ -15,7 +15,7 @@ const MAX_GROWN_ELEMENTS: usize = 16;
 /// The maximum number of elements of any result.
 const MAX_ELEMENTS: usize = 1 << 10;
 
-/// Replaces an op whose operands are constants by its result.
+/// Replaces an op whose operands are constants with its result.
 pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op.class() {
         // These ops are already constants, or other rules recognise them.

@@ -52,9 +52,9 @@ fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
     context.value(*inner.inputs.first()?).filter(|_| is_same)
 }
 
-/// Replaces a switch with a constant index by the selected branch. A switch with a single branch is kept, because it is
-/// a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size symbol, the switch is
-/// also kept, because the symbol's name could clash with a size that another branch binds.
+/// Replaces a switch that has a constant index with the selected branch. A switch with a single branch is kept, because
+/// it is a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size symbol, the
+/// switch is also kept, because the symbol's name could clash with a size that another branch binds.
 pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Switch(switch) = context.op else { return None };
     let index = context.constant(context.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();

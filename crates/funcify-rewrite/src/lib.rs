@@ -14,8 +14,8 @@
 //!   time is neither removed nor moved to where it runs more often than before.
 //! - **rewrite-c4** Rewriting terminates, and is idempotent.
 //!
-//! Differentiation comes first, and rewriting second. In the opposite order, the derivative would not treat work that
-//! was moved out of a loop as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
+//! Differentiation comes first, and rewriting second. In the opposite order, work that was moved out of a loop would
+//! not be differentiated as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
 
 mod bisect;
 mod common;
@@ -112,7 +112,7 @@ impl Rewritten {
     }
 }
 
-/// Returns the number of the given patches of each rule, keyed by rule name.
+/// Counts the given patches of each rule. The counts are keyed by rule name.
 #[doc(hidden)]
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();

@@ -69,7 +69,7 @@ impl RewriteOptions {
         self
     }
 
-    /// Sets the changes of results that are tolerated. The default is [`Tolerance::Exact`], which allows only the
+    /// Sets the changes in results that are tolerated. The default is [`Tolerance::Exact`], which allows only the
     /// reassociation of sums.
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
@@ -117,7 +117,7 @@ impl RewriteOptions {
     }
 }
 
-/// The changes of results that rewriting may cause.
+/// The changes in results that rewriting may cause.
 ///
 /// ```
 /// use funcify::rewrite::{Parallel, RewriteOptions, Tolerance};

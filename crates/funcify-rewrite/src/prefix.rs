@@ -11,7 +11,7 @@
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps needed by the uses of a loop's results that were examined so far.
+/// The steps of a loop that are needed by the uses of its results examined so far.
 #[derive(Default)]
 struct Needed {
     /// The number of steps, or `None` if no use has been found yet or all steps are needed.

@@ -206,7 +206,7 @@ impl RewriteContext<'_> {
         node.is_some_and(|node| node.inputs.iter().all(|input| used.contains(input) || self.certain[input.index()]))
     }
 
-    /// Returns a patch that replaces the op by an existing value, such as an operand.
+    /// Returns a patch that replaces the op with an existing value, such as an operand.
     pub(super) fn value(&self, value: ValueId) -> Option<Patch> {
         Some(Patch::Values(vec![value]))
     }

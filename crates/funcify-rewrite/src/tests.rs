@@ -1,4 +1,4 @@
-//! Tests the work that rewriting takes, and the results of a few rules.
+//! Tests the amount of work that rewriting takes, and the results of a few rules.
 
 use funcify_core::graph::work;
 use funcify_core::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};

@@ -1,9 +1,9 @@
 //! Trims traces: if only the last rows of a trace are read, the trace keeps only those rows (scan-c7; PyTensor's
 //! `scan_save_mem`).
 //!
-//! Precondition: every use of the trace is a slice of a constant number of last rows. A trace that is an output of the
-//! graph counts as read in full. The trace is known to have at least that many rows. Otherwise, a loop with too few
-//! steps would fail with a different error than the slice.
+//! Precondition: every use of the trace is a slice of its last `n` rows, for a constant `n`. A trace that is an output
+//! of the graph counts as read in full. The trace is known to have at least `n` rows for the largest `n`. Otherwise, a
+//! loop with too few steps would fail with a different error than the slice.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn shift_slice(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Sl
     Slice { start: slice.start.clone() - &left_out, limit: slice.limit.clone() - &left_out, ..slice.clone() }
 }
 
-/// Copies a graph, replacing the op of each node by the result of `op`.
+/// Copies a graph, replacing the op of each node with the result of `op`.
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = GraphCopy::with_inputs_of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;

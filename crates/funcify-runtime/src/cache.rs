@@ -25,7 +25,7 @@ const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// ```
 pub struct Cache<K, E> {
     state: Mutex<State<K, E>>,
-    /// Notified when an entry was created, and when creating one failed.
+    /// Notified when an entry has been created, or when its creation has failed.
     changed: Condvar,
     capacity: usize,
 }

@@ -37,7 +37,7 @@ impl MemoryBaseline {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// Returns the same peak as measured by the system, in bytes with page granularity, or `None` if the system does
+    /// Returns the same peak, as measured by the system, in bytes with page granularity, or `None` if the system does
     /// not report it.
     pub(crate) fn resident_since(&self) -> Option<usize> {
         Some(read_status("VmHWM:")?.saturating_sub(self.resident?))

@@ -1,4 +1,4 @@
-//! Turns closures over Burn tensors and modules into funcify graphs.
+//! Turns closures on Burn tensors and modules into funcify graphs.
 
 mod import;
 mod inner;

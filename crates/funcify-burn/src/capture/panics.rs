@@ -1,4 +1,5 @@
-//! Catches a panic of a closure that is being recorded. Keeps its text and its source location, and prints no message.
+//! Catches a panic of a closure that is being recorded. Keeps the text and the source location of the panic, and prints
+//! no message.
 //!
 //! Users need the location to find where their closure reads elements, but only a panic hook can see it. So the first
 //! recording installs a hook, which forwards all other panics to the previously installed hook.

@@ -20,7 +20,7 @@ fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// The minimum magnitude by which the tolerance is scaled, because smaller gradients may be rounding errors.
+/// A lower bound on the magnitude by which the tolerance is scaled, because smaller gradients may be rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
 /// The number of input elements above which one agreeing trial is enough, because trials on large inputs are slow.
@@ -56,8 +56,8 @@ pub(super) struct Comparison {
 }
 
 impl Evidence {
-    /// Compares the gradients with Burn's, for each of these placements of gradient stops. A single placement is
-    /// accepted after a few agreeing trials.
+    /// Compares the gradients with Burn's, for each of the placements of gradient stops in `ways`. If there is only one
+    /// placement, a few agreeing trials are enough.
     ///
     /// # Errors
     /// `Unsupported` if Burn's backward pass has an op without a translation. Also the errors of running the graphs.

@@ -1,4 +1,4 @@
-//! Records a closure over Burn tensors with Burn's graph capture.
+//! Records a closure on Burn tensors with Burn's graph capture.
 //!
 //! Capture executes nothing: the closure is called with tensors of a device that only records ops. The record is
 //! specialised to the sizes of these tensors, and Rust loops in the closure are unrolled. The tensors have no elements,

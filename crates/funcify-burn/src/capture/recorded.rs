@@ -8,8 +8,8 @@ const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// Everything besides the record that the graph depends on. `types` is compared too, because the record lacks the
-    /// types of values that no op uses.
+    /// Everything that the graph depends on, other than the record. `types` is compared too, because the record lacks
+    /// the types of values that no op uses.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,

@@ -1,4 +1,4 @@
-//! Scans whose body is a closure over Burn tensors.
+//! Scans whose body is a closure on Burn tensors.
 
 use funcify_core::graph::at_site;
 use funcify_core::{CheckpointPolicy, Dim};

@@ -1,7 +1,8 @@
 //! Finds where gradients stop in a recorded closure: at the operands that have no edge on Burn's autodiff tape.
 //!
 //! Each node of the tape belongs to the result of an op, but the tape does not say which. So a search matches nodes
-//! with tensors, from the roots to the leaves, whose tensors are known. A match must satisfy these rules:
+//! with tensors, from the roots to the leaves. The tensors of the roots and of the leaves are known. A match must
+//! satisfy these rules:
 //!
 //! 1. The edges of a node lead only to operands of the op that computed the node's tensor. No gradient flows through
 //!    an operand without an edge.

@@ -1,4 +1,4 @@
-//! Turns a closure over Burn tensors into a graph.
+//! Turns a closure on Burn tensors into a graph.
 
 use funcify_core::graph::at_site;
 
@@ -8,7 +8,7 @@ use super::recorded::Closure;
 use super::weights::{Weights, check_training};
 use super::*;
 
-/// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
+/// Records a closure on Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
 /// The graph is specialised to the arguments' shapes; their elements are ignored. The graph's inputs are the weights
 /// that the closure uses, named after the module's fields, and then the arguments, named `x`, `x_1`, .. The graph runs

@@ -8,8 +8,8 @@ use burn::tensor::{Bool, Int, Tensor};
 use super::record::unsupported;
 use super::*;
 
-/// The inputs of a recorded closure besides its arguments: usually trained parameters. In a loop, every step receives
-/// the same weights.
+/// The inputs of a recorded closure other than its arguments: usually trained parameters. In a loop, every step
+/// receives the same weights.
 ///
 /// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward`
 ///   on it. Its parameters ([`Param`]) are the weights. A plain tensor in the module is a constant, as it is for Burn's
@@ -122,8 +122,9 @@ impl<M: Module> Weights for &M {
         let own = Visitor::of(*self).tensors;
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
-        // Calls `valid`, because a tensor with autodiff cannot move to the capture device. It also copies the running
-        // statistics, so that they can be changed. A module of an outer loop is already on the capture device.
+        // Calls `valid`, because a tensor with autodiff cannot move to the capture device. `valid` also copies the
+        // running statistics, so the body can update the copies. A module of an outer loop is already on the capture
+        // device.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => replace_parameters(at, M::clone(self), plain.collect())?.valid(),
             false => replace_parameters(at, self.valid(), plain.collect())?,

@@ -216,9 +216,9 @@ layers! {
     /// DeltaNet or gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
     DeltaNet: DeltaNet("8, 2") => (Tensor<4>, [Tensor<3>; 3]),
         "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values";
-    /// The time mixing of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).
+    /// The time-mixing layer of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).
     Rwkv4: Rwkv4("8") => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`";
-    /// The time mixing of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
+    /// The time-mixing layer of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
     Rwkv: Rwkv("8, 2") => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
     /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm); its `cell` is already set.

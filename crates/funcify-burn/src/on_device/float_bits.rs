@@ -65,8 +65,8 @@ pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     bitcast(burn, &Dispatch::bitwise_or(magnitude, sign), DType::F32)
 }
 
-/// Returns the next f32 after x in the direction of y. Maps the bits to integers in the same order as the floats, where
-/// both zeros are 0, and adds or subtracts 1.
+/// Returns the next f32 after x in the direction of y. Maps the bits to integers that are ordered like the floats (both
+/// zeros map to 0), and adds or subtracts 1.
 pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     if crate::dtypes::of(x) != Some(DType::F32) {
         return None;

@@ -80,8 +80,8 @@ pub(crate) fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     mask_where(Dispatch::int_sub(x.clone(), multiple), is_zero, x)
 }
 
-/// Replaces the divisors 0 and -1 with 1. Returns the divisors, a mask of the zeros, and, for signed integers, a mask
-/// of the divisors -1.
+/// Replaces the divisors 0 and -1 with 1. Returns the new divisors, a mask of the zero divisors, and, for signed
+/// integers, a mask of the divisors equal to -1.
 fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     let equals = |number: i64| Dispatch::int_equal_elem(y.clone(), Scalar::from(number), burn.bool_dtype());
     let one = Scalar::from(1i64);

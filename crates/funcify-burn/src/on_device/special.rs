@@ -1,6 +1,7 @@
-//! Inverse trigonometric, hyperbolic and error functions for f32, with the polynomials of Cephes (S. Moshier) and of
-//! M. Giles (Approximating the erfinv function, 2012). On Mesa's software Vulkan, the device's `asin` and `acos` have
-//! errors of 1e-4, and `atan` and `sinh` of 2e-5 near 0; `atan` of NaN and `atan2` of zeros are wrong (measured).
+//! Inverse trigonometric, hyperbolic and error functions for f32, with the polynomials of Cephes (S. Moshier) and of M.
+//! Giles (Approximating the erfinv function, 2012). On Mesa's software Vulkan, the device's `asin` and `acos` have
+//! errors of 1e-4, and `atan` and `sinh` have errors of 2e-5 near 0; `atan` of NaN and `atan2` of zeros are wrong
+//! (measured).
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 

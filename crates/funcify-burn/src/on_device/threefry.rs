@@ -27,7 +27,7 @@ pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize,
     }
 }
 
-/// Splits pairs of words into the first and the second words, and expands both to `[pairs, size]`.
+/// Splits pairs of words into their first and second words, and expands both to `[pairs, size]`.
 fn split_words(pairs: Tensor, shape: &[usize; 2]) -> Outcome<[Tensor; 2]> {
     let words = [shape[0], 2];
     let pairs = reshape(pairs, &words)?;

@@ -126,7 +126,8 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     Ok(Dispatch::float_div(above, Dispatch::float_add_scalar(small, Scalar::from(1f64))))
 }
 
-/// Runs a combination of ops. Half floats are computed in f32, because each op would round its result.
+/// Runs a combination of ops. Half floats are computed in f32, because otherwise each op would round its result to half
+/// precision.
 fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     let half = match x.dtype() {
         BurnDType::F16 => FloatDType::F16,
@@ -189,7 +190,7 @@ fn round(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(rounded, is_zero, Dispatch::float_mul_scalar(x, Scalar::from(0f64)))
 }
 
-/// Returns `x` where it is zero, and `y` elsewhere. Keeps the sign of zero in odd functions.
+/// Returns `x` where it is zero, and `y` elsewhere. Used by odd functions to keep the sign of zero.
 fn keep_zeros(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let is_zero = Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(y, is_zero, x)

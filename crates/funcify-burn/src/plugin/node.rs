@@ -49,7 +49,7 @@ struct Part {
     shared: Arc<Mutex<Shared>>,
     /// The index of the link's first operand, or of the node's result.
     first: usize,
-    /// The number of the link's operands, without the previous link.
+    /// The number of the link's operands, excluding the previous link.
     operands: usize,
     /// The result that has this link as its node, if any.
     result: Option<usize>,
@@ -174,7 +174,7 @@ pub(crate) struct TapeOp {
 /// context. If there are no operands, this applies to all results.
 ///
 /// # Errors
-/// Returns an error if the feature of the device is not enabled in this crate.
+/// Returns an error if the Cargo feature for the device is not enabled.
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
 pub(crate) fn add_to_tape(tape_op: TapeOp) -> Outcome<Vec<Tensor>> {
     let Some(first) = tape_op.results.first() else {

@@ -18,9 +18,9 @@ pub(crate) enum Elements {
 }
 
 impl Elements {
-    /// Wraps the results of a program. Marks a result as movable if three conditions hold: it covers its whole
-    /// storage; it shares the storage neither with another result nor with any of `others`; and it is larger than
-    /// every constant of the program, because otherwise it might itself be such a constant.
+    /// Wraps the results of a program. Marks a result as movable if three conditions hold: it covers its whole storage;
+    /// it shares the storage neither with another result nor with any of `others`; and it is larger than every constant
+    /// of the program, because otherwise it might itself be one of these constants.
     pub(crate) fn from_results<'t>(
         results: Vec<Tensor>,
         others: impl Iterator<Item = &'t Tensor> + Clone,

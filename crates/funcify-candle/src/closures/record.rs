@@ -1,5 +1,5 @@
-//! The values that a loop over a closure saves for its gradient: the carry at the start of each segment, or the
-//! graphs of the steps.
+//! The values that a closure loop saves for its gradient: the carry at the start of each segment, or the graphs of the
+//! steps.
 
 use std::ops::Range;
 

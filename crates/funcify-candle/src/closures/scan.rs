@@ -135,7 +135,7 @@ pub fn scan<C: TensorTree, X: TensorTree, Y: TensorTree>(
     run(place("scan"), &ScanOptions::new(), init, xs, &(), move |carry, x, ()| step(carry, x))
 }
 
-/// Does the same as [`scan`], with options.
+/// Works like [`scan`], but with options.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor};
@@ -159,8 +159,8 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
     run(place("scan"), &options, init, xs, &(), move |carry, x, ()| step(carry, x))
 }
 
-/// Does the same as [`scan_with`], and also passes `captured`, a tree of tensors from the enclosing program, to every
-/// step: `step(carry, x, captured)`.
+/// Works like [`scan_with`], but also passes `captured`, a tree of tensors from the enclosing program, to every step:
+/// `step(carry, x, captured)`.
 ///
 /// A tensor that a closure captures directly also has a gradient if it is a `Var` or was computed from `Var`s. But if
 /// it was computed, the backward pass of every step repeats the backward pass of that computation. For a tensor in

@@ -1,5 +1,4 @@
-//! Runs the steps of a loop over a closure, on lists of leaves. [`back`](super::back) attaches the loop to Candle's
-//! graph.
+//! Runs the steps of a closure loop, on lists of leaves. [`back`](super::back) attaches the loop to Candle's graph.
 
 use std::collections::HashSet;
 
@@ -12,15 +11,15 @@ use crate::autodiff::local;
 use crate::autodiff::node::Scope;
 use crate::errors;
 
-/// The step of a loop on lists of leaves. Takes the carry, one row of each sequence and the captured tensors. Returns
-/// the next carry and the ys.
+/// The step of a loop, as a function on lists of leaves. Takes the carry, one row of each sequence and the captured
+/// tensors. Returns the next carry and the ys.
 pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> + Send + Sync;
 
 /// The maximum number of recorded ops outside the loop on which a step may depend. Each step's backward pass would
 /// repeat all of them.
 const MAX_CAPTURED: usize = 256;
 
-/// A loop over a closure, with its operands and options.
+/// A loop whose step is a closure, with its operands and options.
 pub(super) struct Steps {
     pub(super) at: Place,
     pub(super) body: Box<Body>,

@@ -11,7 +11,7 @@ fn concat(call: &Call<'_, ops::Concat>, parts: Tensors<Tensor>) -> Outcome {
     }
 }
 
-/// Concatenates the nonempty parts along an axis. Returns `None` if all parts are empty.
+/// Concatenates the nonempty tensors along an axis. Returns `None` if all tensors are empty.
 pub(super) fn join(parts: &[Tensor], axis: usize) -> candle_core::Result<Option<Tensor>> {
     let parts: Vec<&Tensor> = parts.iter().filter(|part| part.elem_count() > 0).collect();
     if parts.is_empty() { Ok(None) } else { Tensor::cat(&parts, axis).map(Some) }

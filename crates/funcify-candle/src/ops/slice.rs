@@ -16,7 +16,7 @@ fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
     Ok(if *step == 1 { part } else { take_every(&part, *axis, *step)? })
 }
 
-/// Returns a part of an axis as a view. Returns a new tensor if the part is empty, because Candle's copy of an empty
+/// Returns a slice of an axis as a view. Returns a new tensor if the slice is empty, because Candle's copy of an empty
 /// view may start past the end of the storage.
 pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> candle_core::Result<Tensor> {
     let part = x.narrow(axis, start, size)?;

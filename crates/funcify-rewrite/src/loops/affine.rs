@@ -14,7 +14,7 @@
 //! loop reads and writes. Running sums and products are left to `cumulative`.
 //!
 //! The rule runs if it is requested by name, or if reassociation is tolerated and the device prefers less depth. An
-//! associative scan takes more work than the loop and rounds sums differently. Its products of many factors may
+//! associative scan does more work than the loop, and rounds sums differently. Its products of many factors may
 //! overflow, even if every state of the loop is finite.
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ use super::*;
 /// The maximum number of states in a map.
 const MAX_MIXED_STATES: usize = 2;
 
-/// Replaces states that are affine recurrences by associative scans.
+/// Replaces states that are affine recurrences with associative scans.
 pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let recurrences = recurrences(scan);
@@ -105,7 +105,7 @@ fn forms(scan: &Scan, states: &[State]) -> Vec<Form> {
     forms
 }
 
-/// Returns the states that are affine recurrences, in groups of states that a step mixes.
+/// Groups the states that are affine recurrences. States that a step mixes are in the same group.
 fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     let all = states(scan);
     if all.is_empty() {

@@ -1,4 +1,4 @@
-//! Replaces loop operands that are splats (all elements equal one number) by constants inside the body (PyTensor's
+//! Replaces loop operands that are splats (all elements equal one number) with constants inside the body (PyTensor's
 //! `scan_remove_constants_and_unused_inputs`). Other rules can then use the constant, and a cotangent that is 1
 //! everywhere is not expanded to a tensor over all steps.
 //!

@@ -8,7 +8,7 @@
 //! result, and the remaining ops of a step read these rows as a sequence.
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The combination is one that `cumulative` supports, and
-//! uses the state once. The state is a buffer, or something in the loop reads its values. If only the final value of a
+//! uses the state once. The state is a buffer, or other ops of the step read its values. If only the final value of a
 //! carry is used, the carry is a sum over steps, and another rule handles it. The rows take no more memory than the
 //! data that the loop already reads and writes.
 
@@ -28,7 +28,7 @@ struct Running {
     starts_at_identity: bool,
 }
 
-/// Replaces states that are running reductions by `cumulative` ops.
+/// Replaces states that are running reductions with `cumulative` ops.
 pub(crate) fn cumulative(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let states = running_states(context, scan);

@@ -25,7 +25,7 @@ pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_inner_before(scan, &results, operands))
 }
 
-/// Returns the results of inner loops that depend on no state and that the rest of a step reads.
+/// Returns the results that the rest of a step reads from inner loops that depend on no state.
 fn independent_results(scan: &Scan) -> Vec<ValueId> {
     let body = &scan.body;
     if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {

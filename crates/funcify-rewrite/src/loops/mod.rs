@@ -60,7 +60,7 @@ pub(super) struct Loop<V = Value> {
     pub(super) carries: Vec<CarryPart<V>>,
     pub(super) invariants: Vec<(V, ValueId)>,
     until: Option<ValueId>,
-    /// The parameters that became splat constants, each with its fill value. They have no operand.
+    /// The parameters that became splat constants, each with its fill value. These parameters no longer have operands.
     constants: Vec<(ValueId, Scalar)>,
     /// The replacements for values of the body.
     replacements: HashMap<ValueId, ValueId>,
@@ -146,7 +146,7 @@ impl<V: Copy> Loop<V> {
         }
     }
 
-    /// Replaces a value of the body by a new parameter. The parameter takes the name of the value, or `name` if the
+    /// Replaces a value of the body with a new parameter. The parameter takes the name of the value, or `name` if the
     /// value has none.
     fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
         let name = self.body.value_name(value).unwrap_or(name).to_string();

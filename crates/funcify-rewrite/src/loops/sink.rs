@@ -62,7 +62,7 @@ impl Term {
     }
 }
 
-/// Replaces carries that are sums over steps by ops after the loop.
+/// Replaces carries that are sums over steps with ops after the loop.
 pub(crate) fn sink(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let sums = sums(context, scan);

@@ -1,4 +1,4 @@
-//! Replaces loops without steps by their initial values, and loops with a single step by that step (XLA's while-loop
+//! Replaces a loop that has no steps with its initial values, and a loop of one step with that step (XLA's while-loop
 //! simplifier; PyTensor's `scan_inline_trivial`).
 //!
 //! Precondition: the number of steps is the constant 0 or 1. The loop is not truncated, has no early exit, and reads

@@ -47,7 +47,7 @@ pub struct KernelCall<'a, B: Backend, O> {
 }
 
 impl<'a, B: Backend, O> KernelCall<'a, B, O> {
-    /// Returns this call with its op replaced by `op`.
+    /// Returns this call with `op` as its op.
     pub fn with_op<P>(&self, op: &'a P) -> KernelCall<'a, B, P> {
         let KernelCall { backend, inputs, outputs, sizes, at, .. } = *self;
         KernelCall { op, backend, inputs, outputs, sizes, at }
@@ -98,7 +98,7 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         self.at
     }
 
-    /// Builds an [`Error::Unsupported`]: the device does not support `what`, for this `reason`.
+    /// Builds an [`Error::Unsupported`], which says that the device does not support `what`, and gives the `reason`.
     pub fn unsupported(
         &self,
         what: impl Into<String>,

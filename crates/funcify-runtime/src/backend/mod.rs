@@ -1,4 +1,4 @@
-//! The [`Backend`] trait: a tensor type, and the few operations besides kernels that loops and calls need.
+//! The [`Backend`] trait: a tensor type, and the few operations, apart from kernels, that loops and calls need.
 
 mod kernel_call;
 mod options;
@@ -163,8 +163,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Runs a kernel. Override it if the library cannot compute on some tensors, such as tensors of rank 0, without a
-    /// conversion of operands and results.
+    /// Runs a kernel. Override this method if the library must convert some operands and results, such as tensors of
+    /// rank 0.
     fn run_kernel(
         &self,
         kernel: Kernel<Self>,
@@ -260,7 +260,7 @@ pub struct TrackedCall<'a, B: Backend> {
     pub tracked: &'a B::Tracked,
 }
 
-/// The error of a kernel that returns more or fewer results than its op has.
+/// Builds the error for a kernel that returns more or fewer results than its op has.
 #[cold]
 pub(crate) fn wrong_number_of_results(found: usize, declared: usize) -> BackendError {
     format!("the kernel returned {found} results, and the op declares {declared}").into()

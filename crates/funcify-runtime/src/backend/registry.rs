@@ -118,8 +118,8 @@ pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
     })
 }
 
-/// Returns the kernel of an op, or else the backend's fallback kernel. If the backend has neither, returns `None` for a
-/// loop strategy, and an error for an op without a rule.
+/// Returns the kernel of an op, or the backend's fallback kernel if the op has none. If there is no fallback kernel
+/// either, returns `None` for a loop strategy, and an error for an op without a rule.
 pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
     match (rule_of(backend, op, at), backend.fallback()) {
         (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
@@ -173,7 +173,7 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// ```
 ///
 /// `call` is a [`KernelCall`] for the op's own type. The closure returns a `Result` with a tensor, an array of tensors
-/// or a list of tensors. Its error may be of any type that converts into a boxed error. Operands are passed by value,
+/// or a list of tensors. The error may be of any type that converts into a boxed error. Operands are passed by value,
 /// and the last use of a tensor moves it, so a kernel may reuse its memory.
 ///
 /// ```
@@ -236,7 +236,7 @@ macro_rules! funcify {
     };
 }
 
-/// Converts a call of any op to a call of the op type for which the kernel was registered.
+/// Converts a kernel call on the general `Op` to a call on the op type of the registered kernel.
 #[doc(hidden)]
 pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     call: &KernelCall<'a, B, Op>,
@@ -254,8 +254,8 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
     }
 }
 
-/// Converts operands to an array. The caller has checked their number with [`check_operands`]; returning a `Result`
-/// would move the large tensors once more.
+/// Converts operands to an array, after the caller has checked their number with [`check_operands`]. Does not return a
+/// `Result`, because that would move the large tensors once more.
 #[doc(hidden)]
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {

@@ -22,7 +22,7 @@ pub enum Compiles {
     /// Loops, and entire programs that contain loops but no matrix products outside of them. In all other programs,
     /// only the loops are compiled, and the remaining ops run one by one.
     Loops,
-    /// Entire programs. If the backend declines to compile a program, then only its loops.
+    /// Entire programs. If the backend declines to compile a program, only its loops are compiled.
     Programs,
 }
 
@@ -38,12 +38,12 @@ pub struct WholeRequest<'a> {
     pub is_program: bool,
     /// The maximum number of bytes that the compiled code may allocate in addition to arguments and results.
     pub memory_budget: u64,
-    /// `true` if the compiled code may [reject](Outcome::Refused) its operands at run time, because the caller can then
-    /// run the graph in another way.
+    /// `true` if the compiled code may [reject](Outcome::Refused) its operands at run time, because the caller has
+    /// another way to run the graph.
     pub may_refuse: bool,
 }
 
-/// A program or a loop that a backend compiled as a whole. The backend can downcast it to its own type.
+/// A program or a loop that a backend compiled as a whole. The backend can downcast the trait object to its own type.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -23,8 +23,8 @@ pub(super) struct Prepared {
     pub(super) is_laid_out: bool,
 }
 
-/// Prepares a graph for compilation: checks it, inlines function calls, replaces custom ops without a kernel by their
-/// compositions, rewrites it, and checks that the backend can run it.
+/// Prepares a graph for compilation: checks it, inlines function calls, replaces custom ops that have no kernel with
+/// their compositions, rewrites it, and checks that the backend can run it.
 pub(super) fn prepare<B: Backend>(
     graph: &Arc<Graph>,
     backend: &B,

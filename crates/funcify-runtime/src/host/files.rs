@@ -109,8 +109,8 @@ pub fn write_safetensors(path: impl AsRef<Path>, tensors: &BTreeMap<String, Host
     replace(path, write).map_err(|reason| file_error("write_safetensors", site, path, reason.into()))
 }
 
-/// Replaces a file with the output of `write`, once it is complete. Preserves the file's permissions, and follows
-/// symbolic links. Anything but a regular file, such as a pipe or a device, is written directly.
+/// Replaces a file with the output of `write`, once the output is complete. Preserves the file's permissions, and
+/// follows symbolic links. Anything but a regular file, such as a pipe or a device, is written directly.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

@@ -5,7 +5,7 @@ use funcify_core::graph::{cannot_fail, uses_any};
 
 use super::*;
 
-/// The body of a loop whose invariant part is already lowered.
+/// A loop body whose invariant part is already lowered.
 pub(crate) struct Body {
     /// The registers of the loop-invariant values.
     pub(crate) registers: Vec<(ValueId, Slot)>,

@@ -249,8 +249,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns a register for each result of a node. If the result is `present`, this is the next register of
-    /// `results`. Otherwise, it is a new register that is never set or read.
+    /// Returns a register for each result of a node: the next register of `results` if the result is `present`, and
+    /// otherwise a new register that is never set or read.
     pub(crate) fn registers_of_all_results(
         &mut self,
         results: Vec<Slot>,
@@ -289,9 +289,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns `true` if an op should be compiled by itself. This is considered only for backends that compile whole
-    /// programs, after they declined the program. Small ops and reshapes, which move no data, are faster as kernels. A
-    /// custom op with a kernel of its own always runs that kernel.
+    /// Returns `true` if an op should be compiled by itself. Considers this only for backends that compile whole
+    /// programs, after they have declined to compile the program. Small ops and reshapes, which move no data, are
+    /// faster as kernels. A custom op with a kernel of its own always runs that kernel.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);

@@ -42,7 +42,7 @@ pub struct LoopReport {
     /// The number of patches that each rule applied at the loop's source line, keyed by rule name.
     ///
     /// Patches of the loop's derivatives are included, because they have the same source line. Patches at the lines of
-    /// the loop's body are not. Empty for programs without source lines.
+    /// the loop's body are not included. Empty for programs without source lines.
     pub rewrites: BTreeMap<&'static str, usize>,
 }
 
@@ -64,7 +64,7 @@ pub enum Steps {
 }
 
 impl Steps {
-    /// Evaluates a number of steps at these sizes.
+    /// Evaluates a step count for these sizes.
     pub(crate) fn of(count: &StepCount, sizes: &Sizes) -> Self {
         let at = |dim: &Dim| dim.value(sizes).ok().and_then(|steps| usize::try_from(steps).ok());
         match count {

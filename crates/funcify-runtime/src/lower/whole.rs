@@ -166,7 +166,7 @@ fn is_made_of_loops(graph: &Graph) -> bool {
 fn has_products(graph: &Graph) -> bool {
     graph.live().any(|node| match node.op.class() {
         OpClass::Product(_) => true,
-        // An error in a composition is reported elsewhere.
+        // `function/prepare.rs` reports errors in compositions.
         OpClass::Custom(custom) => {
             composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it)))
         }
@@ -220,7 +220,7 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies the computations of the integers in `values` that cheap ops can compute from constants and sizes.
+/// Copies cheap ops into the graph `to`: those that compute integers in `values` from constants and sizes alone.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

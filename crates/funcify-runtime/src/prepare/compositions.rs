@@ -1,4 +1,4 @@
-//! Replaces custom ops by their compositions ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)).
+//! Replaces custom ops with their compositions ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)).
 //! This is done for graphs that a backend compiles as a whole, and for custom ops for which the backend has no kernel.
 //!
 //! The composition is traced for the operand types of the node, checked against the op's type rule, and inlined in

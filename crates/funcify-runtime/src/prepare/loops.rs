@@ -10,7 +10,7 @@ use funcify_core::ops::{Along, Control, Op, OpClass};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
-/// Replaces associative scans and cumulative reductions by loops, except those over zero elements at these sizes.
+/// Replaces associative scans and cumulative reductions with loops, except those over zero elements at these sizes.
 pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
     if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));

@@ -2,7 +2,7 @@
 //!
 //! A program whose plan is known to stay within the budget, whichever branches run, is not tracked. In all other
 //! programs, including those with data-dependent sizes, each instruction is checked before it runs, so that branches
-//! that do not run do not count.
+//! count only if they run.
 
 use funcify_core::memory::{bytes_of, over_budget};
 

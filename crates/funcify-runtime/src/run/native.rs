@@ -177,7 +177,7 @@ enum BufferContents<T> {
         recent: VecDeque<T>,
         /// The maximum number of recent rows to keep.
         keep: usize,
-        /// The number of initial rows. No tap reads further back than that.
+        /// The number of initial rows. Taps read at most this many rows back.
         given: usize,
         trace: Trace<T>,
     },

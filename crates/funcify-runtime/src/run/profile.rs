@@ -9,11 +9,11 @@ use super::interpret::Run;
 use super::program::Instruction;
 use super::*;
 
-/// The profile of one call of a function ([`Function::profile`](crate::Function::profile)).
+/// The profile of one call to a function ([`Function::profile`](crate::Function::profile)).
 ///
 /// The profiler waits for the device after each instruction, in order to attribute the time to the right kernel. A
-/// profiled call is therefore slower than a normal one. In host memory, the overhead is about 0.1 microseconds per
-/// instruction. On other devices, it is the time spent waiting.
+/// profiled call is therefore slower than a normal one. If the tensors are in host memory, the overhead is about 0.1
+/// microseconds per instruction. On other devices, it is the time spent waiting.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};

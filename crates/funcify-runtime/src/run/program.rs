@@ -15,8 +15,8 @@ use super::while_loop::WhileNode;
 use super::*;
 use crate::backend::registry::Kernel;
 
-/// The index of a slot, which holds a tensor. While a program is being built, it is the index of a register, which is
-/// set exactly once.
+/// The index of a slot, which holds a tensor. While a program is being built, a `Slot` is the index of a register
+/// instead, which is set exactly once.
 pub(crate) type Slot = u32;
 
 /// An operand of an instruction.

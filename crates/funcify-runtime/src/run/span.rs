@@ -25,7 +25,7 @@ pub(crate) fn of_compilation(function: &str) -> Span {
     }
 }
 
-/// Enters the span `funcify.call`, for a call of a function.
+/// Enters the span `funcify.call`, for a call to a function.
 pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.call", function, backend).entered();

@@ -82,7 +82,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the number of rows of a value that each step sees.
+    /// Returns how many rows of a value each step sees.
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
             Label::Rows(rows) => {
@@ -296,9 +296,9 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the symbol that counts the steps. Takes it from the first scan whose number of steps depends on the size of an
-/// input. Without such a scan, takes it from the first associative scan or cumulative op over an axis whose length
-/// depends on the size of an input; without either, from the first scan with any other symbolic number of steps.
+/// Finds the symbol that counts the steps, in the first of these that the program has: a scan whose number of steps
+/// depends on the size of an input; an associative scan or cumulative op over an axis whose length depends on the size
+/// of an input; a scan with any other symbolic number of steps.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;

@@ -5,9 +5,9 @@
 //! returns the next states and the outputs for that row. Both are ordinary graphs that can be printed, batched and
 //! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
-//! The number of steps of the first loop contains one symbol, which counts the steps. Every input with that symbol in
-//! its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the ops
-//! (`rows.rs`, `label.rs`):
+//! The formula for the first loop's number of steps contains one symbol, which counts the steps. Every input with that
+//! symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the
+//! ops (`rows.rs`, `label.rs`):
 //!
 //! - **stepped-c1** fixed: it depends on no sequence. `start` computes it.
 //! - **stepped-c2** rows: it has one row per step, and no row depends on later rows of a sequence. The rows may lie
@@ -16,7 +16,7 @@
 //!   row, and has as many rows as the value has when the loop runs a single step. For an output, the step returns the
 //!   newest row.
 //! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
-//!   of a loop or the last row of a trace. It can be an output, or an operand of an op none of whose operands has rows.
+//!   of a loop or the last row of a trace. It can be an output, or an operand of an op whose operands have no rows.
 //!
 //! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
 //! first step, the rows that `pad` and `concat` insert before the first step, and the latest results of associative

@@ -1,4 +1,4 @@
-//! Determines the elements of a value that belong to each step.
+//! Determines which elements of a value belong to each step.
 
 use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 

@@ -33,7 +33,7 @@ const TRUE: [f32; 4] = [13.8, 1.5, 10.6, 0.5];
 const START: [f32; 4] = [10.0, 0.5, 8.0, 0.2];
 /// The duration of an experiment, in hours.
 const LENGTH: f64 = 12.0;
-/// The standard deviation of the noise of a reading.
+/// The standard deviation of a reading's noise.
 const NOISE: f32 = 0.3;
 /// The number of readings in a batch.
 const BATCH: usize = 64;

@@ -66,8 +66,8 @@ fn add_bias(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     }
 }
 
-/// Computes the same as Burn's `attention_fallback`: scores, a soft cap, masks, a bias, and a softmax that supports
-/// fully masked rows.
+/// Computes attention as Burn's `attention_fallback` does: scores, a soft cap, masks, a bias, and a softmax that
+/// supports fully masked rows.
 fn attention(env: &Env, op: &AttentionOpIr) -> Option<Value> {
     let (query, key, value) = (env.get(&op.query)?, env.get(&op.key)?, env.get(&op.value)?);
     let width = *sizes(&op.query).last()? as f64;

@@ -75,7 +75,8 @@ fn a_count_from_two_static_inputs_depends_on_both() {
     assert_eq!((function.counts().made, function.counts().reused), (3, 1));
 }
 
-/// The program is specialised for the static input that selects the branch, and for those that this branch uses.
+/// The program is specialised for the static input that selects the branch, and for the static inputs that this branch
+/// uses.
 #[test]
 fn a_choice_of_a_static_input_depends_on_it() {
     let graph = Graph::build("choice", |g| {
@@ -128,8 +129,8 @@ fn invariants_that_may_be_refused_run_in_the_steps() {
     }
 }
 
-/// If the program depends on no sizes or static inputs of a call, `compile` builds it and returns its errors, even on a
-/// backend that compiles entire programs.
+/// If the program does not depend on the sizes or static inputs of a call, `compile` builds it and returns its errors,
+/// even on a backend that compiles entire programs.
 #[test]
 fn a_graph_of_static_sizes_is_compiled_by_compile() {
     let sums = |ty: &str| {

@@ -1,5 +1,5 @@
-//! Tests programs that are specialised for sizes and values: sizes that are bound, constants that are folded, and code
-//! that is shared must be right in every call and every step.
+//! Tests programs that are specialised for sizes and values: bound sizes, folded constants and shared code must be
+//! right in every call and every step.
 
 mod shared;
 

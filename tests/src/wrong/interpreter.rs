@@ -24,7 +24,7 @@ pub(super) struct Interpreter {
     first_invariants: HashMap<usize, Vec<HostTensor>>,
 }
 
-/// The rows of a buffer. A row is `None` until it is given or written.
+/// The rows of a buffer. A row is `None` until it is written, unless it is an initial row.
 type WrittenRows = Vec<Option<HostTensor>>;
 
 /// The state of a running loop.

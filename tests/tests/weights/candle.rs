@@ -53,7 +53,7 @@ fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>
     Ok(found)
 }
 
-/// Computes the outputs and gradients of a `transformers` model, for the tokens of the file.
+/// Computes the outputs and gradients of a `transformers` model, for the tokens in the golden file.
 pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     let vars: BTreeMap<String, Var> = golden.weights.iter().map(|(name, tensor)| (name.clone(), var(tensor))).collect();
     let vb = builder(&vars);
@@ -71,7 +71,7 @@ pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     results(&[("logits", logits, golden.input("ct"))], &vars)
 }
 
-/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states of the file.
+/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states in the golden file.
 pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let vb = builder(&vars);
@@ -92,7 +92,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     results(&outputs, &vars)
 }
 
-/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence of the file.
+/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence in the golden file.
 pub(crate) fn gated_delta_net(golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let layer = DeltaNet::new(delta_options(), builder(&vars))?;

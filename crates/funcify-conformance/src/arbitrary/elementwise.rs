@@ -174,7 +174,7 @@ mod tests {
     use super::super::{Choices, ProgramBuilder, Rules, integers};
     use super::{BINARY, KINKED, SMOOTH};
 
-    /// Returns the ops that one call of `draw` adds to a program.
+    /// Returns the ops that one call to `draw` adds to a program.
     fn ops_of(seed: u64, draw: impl FnOnce(&mut ProgramBuilder<'_>, &Builder) -> Value) -> Features {
         let (mut choices, mut sizes, mut ops) = (Choices::seeded(seed), Sizes::new(), Features::new());
         ["T", "N"].iter().for_each(|symbol| sizes.set(&Symbol::new(symbol), 2));
@@ -193,7 +193,7 @@ mod tests {
         smooth.chain(binary).chain(kinked).collect()
     }
 
-    /// Returns the ops that 500 calls of [`integers::part`] add.
+    /// Returns the ops that 500 calls to [`integers::part`] add.
     fn ops_of_integers() -> Features {
         let draws = (0..500).map(|seed| {
             ops_of(seed, |builder, g| {

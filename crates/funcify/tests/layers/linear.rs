@@ -37,7 +37,7 @@ impl LayerInputs {
         self.named[name].to_f64_vec()
     }
 
-    /// Computes `W x` for the weights of this name, of shape `[to, from]`.
+    /// Computes `W x` for the weights `W` with this name, of shape `[to, from]`.
     pub(super) fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
         self.of(name).chunks(x.len()).map(|row| row.iter().zip(x).map(|(w, x)| w * x).sum()).collect()
     }

@@ -196,7 +196,8 @@ fn states_are_taken_put_and_kept_in_files() {
     on_every_backend!(check);
 }
 
-/// Streams 0 and 1 run, then stream 1 and two new ones. Each must have the same results as when it runs alone.
+/// First streams 0 and 1 run, then stream 1 and two new streams. Each stream must have the same results as when it runs
+/// alone.
 #[test]
 fn streams_come_and_go() {
     fn check<B: Backend>(backend: &B) {

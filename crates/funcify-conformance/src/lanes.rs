@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::case::{Case, Expected, ExpectedOutput};
 
-/// Derives a second lane's input from the first lane's: reverses the elements, or makes a scalar smaller.
+/// Derives a second lane's input from the first lane's input: reverses the elements, or makes a scalar smaller.
 pub fn vary_input(tensor: &HostTensor) -> HostTensor {
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
         let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();

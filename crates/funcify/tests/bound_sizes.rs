@@ -185,7 +185,7 @@ fn a_loop_has_the_size() {
     assert_eq!(results, [row([1.0, 3.0]), row([2.0, 4.0, 8.0])]);
 }
 
-/// Computes derivatives in both modes, second derivatives, and derivatives inside a loop.
+/// Computes derivatives in forward and reverse mode, second derivatives, and derivatives inside a loop.
 #[test]
 fn what_has_the_size_is_differentiated() {
     let graph = build(|g| {

@@ -229,7 +229,7 @@ fn split_at_placeholders(literal: &str) -> Vec<String> {
     parts
 }
 
-/// Returns `true` if a text contains these parts in this order.
+/// Returns `true` if `text` contains all of `parts`, in order.
 fn contains_in_order(text: &str, parts: &[String]) -> bool {
     let mut rest = text;
     parts.iter().all(|part| match rest.split_once(part.as_str()) {

@@ -60,7 +60,8 @@ fn a_branch_knows_the_static_inputs_of_the_call() {
     }
 }
 
-/// If an input's size is a formula in two symbols, it is solved for one symbol after a later input binds the other.
+/// If an input's size is a formula in two symbols, the formula is solved for one symbol after a later input binds the
+/// other symbol.
 #[test]
 fn sizes_are_bound_in_whatever_order_they_come() {
     let graph = built("model", |g| {

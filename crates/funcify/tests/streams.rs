@@ -1,5 +1,5 @@
-//! Tests steppers on the reference backend: streams that join running ones, states that all streams share, states that
-//! the caller sets, and loops that run several steps per row.
+//! Tests steppers on the reference backend: streams that join running streams, states that all streams share, states
+//! that the caller sets, and loops that run several steps per row.
 
 mod shared;
 

@@ -1,4 +1,4 @@
-//! The models in Burn. Their recurrent mixers are funcify's layers, and all other parts are Burn's.
+//! The models in Burn. Their recurrent mixers are funcify's layers. Everything else is built from Burn's modules.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{

@@ -1,4 +1,5 @@
-//! The models in Candle. Their recurrent mixers are funcify's layers, and all other parts are from candle_nn.
+//! The models in Candle. Their recurrent mixers are funcify's layers. Everything else is built from Candle's ops and
+//! candle_nn.
 
 use std::collections::{BTreeMap, HashMap};
 

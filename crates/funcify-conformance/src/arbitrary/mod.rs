@@ -38,7 +38,7 @@ pub struct Sample {
     /// `true` if the derivatives must agree with finite differences: the program has no `stop_gradient` and no floats
     /// narrower than f64.
     pub is_exact: bool,
-    /// The kind of the program's custom derivative rules.
+    /// The kind of custom derivative rules in the program.
     pub rules: Rules,
     /// The number of times each part was added.
     pub parts: BTreeMap<&'static str, usize>,

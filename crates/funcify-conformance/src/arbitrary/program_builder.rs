@@ -44,7 +44,7 @@ pub(super) struct ProgramBuilder<'a> {
     /// `true` if the open body is a separate graph. Its loops must not bind symbols, because an outer loop may
     /// already have bound a symbol of the same name.
     pub(super) is_separate_graph: bool,
-    /// The kind of the custom derivative rules.
+    /// The kind of custom derivative rules in the program.
     pub(super) rules: Rules,
     /// `true` if forward mode will differentiate the new ops, so that custom derivative rules must be linear.
     pub(super) is_linear: bool,

@@ -9,7 +9,7 @@ use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
 
 use super::program_builder::{Entry, MAX_FLOAT, ProgramBuilder};
 
-/// The kind of a program's custom derivative rules.
+/// The kind of custom derivative rules in a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rules {
     /// The rules compute the true derivatives.

@@ -469,7 +469,8 @@ fn the_planned_peak_is_that_of_a_call() {
 }
 
 /// Training a recurrent network runs one product per step in each direction. The products with the inputs, and the
-/// products for the weight gradients, are batched over all steps. The report shows this.
+/// products for the weight gradients, are batched over all steps. The report lists the rewrite and the remaining
+/// kernels of each loop.
 #[test]
 fn what_is_the_same_for_all_steps_is_one_product() {
     let loss = built("loss", |g| {

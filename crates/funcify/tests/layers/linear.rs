@@ -383,8 +383,8 @@ fn rwkv() {
     }
 }
 
-/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised ones times
-/// `exp(-m)`.
+/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised memories
+/// times `exp(-m)`.
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();

@@ -1,8 +1,8 @@
 //! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal the
 //! derivatives of the same functions applied without a loop, for any checkpoint policy.
 //!
-//! The rules do not compute true derivatives. This shows that the second differentiation differentiates the ops of
-//! `forward`, as in JAX, instead of applying the rule again.
+//! The rules do not compute true derivatives, so the results show that the second differentiation differentiates the
+//! ops of `forward`, as in JAX, instead of applying the rule again.
 
 use funcify::prelude::*;
 

@@ -8,7 +8,7 @@ use crate::cases::ops::{OpUse, case_of};
 use crate::derivatives;
 use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 
-/// Builds cases named `custom/NAME` for a custom op. They expect the results of the reference evaluator.
+/// Builds cases named `custom/NAME` for a custom op. The expected results come from the reference evaluator.
 ///
 /// For each list of operands, the cases run the op on uploaded tensors, on views of larger tensors, under `vmap`, and
 /// in a loop over rows. A backend may compile this loop if the op has a composition

@@ -32,8 +32,9 @@ fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// The branch contains a loop over rows whose number is static, but differs in each outer step. The steps turn 0.5 into
-/// 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19 + 20 + 21 + 22 = 101.
+/// The branch contains a loop over rows. The number of rows is static, but differs in each outer step. The steps turn
+/// 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19 + 20 + 21 + 22
+/// = 101.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
     let graph = Graph::build("branches", |g| {

@@ -1,6 +1,6 @@
 //! Compares entire error messages, as the user sees them, with the texts in `errors/`.
 //!
-//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts. In them, `<site>` replaces the user's
+//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts. In the texts, `<site>` replaces the user's
 //! source line.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};

@@ -274,8 +274,7 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     assert!(text.contains("input `a` cannot") && text.contains("one row per step along one axis"), "{text}");
 }
 
-/// Ops that update or scatter elements keep the rows independent if they write along axes other than the axis of the
-/// steps.
+/// Ops that update or scatter elements keep the rows independent if they write along axes other than the step axis.
 #[test]
 fn updates_and_scatters_of_rows() {
     build_and_check(|xs| {

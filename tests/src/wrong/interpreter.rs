@@ -1,4 +1,4 @@
-//! A naive interpreter that can have one of several faults.
+//! A naive interpreter that can be given one of several faults.
 //!
 //! Without a fault, it follows the loop's invariants literally. With a fault, a row that was never written reads as
 //! zeros, as it might in the memory of a real backend.

@@ -114,7 +114,7 @@ fn embedding(vb: &VarBuilder<'_>, name: &str) -> Result<Embedding> {
     Ok(Embedding::new(vb.get((VOCABULARY, FEATURES), &format!("{name}.weight"))?, FEATURES))
 }
 
-/// Applies the linear map of this name, with a bias if the weights have one.
+/// Applies the linear map with this name, and adds a bias if the weights contain one.
 fn linear(vb: &VarBuilder<'_>, name: &str, from: usize, to: usize, xs: &Tensor) -> Result<Tensor> {
     let vb = vb.pp(name);
     let bias = vb.contains_tensor("bias").then(|| vb.get(to, "bias")).transpose()?;

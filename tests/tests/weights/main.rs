@@ -47,7 +47,8 @@ fn rotations(steps: usize) -> [Vec<f32>; 2] {
     [angles.iter().map(|angle| angle.cos() as f32).collect(), angles.iter().map(|angle| angle.sin() as f32).collect()]
 }
 
-/// Returns the mask to add to the attention scores, `[steps, steps]`. It is zero where a step may attend to another.
+/// Returns the mask to add to the attention scores, `[steps, steps]`. It is zero where a step may attend to another
+/// step.
 fn attention_mask(steps: usize) -> Vec<f32> {
     let is_seen = |step: usize, other: usize| other <= step && step - other < WINDOW;
     let row = |step: usize| (0..steps).map(move |other| if is_seen(step, other) { 0.0 } else { f32::MIN });

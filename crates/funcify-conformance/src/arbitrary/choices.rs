@@ -2,8 +2,8 @@
 //! and shrunk.
 //!
 //! The tape fully determines the program. Shrinking the tape therefore shrinks any failing program, without knowing
-//! what the program contains. Hypothesis works the same way. Reads past the end of the tape yield zeros, and zero is
-//! always the simplest choice.
+//! what the program contains. The Python library Hypothesis works the same way. Reads past the end of the tape yield
+//! zeros, and zero is always the simplest choice.
 
 /// A source of random choices.
 #[derive(Clone, Debug)]

@@ -205,8 +205,8 @@ mod tests {
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
     }
 
-    /// Checks that the tables have a row for each op on floats, named like the op and using it, and that
-    /// [`integers::part`] draws the other ops.
+    /// Checks that each op on floats has a table row with its name that applies the op, and that [`integers::part`]
+    /// draws the other ops.
     fn are_drawn(ops: &[impl OpRules], operands: usize) {
         let (rows, of_integers) = (rows(), ops_of_integers());
         for op in ops {

@@ -1,8 +1,8 @@
 //! Adds calls to random functions with custom derivative rules: `custom_vjp` and `custom_jvp`.
 //!
 //! In most programs, the rules compute the true derivatives of their functions in a different way, so all properties of
-//! derivatives hold. In some programs the rules compute something else, and may even be nonlinear, which shows whether
-//! and how often the rules are applied.
+//! derivatives hold. In some programs, the rules compute something else, and may even be nonlinear. These programs show
+//! whether and how often the rules are applied.
 
 use funcify::prelude::*;
 use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};

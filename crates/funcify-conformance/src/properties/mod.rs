@@ -218,8 +218,8 @@ fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     check_equal("text", graph, &found, &expected, 0.0)
 }
 
-/// Applies the program twice inside another program, and checks that both applications return the same values as the
-/// program itself. That other program declares its inputs with the arguments' sizes as constants.
+/// Applies the program twice inside an outer program, and checks that both applications return the same values as the
+/// program itself. The inputs of the outer program have constant sizes, taken from the arguments.
 ///
 /// If an argument is empty, the sizes stay symbolic: with constant sizes, a step that never runs might be rejected
 /// for an index out of range.

@@ -27,8 +27,7 @@ pub(super) struct StepResults {
     pub(super) ys: Vec<Value>,
 }
 
-/// Draws a step, given the carries, a row for each carry, loop-invariant values, and the weights of the kinds of
-/// updates.
+/// Draws a step, given the carries, a row for each carry, loop-invariant values, and a weight for each kind of update.
 pub(super) fn step(
     draft: &Draft<'_, '_>,
     states: &[Value],

@@ -5,7 +5,7 @@ use funcify::nn::*;
 
 use super::linear::{F64, LayerInputs, assert_agrees, build_inputs, sigmoid, silu, softplus};
 
-/// Applies the linear map of this name, with its bias, to each row.
+/// Applies the linear map with this name, including its bias, to each row.
 fn affine(of: &LayerInputs, name: &str, rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     rows.iter().map(|row| of.affine(name, row)).collect()
 }

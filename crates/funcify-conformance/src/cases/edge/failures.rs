@@ -92,7 +92,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// The trip count is an operand, which is negative or exceeds the number of rows of the sequence.
+/// The trip count is an operand that is negative, or exceeds the number of rows of the sequence.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

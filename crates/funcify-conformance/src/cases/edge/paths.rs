@@ -121,8 +121,8 @@ pub(super) fn cases() -> Cases {
             ("out_0_1", row([0f32, 120., 0., 2.])),
             ("out_1", scalar(222.5f32)),
         ]),
-        // Second derivatives of scattered products along axis 1 of a matrix. The only nonzero second derivatives are 10
-        // * 3, for the two factors of the same element.
+        // Second derivatives of scattered products along axis 1 of a matrix. The only nonzero second derivatives belong
+        // to the two factors of the same element, and equal 10 * 3.
         {
             let mut expected = [0f32; 16];
             (expected[1], expected[4]) = (30.0, 30.0);

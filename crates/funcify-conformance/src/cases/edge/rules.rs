@@ -161,8 +161,8 @@ pub(super) fn cases() -> Cases {
                 (y, fori_loop(0, 3, v, |_, v| derivative.apply(v)))
             })
             .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
-        // Linearizes a loop whose trip count is an operand, and applies the derivative to both unit vectors. The loop
-        // returns the sum of x^3 over both elements, and x + x^2.
+        // Linearizes a loop whose trip count is an operand, and applies the derivative to both unit vectors. The two
+        // loops compute the sum of x^3 over both elements, and x + x^2.
         case_on("linearized_through_a_loop", [("x: f32[2]", row([2f32, 3.])), ("n: i64[]", scalar(3i64))])
             .runs(|[x, n]| {
                 let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);

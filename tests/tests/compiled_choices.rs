@@ -43,7 +43,7 @@ fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     }
 }
 
-/// The library computes all matrix products, so a `cond` whose branches contain one is driven by the host.
+/// The library computes all matrix products, so a `cond` whose branches contain a matrix product is driven by the host.
 #[test]
 fn a_choice_with_products_runs_from_the_host() {
     let graph = Graph::build("products", |g| {

@@ -96,8 +96,8 @@ fn what_has_no_loop_is_compiled_once() {
     assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
-/// Builds greedy decoding. The first token is an input. Each token selects a row, and the next token is computed from
-/// that row. An end token ends the loop. Sizes are symbols.
+/// Builds a greedy decoder. The first token is an input. Each token selects a row, and the next token is computed from
+/// that row. An end token ends the loop. All sizes are symbolic.
 fn decoding(most: usize) -> Graph {
     built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];

@@ -124,7 +124,7 @@ fn options(strategy: LoopStrategy) -> CompileOptions {
     CompileOptions { strategy, ..CompileOptions::default() }
 }
 
-/// Builds a loop whose step applies the op, also inside a `cond`. Returns its loss.
+/// Builds a loop whose step applies the op both directly and inside a `cond`. Returns the loss of the loop.
 fn recurrence() -> Graph {
     built("recurrence", |g| {
         let [xs, start, decay] = [g.input("xs", "f64[T,2]"), g.input("start", "f64[2]"), g.input("decay", "f64[]")];

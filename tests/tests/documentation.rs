@@ -74,7 +74,7 @@ fn the_gradient_is_what_the_program_prints() {
     assert_eq!(blocks("docs/derivatives.md", "```text"), [gradient.to_string().trim_end()]);
 }
 
-/// The lines of each shown change must occur, in order, in the tested code before or after the change.
+/// The lines on each side of a diff on these pages must occur, in order, in the tested code before or after the change.
 #[test]
 fn the_changes_of_existing_models_are_those_that_are_tested() {
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));
@@ -94,7 +94,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     assert_eq!(*whole, blocks("docs/existing-models.md", "```diff")[0]);
 }
 
-/// Returns whether the lines of one side of a change occur in the code, in order, ignoring indentation.
+/// Returns whether the lines on one side of a diff occur in `code`, in order, ignoring indentation.
 fn occurs_in(change: &str, side: char, code: &str) -> bool {
     let lines = change.lines().filter(|line| line.starts_with([' ', side])).map(|line| line[1..].trim());
     let mut code = code.lines().map(str::trim);

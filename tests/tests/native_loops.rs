@@ -177,7 +177,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     });
     assert_eq!(state, traced + 100 * (row + write), "{}", library.name());
 
-    // The operands of a kernel with three operands are passed as a list.
+    // A kernel with three operands receives them in a list, which costs one allocation per step.
     let by_hand = |h, x, a: &L::Tensor, mask: &L::Tensor| library.choose(mask.clone(), x, library.mul(h, a.clone()));
     let choice = native_allocations(library, |[h, xs, a, mask]| scan(h, xs, |h, x| (select(mask, x, h * a), ())).0);
     assert_eq!(choice, handwritten_allocations(library, false, by_hand) + 100 * (row + 1), "{}", library.name());

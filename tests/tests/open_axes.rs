@@ -212,7 +212,7 @@ fn the_new_op_is_among_the_ops_of_each_backend() {
     assert!(Executor::has_fallback(&Reference));
 }
 
-/// The third-party op has derivatives of any order, from its own rules, also inside loops.
+/// The third-party op's own rules provide derivatives of any order, including inside loops.
 #[test]
 fn the_new_op_has_derivatives() {
     let composed = |x: Value, beta: usize| (x * beta as f64).exp().log1p() / beta as f64;

@@ -86,7 +86,8 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
     assert_eq!(status(step("sums", |c, x| c + x)), Status::Pass);
     assert_eq!(status(step("products", |c, x| c * x)), Status::Fail);
     assert_eq!(status(step("sines", |c, x| c + x.sin())), Status::Needs);
-    // This case uses a missing op and the wrong op. A missing op takes precedence over a wrong result.
+    // This case uses a missing op, and the op whose results are wrong. A missing op takes precedence over a wrong
+    // result.
     assert_eq!(status(step("both", |c, x| c * x.sin())), Status::Needs);
 }
 

@@ -5,11 +5,11 @@ use funcify::dispatch::{backend_names, open_backend};
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};
 
-// Linked so that their lowering rules are registered.
+// These crates are linked so that their lowering rules are registered.
 use funcify_burn as _;
 use funcify_candle as _;
 
-/// The 200 seeds of the programs. The suite on the reference backend uses different ones by default.
+/// The 200 seeds of the programs. By default, the suite on the reference backend uses different seeds.
 const SEEDS: std::ops::Range<u64> = 1_000_000..1_000_200;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests steppers on every backend in host memory: agreement with the whole sequence, states in files, streams that
-//! join and leave, and the memory of a step.
+//! Tests steppers on every backend in host memory: agreement with the program on the whole sequence, states in files,
+//! streams that join and leave, and the memory of a step.
 
 use std::sync::Arc;
 
@@ -90,7 +90,8 @@ fn stepper<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions, inpu
     Stepper::with_options(graph, backend, options, &fixed).unwrap()
 }
 
-/// Returns the largest difference between the results of a stepper and of the whole sequence, with the same options.
+/// Returns the largest difference between the results of a stepper and the results of the program on the whole
+/// sequence, compiled with the same options.
 fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions) -> f64 {
     let steps = 40;
     let inputs = inputs(graph, steps, 3);
@@ -109,8 +110,8 @@ fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: Comp
     largest
 }
 
-/// With `whole`, steps agree with the sequence bit for bit. Otherwise the library's products and functions may round
-/// differently.
+/// With the option `whole`, the steps agree bit for bit with the program on the whole sequence. Without it, the
+/// library's products and functions may round differently.
 #[test]
 fn steps_have_the_numbers_of_the_sequence() {
     fn check<B: Backend>(backend: &B) {
@@ -195,7 +196,8 @@ fn states_are_taken_put_and_kept_in_files() {
     on_every_backend!(check);
 }
 
-/// Streams 0 and 1 run, then stream 1 and two new ones. Each must have the same results as when it runs alone.
+/// First streams 0 and 1 run, then stream 1 and two new streams. Each stream must have the same results as when it runs
+/// alone.
 #[test]
 fn streams_come_and_go() {
     fn check<B: Backend>(backend: &B) {

@@ -8,12 +8,12 @@ use crate::cases::ops::{OpUse, case_of};
 use crate::derivatives;
 use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 
-/// Builds cases named `custom/NAME` for a custom op. They expect the results of the reference evaluator.
+/// Builds cases named `custom/NAME` for a custom op. The expected results come from the reference evaluator.
 ///
 /// For each list of operands, the cases run the op on uploaded tensors, on views of larger tensors, under `vmap`, and
 /// in a loop over rows. A backend may compile this loop if the op has a composition
 /// ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). If the op has derivative rules, further cases
-/// compute its first derivatives in both modes and a second derivative, both outside and inside the loop.
+/// compute its first derivatives in forward and reverse mode and a second derivative, both outside and inside the loop.
 ///
 /// ```
 /// use funcify::HostTensor;

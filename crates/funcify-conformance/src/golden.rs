@@ -70,7 +70,7 @@ impl Manifest {
 }
 
 impl GoldenCase {
-    /// Reads the tensors of the case from its file. Floats keep the dtype of the file.
+    /// Reads the tensors of the case from its file. Floats keep the dtype that they have in the file.
     pub fn tensors(&self) -> Result<BTreeMap<String, HostTensor>, String> {
         funcify::files::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
     }

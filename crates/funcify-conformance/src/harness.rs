@@ -15,7 +15,7 @@ use crate::suite::all_cases;
 use crate::unlocks::{unlock_table, unlocks};
 
 /// Runs the suite as a test program: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
-/// into `tests/conformance.rs`, and this into `Cargo.toml`:
+/// into `tests/conformance.rs`, and the following into `Cargo.toml`:
 ///
 /// ```toml
 /// [[test]]
@@ -38,7 +38,7 @@ pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
     Suite::new(executor).with_expectations(expectations).run();
 }
 
-/// The suite of one backend as a test program: `Suite::new(Arc::new(MyBackend)).run()` in a `main`.
+/// A test program that runs the suite on one backend. Call `Suite::new(Arc::new(MyBackend)).run()` in `main`.
 ///
 /// ```no_run
 /// # use funcify::dispatch::Reference as MyBackend;

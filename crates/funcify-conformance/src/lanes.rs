@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::case::{Case, Expected, ExpectedOutput};
 
-/// Derives a second lane's input from the first lane's: reverses the elements, or makes a scalar smaller.
+/// Derives a second lane's input from the first lane's input: reverses the elements, or makes a scalar smaller.
 pub fn vary_input(tensor: &HostTensor) -> HostTensor {
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
         let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
@@ -48,8 +48,8 @@ pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Op
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// Returns, for each input of a case of a single op, the index of its operand: input `uploaded_3_1` belongs to operand
-/// 1. If the inputs are named differently, each input is an operand of its own.
+/// Returns the index of the operand that each input of a single-op case belongs to. For input `uploaded_3_1`, this is
+/// operand 1. If the inputs are named differently, each input is an operand of its own.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();

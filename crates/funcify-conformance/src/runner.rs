@@ -41,7 +41,7 @@ pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
     }
 }
 
-/// A backend of the suite.
+/// A backend to test, with its declared gaps.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -95,7 +95,7 @@ pub enum Status {
     Pass,
     /// The result is wrong, the error is not declared, or a case with a declared gap did not fail as declared.
     Fail,
-    /// The case failed as its gap declares.
+    /// The case has a declared gap, and failed with the declared error.
     Unsupported,
     /// The case needs ops for which the backend has no lowering rules yet, or types that it does not support.
     Needs,
@@ -139,7 +139,7 @@ pub struct CaseResult {
     pub needs: Vec<String>,
 }
 
-/// Runs one case in one mode on a backend, as written.
+/// Runs one case's program, as written, on a backend in one mode.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -176,8 +176,8 @@ pub fn rewrite_case(case: &Case) -> Option<Graph> {
     (!rewritten.patches.is_empty()).then_some(rewritten.graph)
 }
 
-/// Runs one case in one mode on a backend, with its program [rewritten](rewrite_case). The rewritten program may run
-/// even if the backend rejects the original one.
+/// Runs one case's [rewritten](rewrite_case) program on a backend in one mode. The rewritten program may run even if
+/// the backend rejects the original one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -199,7 +199,8 @@ pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: Lo
 }
 
 /// Runs one case in all modes of a backend, as written and [rewritten](rewrite_case), and calls `done` after each mode.
-/// A program without loops and branches is the same in the unrolled and the native mode, so it runs once for both.
+/// A program without loops or branches runs the same way in the unrolled and the native mode, so it is run only once
+/// for both.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -228,8 +229,8 @@ pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut 
     rows
 }
 
-/// Returns the names of the ops and types that the backend is missing for a program, or an empty list if they cannot be
-/// determined.
+/// Returns the names of the ops and types that a program needs and the backend lacks, or an empty list if the needs
+/// cannot be determined.
 pub(crate) fn missing_needs(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
     let needs = needs(executor, graph).unwrap_or_else(|_| BTreeSet::new());
     needs.iter().map(Need::to_string).collect()
@@ -299,7 +300,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns whether a program has loops, branches or functions, whose execution depends on the mode.
+/// Returns whether a program contains loops, branches or other ops whose execution may depend on the mode.
 fn has_bodies(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| matches!(node.op, Op::Custom(_)) || !node.op.bodies().is_empty())
 }

@@ -66,7 +66,7 @@ pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the case of a golden program, and the cases of those derivatives that have values in the manifest.
+/// Builds the case of a golden program, and the cases of its derivatives that have values in the manifest.
 fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<Vec<Case>, String> {
     let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
     let tensors = golden.tensors()?;

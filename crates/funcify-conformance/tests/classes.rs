@@ -32,7 +32,7 @@ impl Applied {
     }
 }
 
-/// The maximum number of elements of an operand or result. Larger ones take too long.
+/// The maximum number of elements of an operand or result. Larger tensors take too long.
 const MAX_ELEMENTS: usize = 5000;
 
 /// All distinct ops without bodies that occur in the cases, with static sizes.
@@ -155,7 +155,7 @@ fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
     }
 }
 
-/// The ops with attributes that must have independent lanes along some axis.
+/// Ops with attributes. Each op must have independent lanes along some axis.
 const LANES: [&str; 19] = [
     "reshape",
     "broadcast",

@@ -1,5 +1,5 @@
 //! Checks a fixed set of mutated programs. (`cargo xtask fuzz-text` searches for failures for several minutes.)
-//! `FUNCIFY_MUTANTS=20000` checks more mutants, and `FUNCIFY_MUTANTS_SEED=7` checks different ones.
+//! `FUNCIFY_MUTANTS=20000` checks more mutants, and `FUNCIFY_MUTANTS_SEED=7` checks different mutants.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -75,7 +75,7 @@ fn applies(graph: &Graph, name: &str, dtype: DType) -> bool {
     })
 }
 
-/// Returns examples of an op. For each, the type rule decides whether the op supports the dtype.
+/// Returns examples of an op. For each example, the type rule decides whether the op supports the dtype.
 fn examples(name: &str, dtype: DType) -> Vec<Example> {
     let of = |dtype, shape: &[usize]| TensorType::new(dtype, shape);
     let matrix = of(dtype, &[2, 2]);
@@ -154,7 +154,7 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
     }
 }
 
-/// Returns the op of this name in the tables of elementwise ops.
+/// Returns the op with this name from the tables of elementwise ops.
 fn elementwise(name: &str) -> Option<Op> {
     fn row<T: OpRules + Copy + Into<Op>>(rows: &[T], name: &str) -> Option<Op> {
         rows.iter().find(|op| op.name() == name).map(|op| (*op).into())

@@ -5,8 +5,8 @@ use funcify::derivative::BackwardInput;
 use funcify::{Disconnected, Error, GradOptions, HostTensor, evaluate};
 use funcify_conformance::{Case, Expected, all_cases};
 
-/// Compares the gradients of all float inputs, computed by one program and by two. The cotangents are the outputs
-/// themselves. Returns `None` if the case has no gradients.
+/// Compares the gradients of all float inputs, computed by a single program and by two programs. The cotangents are the
+/// outputs themselves. Returns `None` if the case has no gradients.
 fn check(case: &Case) -> Option<()> {
     let options = || GradOptions::new().disconnected(Disconnected::Zeros);
     let joint = match case.graph.vjp(.., options()) {
@@ -40,7 +40,7 @@ fn check(case: &Case) -> Option<()> {
 #[test]
 fn every_program() {
     let cases = all_cases().unwrap();
-    // For single ops, the f64 cases are enough, because every differentiable op has one.
+    // For single ops, the f64 cases are enough, because every differentiable op has an f64 case.
     let is_op = |case: &&Case| case.category != "op" || case.name.ends_with("_f64");
     let programs = cases.iter().filter(is_op).filter(|case| !["numerics", "vmap"].contains(&case.category.as_str()));
     let with_results = programs.filter(|case| matches!(case.expected, Expected::Outputs(_)));

@@ -1,6 +1,6 @@
 //! Checks the properties of random programs. `FUNCIFY_RANDOM_GRAPHS=100000` checks more programs,
-//! `FUNCIFY_RANDOM_SEED=7` checks other ones, and `FUNCIFY_RANDOM_SAMPLED=1` runs the slowest checks only on a sample
-//! of them.
+//! `FUNCIFY_RANDOM_SEED=7` checks different programs, and `FUNCIFY_RANDOM_SAMPLED=1` runs the slowest checks only on a
+//! sample of the programs.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -215,7 +215,7 @@ fn random_programs_have_all_properties() {
     }
 }
 
-/// Programs that failed in the past must have all properties.
+/// Programs that failed in the past must satisfy all properties.
 #[test]
 fn programs_that_were_wrong_have_all_properties() {
     let mut count = 0;

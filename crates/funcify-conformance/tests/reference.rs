@@ -1,4 +1,4 @@
-//! Runs the suite on the reference backend: every case in both modes, without declared gaps.
+//! Runs the suite on the reference backend: every case in the unrolled and the native mode, without declared gaps.
 
 use std::sync::Arc;
 

@@ -145,7 +145,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// `FUNCIFY_RANDOM_GRAPHS=10000` checks more programs, and `FUNCIFY_RANDOM_SEED=7` checks other ones.
+/// `FUNCIFY_RANDOM_GRAPHS=10000` checks more programs, and `FUNCIFY_RANDOM_SEED=7` checks different programs.
 #[test]
 fn random_programs_and_their_gradients_give_what_they_gave() {
     let (count, first) = (setting("FUNCIFY_RANDOM_GRAPHS", 400), setting("FUNCIFY_RANDOM_SEED", 1));

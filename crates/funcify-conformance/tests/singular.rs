@@ -1,5 +1,6 @@
-//! Checks every elementwise function at and near its singular points, up to the third order. Both modes must agree
-//! with each other, and each derivative must agree with finite differences of the previous one.
+//! Checks the derivatives of every elementwise function at and near its singular points, up to the third order. Forward
+//! and reverse mode must agree with each other, and each derivative must agree with finite differences of the previous
+//! one.
 //!
 //! If differences from the left and from the right disagree, or grow without bound, the derivative does not exist.
 //! The point must then be in the table of chosen derivatives. The test therefore fails for a kink that is not in the
@@ -182,7 +183,7 @@ fn same(a: f64, b: f64) -> bool {
 /// Compares a derivative with finite differences, for points without a chosen derivative.
 fn judge(found: f64, estimates: &[Estimate]) -> Verdict {
     let agrees = |estimate: &Estimate| {
-        // The smallest floats are subnormal and have fewer digits.
+        // The term 1e-300 allows for subnormal floats, which have fewer significant digits.
         let close = |value: f64, error: f64| (value - found).abs() <= 1e-4 * value.abs() + 20.0 * error + 1e-300;
         matches!(estimate, Estimate::Is(value, error) if close(*value, *error))
     };
@@ -216,8 +217,8 @@ fn chosen(function: &Elementwise, point: &[f64], by: &[usize]) -> Option<f64> {
     line.derivatives.get(by.len() - 1)?.get(second).copied()
 }
 
-/// Returns whether `found` matches the chosen derivative. If the first derivative is infinite, higher ones may be
-/// infinite or NaN, depending on the mode. Mixed ones may also be 0, depending on the order of the operands.
+/// Returns whether `found` matches the chosen derivative. If the first derivative is infinite, higher derivatives may
+/// be infinite or NaN, depending on the mode. Mixed derivatives may also be 0, depending on the order of the operands.
 fn is_chosen(found: f64, value: f64, by: &[usize]) -> bool {
     let is_mixed = by.contains(&0) && by.contains(&1);
     let is_undefined = by.len() > 1 && !value.is_finite();
@@ -239,8 +240,8 @@ fn in_mode(by: &[usize], mode: fn(usize) -> Mode) -> Vec<(usize, Mode)> {
     by.iter().enumerate().map(|(index, operand)| (*operand, mode(index))).collect()
 }
 
-/// Checks the derivatives of a function at these points, up to order `orders`. Returns the faults, and how many
-/// derivatives are right and how many are undecided.
+/// Checks the derivatives of a function at these points, up to order `orders`. Returns the faults, and the numbers of
+/// right and undecided derivatives.
 fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<String>, [usize; 2]) {
     let (mut faults, mut counts) = (Vec::new(), [0, 0]);
     let values = Evaluated::new(function, &[]).at(points);
@@ -335,7 +336,7 @@ fn defined_derivatives() {
     }
 }
 
-/// Includes points where the function is NaN, which the search skips.
+/// Also checks points where the function is NaN. The search skips these points.
 #[test]
 fn chosen_derivatives() {
     for line in CHOSEN {

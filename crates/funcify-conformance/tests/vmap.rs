@@ -66,7 +66,7 @@ fn programs() -> impl Iterator<Item = Case> {
     cases_with_results().filter(|case| !["op", "vmap"].contains(&case.category.as_str()))
 }
 
-/// Batches each op over each single operand, and over all operands.
+/// Batches each op over each operand alone, and over all operands together.
 #[test]
 fn every_op() {
     let mut batched = 0;
@@ -86,7 +86,7 @@ fn every_op() {
     assert!(batched > 800, "{batched} batched cases of ops");
 }
 
-/// Batches each program over each single input, over all inputs, and over all float inputs.
+/// Batches each program over each input alone, over all inputs together, and over all float inputs together.
 #[test]
 fn every_program() {
     let (mut equal, mut ragged) = (0, 0);

@@ -31,7 +31,7 @@
 //! | `tracing` | spans of the `tracing` crate |
 //!
 //! - [`Value`]: the values of a traced program. [`Tree`]: structures of values. [`HostTensor`]: concrete tensors.
-//! - [`vmap()`]: turns a program for one lane into a program for many. [`associative_scan`]: prefix scans with an
+//! - [`vmap()`]: turns a program for one lane into a program for many lanes. [`associative_scan`]: prefix scans with an
 //!   associative function.
 //! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order. [`derivative`]: describes how they
 //!   are computed.

@@ -8,7 +8,7 @@ use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
 use shared::built;
 
-/// A function that combines two elements of several leaves each. The last argument is a captured value.
+/// A function that combines two elements, each with several leaves. The last argument is a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
 
 /// Elementwise combinations: the name, the number of leaves, and the function.
@@ -42,7 +42,7 @@ const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     }),
 ];
 
-/// The way in which the scan is computed: by the op, or written out for this number of rows.
+/// The form of the scan: the op, or calls to `combine` unrolled over this number of rows.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Scan,

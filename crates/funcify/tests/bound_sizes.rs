@@ -185,7 +185,7 @@ fn a_loop_has_the_size() {
     assert_eq!(results, [row([1.0, 3.0]), row([2.0, 4.0, 8.0])]);
 }
 
-/// Computes derivatives in both modes, second derivatives, and derivatives inside a loop.
+/// Computes derivatives in forward and reverse mode, second derivatives, and derivatives inside a loop.
 #[test]
 fn what_has_the_size_is_differentiated() {
     let graph = build(|g| {
@@ -235,8 +235,8 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_rejected(&all, &[xs.clone(), HostTensor::from([1i64, -3])], "Type", "-3");
     let gradient = graph.grad("xs", GradOptions::new()).unwrap().vmap(2, VmapOptions::new()).unwrap();
     assert_eq!(run(&gradient, &[xs.clone(), counts])[0].to_f64_vec(), [0.0, 0.0, 0.0, 4.5, 0.0, 0.0]);
-    // If `n` has no lanes, all lanes have the same size. If it has lanes, the results would be ragged, which is
-    // rejected.
+    // If `n` has no lanes, all lanes have the same size. If `n` has lanes, the program is rejected, because its results
+    // would be ragged.
     let heads = build(|g| head(g.input("xs", "f64[3]"), g.input("n", "i64[]")));
     let error = heads.vmap(2, VmapOptions::new()).unwrap_err();
     assert!(error.kind() == "StepCount" && error.to_string().contains("ragged"), "{error}");
@@ -295,7 +295,7 @@ fn the_straight_program_has_numbers_for_sizes() {
     assert!(funcify::to_dot(&graph).contains("bind_size {size=$"), "{}", funcify::to_dot(&graph));
 }
 
-/// A single-step program binds one size before the first step, and another one in each step.
+/// A single-step program binds one size before the first step, and another size in each step.
 #[test]
 fn a_program_of_one_step_binds_sizes() {
     let graph = build(|g| {

@@ -32,8 +32,9 @@ fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// The branch contains a loop over rows whose number is static, but differs in each outer step. The steps turn 0.5 into
-/// 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19 + 20 + 21 + 22 = 101.
+/// The branch contains a loop over rows. The number of rows is static, but differs in each outer step. The steps turn
+/// 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19 + 20 + 21 + 22
+/// = 101.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
     let graph = Graph::build("branches", |g| {
@@ -75,7 +76,8 @@ fn a_count_from_two_static_inputs_depends_on_both() {
     assert_eq!((function.counts().made, function.counts().reused), (3, 1));
 }
 
-/// The program is specialised for the static input that selects the branch, and for those that this branch uses.
+/// The program is specialised for the static input that selects the branch, and for the static inputs that this branch
+/// uses.
 #[test]
 fn a_choice_of_a_static_input_depends_on_it() {
     let graph = Graph::build("choice", |g| {
@@ -128,8 +130,8 @@ fn invariants_that_may_be_refused_run_in_the_steps() {
     }
 }
 
-/// If the program depends on no sizes or static inputs of a call, `compile` builds it and returns its errors, even on a
-/// backend that compiles entire programs.
+/// If the program does not depend on the sizes or static inputs of a call, `compile` builds it and returns its errors,
+/// even on a backend that compiles entire programs.
 #[test]
 fn a_graph_of_static_sizes_is_compiled_by_compile() {
     let sums = |ty: &str| {

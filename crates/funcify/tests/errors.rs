@@ -1,6 +1,6 @@
 //! Compares entire error messages, as the user sees them, with the texts in `errors/`.
 //!
-//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts. In them, `<site>` replaces the user's
+//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts. In the texts, `<site>` replaces the user's
 //! source line.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
@@ -584,7 +584,7 @@ fn check_line<T>(result: Result<T, Error>, line: u32) {
     assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
 }
 
-/// Invalid sizes that only a call determines are rejected, and so are sizes that nothing determines.
+/// Sizes that only a call determines are rejected if they are invalid. Sizes that nothing determines are also rejected.
 #[test]
 fn sizes_of_calls() {
     let graph = Graph::build("model", |g| (g.input("x", "f32[T]"), iota(Dim::from("T") - 3, DType::I64)));

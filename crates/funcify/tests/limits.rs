@@ -16,7 +16,7 @@ fn assert_text_rejected(text: &str, kind: &str, says: &[&str]) {
     assert_rejected(Graph::parse(text), kind, says);
 }
 
-/// Values of another thread's trace are rejected.
+/// Values that were traced on another thread are rejected.
 #[test]
 fn a_value_means_nothing_in_another_thread() {
     let leak = |index: usize| {
@@ -188,7 +188,7 @@ fn arguments_are_held_against_the_budget() {
     }
 }
 
-/// The size of a result depends on data. After a call exceeds the budget, a smaller call of the same function still
+/// The size of a result depends on data. After a call exceeds the budget, a smaller call to the same function still
 /// succeeds.
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {

@@ -72,7 +72,7 @@ fn work_does_not_multiply_with_the_levels_of_a_nest() {
         assert_growth(kind, "text", 8, 1, |graph| _ = Graph::parse(&graph.to_string()).unwrap());
         if kind != "associative" {
             // An associative scan compiles to two programs that both contain the combining function, so the work
-            // doubles per level.
+            // doubles with each level.
             assert_growth(kind, "program", 8, 2, |graph| {
                 let inputs = [0.3, 0.7].map(HostTensor::scalar);
                 _ = Function::compile(graph, &Reference).unwrap().call_host(&inputs).unwrap();

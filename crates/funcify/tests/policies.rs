@@ -255,8 +255,8 @@ fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
     assert!(!is_recomputed(CheckpointPolicy::SaveCostly));
 }
 
-/// The gradient and its derivatives in both modes are the same under every policy. The numbers of steps include 0 and
-/// some that are not multiples of the segment length.
+/// The gradient and its derivatives in forward and reverse mode are the same under every policy. The step counts
+/// include 0, and counts that are not multiples of the segment length.
 #[test]
 fn no_policy_changes_a_value() {
     let policies = [

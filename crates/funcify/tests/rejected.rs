@@ -1,7 +1,7 @@
 //! Tests one invalid program for each clause of the type rules and checks. The programs are in `rejected/`.
 //!
-//! A file contains programs, each followed by a comment with the error message that the user sees. A line `// run: T=0
-//! n=-1` before a program means that the program fails only at run time, with these sizes and integers.
+//! Each file contains programs, each followed by a comment with the error message that the user sees. A line `// run:
+//! T=0 n=-1` before a program means that the program fails only at run time, with these sizes and integers.
 //! `FUNCIFY_BLESS=1 cargo test -p funcify --test rejected` rewrites the error messages.
 //!
 //! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses that no program covers, here or in `errors/`.
@@ -229,7 +229,7 @@ fn split_at_placeholders(literal: &str) -> Vec<String> {
     parts
 }
 
-/// Returns `true` if a text contains these parts in this order.
+/// Returns `true` if `text` contains all of `parts`, in order.
 fn contains_in_order(text: &str, parts: &[String]) -> bool {
     let mut rest = text;
     parts.iter().all(|part| match rest.split_once(part.as_str()) {
@@ -287,7 +287,7 @@ fn sentences() -> Sentences {
 }
 
 /// A sentence that occurs n times in the sources must occur in at least n tested errors. This finds clauses that no
-/// program covers. If a clause is removed, its program is no longer rejected, which fails a test too.
+/// program covers. If a clause is removed, its program is no longer rejected, which also fails a test.
 #[test]
 fn every_sentence_of_a_refusal_is_read_by_a_test() {
     let mut errors: BTreeSet<String> = BTreeSet::new();

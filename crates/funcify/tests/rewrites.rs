@@ -158,8 +158,8 @@ fn rules_on_request_are_asked_for_by_name() {
     assert_eq!(count(RewriteOptions::new().with("affine_recurrence").without("affine_recurrence")), 0);
 }
 
-/// A rule that changes rounding also runs without being named, if the options tolerate that and the device prefers low
-/// depth.
+/// A rule that changes rounding also runs without being named, if the options tolerate the change and the device
+/// prefers low depth.
 #[test]
 fn tolerance_and_a_device_ask_for_depth_together() {
     let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();

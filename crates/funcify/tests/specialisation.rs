@@ -1,5 +1,5 @@
-//! Tests programs that are specialised for sizes and values: sizes that are bound, constants that are folded, and code
-//! that is shared must be right in every call and every step.
+//! Tests programs that are specialised for sizes and values: bound sizes, folded constants and shared code must be
+//! right in every call and every step.
 
 mod shared;
 
@@ -29,7 +29,8 @@ fn number(x: f64) -> HostTensor {
     HostTensor::scalar(x)
 }
 
-/// In an unrolled loop, the index of a step is static. The inner loops, in branches, run 0 + 1 + 2 + 3 steps.
+/// In an unrolled loop, the index of a step is static. The inner loops, which are in branches, run 0 + 1 + 2 + 3 steps
+/// in total.
 #[test]
 fn a_branch_of_each_step_knows_the_number_of_that_step() {
     let graph = built("model", |g| {
@@ -45,7 +46,7 @@ fn a_branch_of_each_step_knows_the_number_of_that_step() {
     assert_eq!(run(&graph, &[HostTensor::scalar(false), number(1.0)]).unwrap(), [1.0, 2.0, 8.0, 64.0]);
 }
 
-/// In branches, the number of steps of an inner loop may depend on a static input.
+/// The number of steps of a loop in a branch may depend on a static input.
 #[test]
 fn a_branch_knows_the_static_inputs_of_the_call() {
     let graph = built("model", |g| {
@@ -60,7 +61,8 @@ fn a_branch_knows_the_static_inputs_of_the_call() {
     }
 }
 
-/// If an input's size is a formula in two symbols, it is solved for one symbol after a later input binds the other.
+/// If an input's size is a formula in two symbols, the formula is solved for one symbol after a later input binds the
+/// other symbol.
 #[test]
 fn sizes_are_bound_in_whatever_order_they_come() {
     let graph = built("model", |g| {

@@ -1,5 +1,5 @@
-//! Compares the steps of single-step programs with the sequence programs, bit for bit: each step must return the newest
-//! row that the sequence program computes for the rows so far.
+//! Compares the results of single-step programs with the results of the sequence programs, bit for bit: each step must
+//! return the newest row that the sequence program computes for the rows so far.
 
 mod shared;
 mod stepping;
@@ -13,7 +13,7 @@ use shared::{built, traced};
 
 use stepping::{check, noise};
 
-/// Builds a program with the input `xs: [T,B,3]`, and compares its single-step form with it.
+/// Builds a program with the input `xs: [T,B,3]`, and compares its single-step form with the program itself.
 fn build_and_check(program: impl FnOnce(Value) -> Vec<Value>) -> Stepped {
     check(&built("program", |g| program(g.input("xs", "f64[T,B,3]"))))
 }
@@ -274,8 +274,7 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     assert!(text.contains("input `a` cannot") && text.contains("one row per step along one axis"), "{text}");
 }
 
-/// Ops that update or scatter elements keep the rows independent if they write along axes other than the axis of the
-/// steps.
+/// Ops that update or scatter elements keep the rows independent if they write along axes other than the step axis.
 #[test]
 fn updates_and_scatters_of_rows() {
     build_and_check(|xs| {

@@ -1,5 +1,5 @@
-//! Tests steppers on the reference backend: streams that join running ones, states that all streams share, states that
-//! the caller sets, and loops that run several steps per row.
+//! Tests steppers on the reference backend: streams that join running streams, states that all streams share, states
+//! that the caller sets, and loops that run several steps per row.
 
 mod shared;
 
@@ -11,7 +11,7 @@ use funcify::stepped::Steppable;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
 use shared::{built, traced};
 
-/// Builds the stepper of a program. `fixed` contains all inputs but the sequences.
+/// Builds a stepper for a program. `fixed` contains all inputs but the sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
     Stepper::with_host(graph, &Reference, fixed).unwrap()
 }
@@ -39,7 +39,7 @@ fn running_mean(count: &str) -> Graph {
     })
 }
 
-/// A stream cannot join running ones if they share a counter, because the counter would be wrong for the new stream.
+/// A stream cannot join running streams that share a counter, because the counter would be wrong for the new stream.
 #[test]
 fn a_stream_begins_with_no_state_that_others_have_changed() {
     let mut shared = stepper(&running_mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
@@ -68,14 +68,15 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     shared.set_state(&shared.state().unwrap()).unwrap();
     assert_rejected(shared.streams("B", &[Some(0), None]), &["state `count`"]);
 
-    // If the counter has the batch axis, each stream has its own.
+    // If the counter has the batch axis, each stream has its own counter.
     let mut own = stepper(&running_mean("f32[B]"), &[HostTensor::from([0f32; 2]), HostTensor::from([0f32; 2])]);
     (0..3).for_each(|_| _ = step(&mut own, [2.0, 4.0]));
     own.streams("B", &[Some(1), None]).unwrap();
     assert_eq!(step(&mut own, [8.0, 6.0]), [5.0, 6.0]);
 }
 
-/// If a sequence is shared by all streams, so are the states that hold its earlier rows or their running sums.
+/// If all streams share a sequence, they also share the states that hold earlier rows of the sequence or running sums
+/// of its rows.
 #[test]
 fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     let build = |of_shared: &dyn Fn(Value) -> Value| {
@@ -94,7 +95,7 @@ fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     }
 }
 
-/// A stream can join running ones if no step changes the shared state.
+/// A stream can join running streams if no step changes the state that they share.
 #[test]
 fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     let decaying = built("decaying", |g| {
@@ -172,7 +173,7 @@ fn a_stream_begins_with_the_states_of_its_place() {
     assert_eq!(step(&mut stepper, [1.0, 1.0]), [11.0, 22.0]);
 }
 
-/// If the sizes of new states do not match the stepper, they are rejected, and the states are unchanged.
+/// New states whose sizes do not match the stepper are rejected, and the current states stay unchanged.
 #[test]
 fn states_of_other_sizes_leave_those_that_are_there() {
     let network = built("network", |g| {
@@ -190,7 +191,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
         assert_eq!(stepper.state().unwrap(), before);
     }
     stepper.step_host(&[ones(&[2, 4])]).unwrap();
-    // With the same number of streams, the states are accepted.
+    // States for the stepper's number of streams are accepted.
     stepper.streams("B", &[None; 5]).unwrap();
     stepper.set_state(&given(&[5, 4])).unwrap();
     assert_eq!(stepper.step_host(&[ones(&[5, 4])]).unwrap()[0], ones(&[5, 4]));
@@ -206,7 +207,8 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     step(&mut stepper, [1.0, 1.0]);
 }
 
-/// A loop must run one step per row. `2 T - 1` and `T * T` steps do so only for a sequence of one row.
+/// A loop must run one step per row. A loop of `2 T - 1` or `T * T` steps does so only if the sequence has a single
+/// row.
 #[test]
 fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * Dim::from("T")] {
@@ -227,8 +229,8 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     }
 }
 
-/// Steps a program with a sequence `xs: f64[T,2]` and other inputs, and compares each step with the program on the rows
-/// so far. Compares only the newest row of the first output.
+/// Runs a stepper of a program with a sequence `xs: f64[T,2]` and other inputs. Compares the outputs of each step with
+/// the outputs of the whole program for the rows so far. Only the newest row of the first output is compared.
 fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     const ROWS: usize = 9;
     let rows = |count: usize| {
@@ -255,7 +257,7 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 /// Each step reads several rows of a padded sequence, or of the result of a cumulative op or an associative scan.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // If more rows are inserted before the sequence than the taps reach back, the loop has more steps than the sequence
+    // If more rows are prepended to the sequence than the taps reach back, the loop has more steps than the sequence
     // has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
@@ -308,7 +310,7 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
 }
 
 /// If the next values of two states are equal, a step computes them once. Both states must get the value, and the
-/// outputs after them must keep their order.
+/// outputs that follow must keep their order.
 #[test]
 fn states_that_become_one_value() {
     let graph = built("merged", |g| {

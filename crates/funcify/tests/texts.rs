@@ -137,7 +137,7 @@ fn a_size_that_no_input_has_is_marked() {
     assert_rejected(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a named size"]);
 }
 
-/// For a name without its `@`, and for a wrong name of the step index, the error suggests the right one.
+/// If a name lacks its `@`, or the step index has a wrong name, the error suggests the right name.
 #[test]
 fn a_name_without_its_mark_is_answered_with_it() {
     let loops = "%0: f32[3] = scan @step {steps=2} {
@@ -181,8 +181,8 @@ fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     nests.map(|(name, nest)| (name, Graph::build(name, |g| nest(depth, g.input("x", "f32[]"))))).into()
 }
 
-/// Every pass supports the maximum depth with a 2 MB stack, like that of a test thread: building, printing, parsing,
-/// checking, comparing, drawing, running, batching and dropping.
+/// Every pass supports the maximum depth on a 2 MB stack, the size of a test thread's stack: building, printing,
+/// parsing, checking, comparing, drawing, running, batching and dropping.
 #[test]
 fn a_nest_that_prints_also_parses() {
     let look = || {
@@ -215,7 +215,7 @@ fn a_nest_that_is_too_deep_is_refused() {
     for (name, graph) in nests(1) {
         let text = graph.unwrap().to_string();
         let head: Vec<&str> = text.lines().take_while(|line| !line.contains("give") && !line.contains("mul")).collect();
-        // A header that is nested in itself thousands of times.
+        // Repeats the opening lines of the body, so that bodies are nested thousands of levels deep.
         let deep = format!("{}\n{}", head[0], head[1..].join("\n").repeat(4_000));
         let error = Graph::parse(&deep).expect_err(name);
         assert!(matches!(error.kind(), "Parse" | "Type" | "Name"), "{name}: {error}");

@@ -1,4 +1,4 @@
-//! Tests concurrent calls of one function: a slow compilation blocks only the calls that need its program.
+//! Tests concurrent calls to one function: a slow compilation blocks only the calls that need its program.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -108,7 +108,7 @@ fn function() -> (Function<GatedBackend>, Arc<Gate>) {
     (Function::compile(&graph.unwrap(), &backend).unwrap(), backend.0)
 }
 
-/// Calls the function on `rows` ones, and returns the last running sum.
+/// Calls the function on a vector of `rows` ones, and returns the last running sum.
 fn last(function: &Function<GatedBackend>, rows: usize) -> Result<f64, funcify::Error> {
     let ones = HostTensor::from_vec(vec![1f32; rows], [rows]).unwrap();
     let sums = function.call_host(&[HostTensor::scalar(0f32), ones])?;
@@ -135,7 +135,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     assert_eq!((function.counts().made, gate.compiled.load(Ordering::SeqCst)), (4, 4));
 }
 
-/// A call that waits for a program can be cancelled, and does not compile it itself.
+/// A call that waits for a program can be cancelled. It does not compile the program itself.
 #[test]
 fn a_call_that_waits_for_a_program_can_be_cancelled() {
     let (function, gate) = function();

@@ -1,6 +1,6 @@
-//! Measures the time to read a prompt of 512 tokens, and then one more token. Compares each model of
-//! candle-transformers with the model of funcify-candle that has the same weights. Runs of the two models alternate.
-//! They are timed only if they compute the same values.
+//! Measures the time to read a prompt of 512 tokens and, for Mamba, the time to read the last quarter of the prompt
+//! token by token. Compares each model of candle-transformers with the model of funcify-candle that has the same
+//! weights. Runs of the two models alternate. The two models are timed only if they compute the same values.
 //!
 //! Reports the wall time, and the processor time of all cores, which other work on the machine does not affect. Run it
 //! with `RAYON_NUM_THREADS=1 cargo run --release -p funcify-model-tests --example prefill`. If the variable is not set,

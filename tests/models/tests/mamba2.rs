@@ -28,12 +28,12 @@ fn library_config() -> library::Config {
     library::Config { d_model, n_layer, vocab_size, d_state, expand, headdim, ngroups, pad_vocab_size_multiple }
 }
 
-/// Converts a state of our model to the library's.
+/// Converts a state of our model to a state of the library's model.
 fn to_library_state(state: &State) -> library::State {
     library::State { hs: state.hs(), conv_states: state.conv_states().unwrap(), pos: state.pos }
 }
 
-/// Converts a state of the library's model to ours.
+/// Converts a state of the library's model to a state of our model.
 fn from_library_state(state: &library::State) -> State {
     State::from_library(&state.hs, &state.conv_states, state.pos).unwrap()
 }

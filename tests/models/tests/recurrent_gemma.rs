@@ -105,7 +105,7 @@ fn prompts_and_parts_are_the_librarys_steps() {
 
 #[test]
 fn gradients_are_the_librarys() {
-    // No attention block here, because the library's attention uses a softmax without a gradient.
+    // This model has no attention block, because the library's attention uses a softmax without a gradient.
     let config = config(&[Recurrent]);
     let weights = weights(&config, DType::F32);
     let ids = tokens(2, 7, VOCABULARY);

@@ -71,7 +71,7 @@ fn library_state() -> rwkv_v5::State {
     rwkv_v5::State::new(1, &library_config(), &Device::Cpu).unwrap()
 }
 
-/// Converts a state of our model to the library's.
+/// Converts a state of our model to a state of the library's model.
 fn to_library_state(state: &State) -> rwkv_v5::State {
     let of = |StatePerLayer { extract_key_value, linear_attention, feed_forward }: StatePerLayer| {
         rwkv_v5::StatePerLayer { extract_key_value, linear_attention, feed_forward }
@@ -79,7 +79,7 @@ fn to_library_state(state: &State) -> rwkv_v5::State {
     rwkv_v5::State { per_layer: state.blocks.iter().cloned().map(of).collect(), pos: state.pos }
 }
 
-/// Converts a state of the library's model to ours.
+/// Converts a state of the library's model to a state of our model.
 fn from_library_state(state: &rwkv_v5::State) -> State {
     let of = |block: &rwkv_v5::StatePerLayer| StatePerLayer {
         extract_key_value: block.extract_key_value.clone(),

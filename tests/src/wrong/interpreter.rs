@@ -1,4 +1,4 @@
-//! A naive interpreter that can have one of several faults.
+//! A naive interpreter that can be given one of several faults.
 //!
 //! Without a fault, it follows the loop's invariants literally. With a fault, a row that was never written reads as
 //! zeros, as it might in the memory of a real backend.
@@ -24,7 +24,7 @@ pub(super) struct Interpreter {
     first_invariants: HashMap<usize, Vec<HostTensor>>,
 }
 
-/// The rows of a buffer. A row is `None` until it is given or written.
+/// The rows of a buffer. A row is `None` until it is written, unless it is an initial row.
 type WrittenRows = Vec<Option<HostTensor>>;
 
 /// The state of a running loop.

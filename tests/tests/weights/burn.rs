@@ -1,4 +1,4 @@
-//! The models in Burn. Their recurrent mixers are funcify's layers, and all other parts are Burn's.
+//! The models in Burn. Their recurrent mixers are funcify's layers. Everything else is built from Burn's modules.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{
@@ -79,7 +79,7 @@ impl ModuleMapper for WeightLoader<'_> {
     }
 }
 
-/// Collects the gradients of a module's parameters by PyTorch's names.
+/// Collects the gradients of a module's parameters, keyed by PyTorch's parameter names.
 struct GradientCollector<'a> {
     path: Path,
     gradients: &'a Gradients,
@@ -125,7 +125,7 @@ fn results<M: Module>(module: &M, outputs: Vec<(&str, HostTensor)>, gradients: &
     found
 }
 
-/// Computes the outputs and gradients of a `transformers` model, for the tokens of the file.
+/// Computes the outputs and gradients of a `transformers` model, for the tokens in the golden file.
 pub(crate) fn model(name: &str, golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     match name {
@@ -159,7 +159,7 @@ fn run<M: Module>(module: M, golden: &Golden, forward: impl Fn(&M, Tensor<2, Int
     results(&module, vec![("logits", host(logits))], &gradients)
 }
 
-/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states of the file.
+/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states in the golden file.
 pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     let given = |name: &str| tensor_of::<3>(golden.input(name), device).require_grad();
@@ -196,7 +196,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Tensors {
     found
 }
 
-/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence of the file.
+/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence in the golden file.
 pub(crate) fn gated_delta_net(golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     let layer = load(DeltaNet::new(&delta_options(), device).unwrap(), &golden.weights);

@@ -1,4 +1,5 @@
-//! The models in Candle. Their recurrent mixers are funcify's layers, and all other parts are from candle_nn.
+//! The models in Candle. Their recurrent mixers are funcify's layers. Everything else is built from Candle's ops and
+//! candle_nn.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -53,7 +54,7 @@ fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>
     Ok(found)
 }
 
-/// Computes the outputs and gradients of a `transformers` model, for the tokens of the file.
+/// Computes the outputs and gradients of a `transformers` model, for the tokens in the golden file.
 pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     let vars: BTreeMap<String, Var> = golden.weights.iter().map(|(name, tensor)| (name.clone(), var(tensor))).collect();
     let vb = builder(&vars);
@@ -71,7 +72,7 @@ pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     results(&[("logits", logits, golden.input("ct"))], &vars)
 }
 
-/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states of the file.
+/// Computes the outputs and gradients of a `torch.nn` layer, for the sequence and the states in the golden file.
 pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let vb = builder(&vars);
@@ -92,7 +93,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     results(&outputs, &vars)
 }
 
-/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence of the file.
+/// Computes the outputs and gradients of OLMo Hybrid's gated delta net, for the sequence in the golden file.
 pub(crate) fn gated_delta_net(golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let layer = DeltaNet::new(delta_options(), builder(&vars))?;
@@ -113,7 +114,7 @@ fn embedding(vb: &VarBuilder<'_>, name: &str) -> Result<Embedding> {
     Ok(Embedding::new(vb.get((VOCABULARY, FEATURES), &format!("{name}.weight"))?, FEATURES))
 }
 
-/// Applies the linear map of this name, with a bias if the weights have one.
+/// Applies the linear map with this name, and adds a bias if the weights contain one.
 fn linear(vb: &VarBuilder<'_>, name: &str, from: usize, to: usize, xs: &Tensor) -> Result<Tensor> {
     let vb = vb.pp(name);
     let bias = vb.contains_tensor("bias").then(|| vb.get(to, "bias")).transpose()?;

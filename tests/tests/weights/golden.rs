@@ -48,7 +48,8 @@ pub(crate) struct Differences {
     pub(crate) count: usize,
 }
 
-/// Compares outputs and gradients with those of the file. `found` must contain every gradient of the file.
+/// Compares outputs and gradients with the expected ones from the file. `found` must contain every gradient of the
+/// file.
 pub(crate) fn differences(found: &Tensors, golden: &Golden) -> Differences {
     for name in golden.expected.keys().filter(|name| name.starts_with("grad.")) {
         assert!(found.contains_key(name), "`{name}` is missing");

@@ -39,7 +39,7 @@ fn recurrent_gemma() -> Griffin {
 const ROTATED: usize = 4;
 const WINDOW: usize = 5;
 
-/// Returns the cosines and the sines of the rotation of each step, `[steps, ROTATED / 2]` each.
+/// Returns the cosines and the sines of the rotation angles of each step, `[steps, ROTATED / 2]` each.
 fn rotations(steps: usize) -> [Vec<f32>; 2] {
     let frequency = |pair: usize| 10_000f64.powf(-2.0 * pair as f64 / ROTATED as f64);
     let angles = (0..steps).flat_map(|step| (0..ROTATED / 2).map(move |pair| step as f64 * frequency(pair)));
@@ -47,7 +47,8 @@ fn rotations(steps: usize) -> [Vec<f32>; 2] {
     [angles.iter().map(|angle| angle.cos() as f32).collect(), angles.iter().map(|angle| angle.sin() as f32).collect()]
 }
 
-/// Returns the mask to add to the attention scores, `[steps, steps]`. It is zero where a step may attend to another.
+/// Returns the mask to add to the attention scores, `[steps, steps]`. It is zero where a step may attend to another
+/// step.
 fn attention_mask(steps: usize) -> Vec<f32> {
     let is_seen = |step: usize, other: usize| other <= step && step - other < WINDOW;
     let row = |step: usize| (0..steps).map(move |other| if is_seen(step, other) { 0.0 } else { f32::MIN });

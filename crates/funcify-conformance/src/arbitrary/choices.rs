@@ -1,9 +1,9 @@
 //! The choices that determine a program: a tape of pseudorandom words, which can be generated from a seed, replayed,
 //! and shrunk.
 //!
-//! A program is a function of its tape. Shrinking the tape therefore shrinks any failing program, without knowing what
-//! the program contains. Hypothesis works the same way. Reads past the end of the tape yield zeros, and zero is always
-//! the simplest choice.
+//! The tape fully determines the program. Shrinking the tape therefore shrinks any failing program, without knowing
+//! what the program contains. The Python library Hypothesis works the same way. Reads past the end of the tape yield
+//! zeros, and zero is always the simplest choice.
 
 /// A source of random choices.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ pub fn splitmix64(state: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// Shrinks a failing tape. Calls `fails` at most `tries` times, and returns the smallest tape found for which it
+/// Shrinks a failing tape. Calls `fails` at most `tries` times, and returns the smallest tape found for which `fails`
 /// returns `true`.
 pub fn shrink_tape(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);

@@ -45,7 +45,7 @@ const SMOOTH: &[Smooth] = &[
     ("pow_half", |x, b| ((x.square() + 0.6).pow(-0.5), 1.3 + 0.0 * b)),
     ("base_pow", |x, b| (x.full_like(1.7).pow(small(x, b)), 2.5)),
     ("stop_of_steps", |x, b| (x + x.floor().stop_gradient() * 0.25, 1.3 * b)),
-    // The gradient stops cancel: the value and the derivative are those of `x`, so finite differences agree.
+    // The gradient stops cancel: the value and the derivative are the same as for `x`, so finite differences agree.
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
     ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
@@ -174,7 +174,7 @@ mod tests {
     use super::super::{Choices, ProgramBuilder, Rules, integers};
     use super::{BINARY, KINKED, SMOOTH};
 
-    /// Returns the ops that one call of `draw` adds to a program.
+    /// Returns the ops that one call to `draw` adds to a program.
     fn ops_of(seed: u64, draw: impl FnOnce(&mut ProgramBuilder<'_>, &Builder) -> Value) -> Features {
         let (mut choices, mut sizes, mut ops) = (Choices::seeded(seed), Sizes::new(), Features::new());
         ["T", "N"].iter().for_each(|symbol| sizes.set(&Symbol::new(symbol), 2));
@@ -193,7 +193,7 @@ mod tests {
         smooth.chain(binary).chain(kinked).collect()
     }
 
-    /// Returns the ops that 500 calls of [`integers::part`] add.
+    /// Returns the ops that 500 calls to [`integers::part`] add.
     fn ops_of_integers() -> Features {
         let draws = (0..500).map(|seed| {
             ops_of(seed, |builder, g| {
@@ -205,8 +205,8 @@ mod tests {
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
     }
 
-    /// Checks that the tables have a row for each op on floats, named like the op and using it, and that
-    /// [`integers::part`] draws the other ops.
+    /// Checks that each op on floats has a table row with its name that applies the op, and that [`integers::part`]
+    /// draws the other ops.
     fn are_drawn(ops: &[impl OpRules], operands: usize) {
         let (rows, of_integers) = (rows(), ops_of_integers());
         for op in ops {

@@ -1,7 +1,7 @@
 //! Generates random programs: well-typed graphs with nested loops, derivatives and `vmap`.
 //!
-//! A [`Sample`] is a function of its choices, so it can be reproduced and shrunk. Its floats are f64. Ops are composed
-//! such that magnitudes stay moderate and, except for intended kinks, functions stay smooth.
+//! A [`Sample`] is fully determined by its choices, so it can be reproduced and shrunk. Its floats are f64. Ops are
+//! composed such that magnitudes stay moderate and, except for intended kinks, functions stay smooth.
 //! [`properties`](crate::properties) checks properties that every program must have.
 
 mod choices;
@@ -38,7 +38,7 @@ pub struct Sample {
     /// `true` if the derivatives must agree with finite differences: the program has no `stop_gradient` and no floats
     /// narrower than f64.
     pub is_exact: bool,
-    /// The kind of the program's custom derivative rules.
+    /// The kind of custom derivative rules in the program.
     pub rules: Rules,
     /// The number of times each part was added.
     pub parts: BTreeMap<&'static str, usize>,
@@ -68,7 +68,7 @@ impl Sample {
             builder.outputs()
         });
         let (parts, error) = (builder.parts, builder.error);
-        // A failing program makes its bodies fail too, so its own error is reported first.
+        // If the program itself is rejected, its separate graphs fail too, so the program's own error takes precedence.
         let graph = graph?;
         match error {
             Some(error) => Err(error),

@@ -34,7 +34,7 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) sizes: &'a Sizes,
     /// The values in scope: those of the open body and of all enclosing bodies.
     pub(super) scope: Vec<Entry>,
-    /// The number of parts that may still be added.
+    /// The number of parts, such as ops and loops, that may still be added.
     pub(super) fuel: usize,
     /// The number of open bodies.
     pub(super) depth: usize,
@@ -44,7 +44,7 @@ pub(super) struct ProgramBuilder<'a> {
     /// `true` if the open body is a separate graph. Its loops must not bind symbols, because an outer loop may
     /// already have bound a symbol of the same name.
     pub(super) is_separate_graph: bool,
-    /// The kind of the custom derivative rules.
+    /// The kind of custom derivative rules in the program.
     pub(super) rules: Rules,
     /// `true` if forward mode will differentiate the new ops, so that custom derivative rules must be linear.
     pub(super) is_linear: bool,
@@ -83,7 +83,7 @@ const LOOPS: [(usize, Part); 12] = [
     (8, rules::function),
 ];
 
-/// The parts with bodies that bind no symbols, with their weights.
+/// The parts whose bodies bind no symbols, with their weights.
 const LOOPS_WITHOUT_SYMBOLS: [(usize, Part); 5] = [
     (16, loops::scan),
     (14, recurrences::raw_loop),
@@ -156,7 +156,7 @@ impl<'a> ProgramBuilder<'a> {
         *self.parts.entry(part).or_default() += 1;
     }
 
-    /// Adds `parts` random parts.
+    /// Adds up to `parts` random parts, as long as there is fuel.
     pub(super) fn block(&mut self, parts: usize) {
         for _ in 0..parts {
             if self.fuel == 0 {

@@ -1,20 +1,20 @@
-//! Adds calls of random functions with custom derivative rules: `custom_vjp` and `custom_jvp`.
+//! Adds calls to random functions with custom derivative rules: `custom_vjp` and `custom_jvp`.
 //!
 //! In most programs, the rules compute the true derivatives of their functions in a different way, so all properties of
-//! derivatives hold. In some programs the rules compute something else, and may even be nonlinear, which shows whether
-//! and how often the rules are applied.
+//! derivatives hold. In some programs, the rules compute something else, and may even be nonlinear. These programs show
+//! whether and how often the rules are applied.
 
 use funcify::prelude::*;
 use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
 
 use super::program_builder::{Entry, MAX_FLOAT, ProgramBuilder};
 
-/// The kind of a program's custom derivative rules.
+/// The kind of custom derivative rules in a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rules {
     /// The rules compute the true derivatives.
     Derivatives,
-    /// The rules are linear but wrong: both modes agree with each other, but not with finite differences.
+    /// The rules are linear but wrong: forward and reverse mode agree with each other, but not with finite differences.
     Linear,
     /// Some rules are nonlinear, and forward mode rejects these.
     Any,
@@ -27,7 +27,7 @@ impl Rules {
     }
 }
 
-/// Adds a call of a function with a custom derivative rule.
+/// Adds a call to a function with a custom derivative rule.
 pub(super) fn function(builder: &mut ProgramBuilder<'_>) {
     match builder.choices.below(3) {
         2 if builder.rules == Rules::Any && !builder.is_linear => nonlinear_vjp_part(builder),

@@ -4,7 +4,8 @@ use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
 use super::{Rules, Sample, splitmix64};
 
-/// A program, with the sizes and the seed that determine its arguments. Each `.fir` file in `tests/found` holds one.
+/// A program, with the sizes and the seed that determine its arguments. Each `.fir` file in `tests/found` contains such
+/// a program.
 #[derive(Clone, Debug)]
 pub struct TestProgram {
     /// The program.
@@ -15,7 +16,7 @@ pub struct TestProgram {
     pub seed: u64,
     /// `true` if the program's derivatives must agree with finite differences.
     pub is_exact: bool,
-    /// The kind of the program's custom derivative rules.
+    /// The kind of custom derivative rules in the program.
     pub rules: Rules,
 }
 

@@ -35,7 +35,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_untaken_branch_is_undefined"], ["x"], |[x]| {
         outputs! { y: cond(x.gt(0.0), || x.log() * x.sqrt(), || x.square()) }
     }),
-    // The values that the branches capture are also used outside.
+    // The values that the branches capture are also used outside the `cond`.
     &program(&["cond_and_outside"], ["x", "w"], |[x, w]| {
         let p = x.sum(..).gt(0.0) & w.sum(..).lt(10.0);
         outputs! { y: cond(p, || x * w, || x + w) * x + w.square() }

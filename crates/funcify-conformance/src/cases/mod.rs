@@ -4,8 +4,8 @@
 //! `numerics` specifies one result for each question on which libraries differ. `layers` covers the layers of
 //! `funcify::nn`. `ops` covers single ops, with expected results from the reference evaluator.
 //!
-//! A golden program implements the definition in the manifest. Its inputs have the names and types of the manifest,
-//! so the same program serves the f32 and the f64 variant of a case.
+//! A golden program implements the definition in the manifest. Its inputs have the names and types given in the
+//! manifest, so the same program serves the f32 and the f64 variant of a case.
 
 mod associative;
 mod cond;
@@ -105,7 +105,7 @@ macro_rules! outputs {
 }
 use outputs;
 
-/// Returns the result of a body that returns its next carry as its y.
+/// Returns the results of a body whose y is its next carry.
 fn carry_as_output<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }

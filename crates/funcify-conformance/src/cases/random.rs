@@ -1,8 +1,8 @@
 //! Category `random`: keys, bits and distributions, and random numbers in loops.
 //!
-//! The expected values are literals. Those marked with a comment were printed by JAX. The others were computed in
-//! Python from the definition of Threefry-2x32 and JAX's formulas, with the inverse error function and the logarithm
-//! of mpmath.
+//! The expected values are literals. Values that are marked with a comment were printed by JAX. All other values were
+//! computed in Python from the definition of Threefry-2x32 and JAX's formulas, with mpmath's inverse error function and
+//! logarithm.
 
 use funcify::random;
 

@@ -14,7 +14,8 @@ pub(super) fn stencil<Y: Tree, const N: usize>(
     loop_.run(|at| step(at.read(&rows))).ys
 }
 
-/// Runs a loop without inputs. Each step maps the rows of the state at the taps to its next row. Returns the trace.
+/// Runs a loop without inputs. Each step maps the rows of the state at the taps to the next row of the state. Returns
+/// the trace.
 pub(super) fn state<const N: usize>(
     loop_: &mut Recurrence,
     init: Value,

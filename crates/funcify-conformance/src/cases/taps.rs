@@ -222,7 +222,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { a: done.trace(&a), b: done.trace(&b) }
     }),
-    // The initial rows of one state are computed from those of the other.
+    // The initial rows of one state are computed from the initial rows of the other state.
     &program(&["overlapping_initial_rows"], ["start", "u"], |[start, u]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);

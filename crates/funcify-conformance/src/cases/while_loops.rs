@@ -172,7 +172,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { x: done.trace(&state), y: done.ys }
     }),
-    // The ys are floats, integers and booleans. The sum of one of them covers only the steps that ran.
+    // The ys are floats, integers and booleans. The sum over one of the ys covers only the steps that ran.
     &program(&["while_scan_several_outputs"], ["x0", "w"], |[x0, w]| {
         let (_, (xs, squares, counts, even)) = scan_until_with(at_most(25), (x0, zero()), (), |(x, n), ()| {
             let (x, n): (Value, Value) = (w * x, n + 1);

@@ -139,7 +139,8 @@ fn is_stopped(error: &Error) -> bool {
     matches!(error, Error::Cancelled { .. })
 }
 
-/// Runs the program with the reference evaluator, and on the reference backend in both modes. Compares the results.
+/// Runs the program with the reference evaluator, and on the reference backend with both loop strategies. Compares the
+/// results.
 fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     let expected = Cancellation::after(TIME_LIMIT).scope(|| evaluate(graph, inputs));
     if let Err(error) = &expected {

@@ -43,7 +43,7 @@ impl Subject<'_> {
         Some(total)
     }
 
-    /// Compares a derivative with finite differences of several step sizes. One match is enough, because larger steps
+    /// Compares a derivative with finite differences for several step sizes. One match is enough, because larger steps
     /// may cross a nearby kink. If none matches, and second differences do not shrink with the step size, the point
     /// itself is a kink.
     pub(super) fn difference(

@@ -62,7 +62,8 @@ fn policies() -> [CheckpointPolicy; 7] {
 
 /// The tolerance for differences from reassociation, relative to the largest element.
 const REORDERING_TOLERANCE: f64 = 1e-10;
-/// The tolerance for values computed on a device, which may reassociate and has its own elementwise functions.
+/// The tolerance for values computed on a device, which may reassociate and has its own implementations of elementwise
+/// functions.
 const DEVICE_TOLERANCE: f64 = 1e-8;
 /// The tolerance for finite differences, relative to the magnitude of the summed terms.
 const DIFFERENCE_TOLERANCE: f64 = 1e-5;
@@ -75,8 +76,8 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
 /// Checks the fast properties of a program, and the slow ones only for a sample of programs. This way, more programs
 /// can be checked in the same time.
 ///
-/// The values, text, execution modes, lanes, and first derivatives in both modes are checked for every program. Each
-/// gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
+/// The values, text, execution modes, lanes, and first derivatives (forward and reverse) are checked for every program.
+/// Each gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
 /// programs.
 pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject { is_sampled: true, ..Subject::new(program)? })
@@ -139,7 +140,7 @@ impl<'a> Subject<'a> {
         splitmix64(self.seed) % count
     }
 
-    /// Returns a random tensor of the same type.
+    /// Returns a random tensor of the same type as `like`.
     fn another_like(&mut self, like: &HostTensor) -> HostTensor {
         let seed = self.below(1 << 40);
         let made = arguments(&[like.ty()], &Sizes::new(), seed);
@@ -217,8 +218,8 @@ fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     check_equal("text", graph, &found, &expected, 0.0)
 }
 
-/// Applies the program twice inside another program, and checks that both applications return the same values as the
-/// program itself. In that other program, the sizes of the arguments are constants.
+/// Applies the program twice inside an outer program, and checks that both applications return the same values as the
+/// program itself. The inputs of the outer program have constant sizes, taken from the arguments.
 ///
 /// If an argument is empty, the sizes stay symbolic: with constant sizes, a step that never runs might be rejected
 /// for an index out of range.
@@ -433,8 +434,8 @@ fn check_gradient_properties(
         )?;
         tally.count("policies");
     }
-    // Several lanes may share a call with a nonlinear derivative rule. The rule then receives the sum of their
-    // cotangents, so the gradient of the batched program differs from the gradients of the lanes.
+    // Several lanes may share a call to a function with a nonlinear derivative rule. The rule then receives the sum of
+    // the lanes' cotangents, so the gradient of the batched program differs from the gradients of the lanes.
     match subject.below(3) {
         number if number == 0 || subject.program.rules == Rules::Any => {
             check_lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;

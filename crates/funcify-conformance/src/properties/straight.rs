@@ -1,6 +1,6 @@
-//! Checks that a program with loops and branches has the same derivatives as its straight-line program, which
-//! contains only the ops that run. Covers several orders, both modes, every checkpoint policy, and custom derivative
-//! rules.
+//! Checks that a program with loops and branches has the same derivatives as its straight-line program, which contains
+//! only the ops that run. Covers several orders, forward and reverse mode, every checkpoint policy, and custom
+//! derivative rules.
 
 use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::arbitrary::Rules;
 
-/// The maximum number of ops of a straight-line program. Third derivatives have about a hundred times as many.
+/// The maximum number of ops of a straight-line program. Third derivatives have about a hundred times as many ops.
 const MAX_OPS: usize = 150;
 
 /// Compares the results and derivatives of a program with those of its straight-line form.

@@ -37,7 +37,7 @@ pub struct Defined {
     pub by: &'static [usize],
     /// The float types that can represent the points and the derivatives.
     pub dtypes: &'static [DType],
-    /// The points, each with the derivative there.
+    /// The points, each with the derivative at that point.
     pub at: &'static [(&'static [f64], f64)],
 }
 

@@ -123,7 +123,7 @@ const fn binary(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwi
     Elementwise { name, operands: 2, trial_operands: &PAIRS, formula: Formula::Composition(formula) }
 }
 
-/// Compositions of elementwise ops, ops with attributes, and functions of rows of two elements.
+/// Compositions of elementwise ops, ops with attributes, and functions of two-element rows.
 const COMPOSITIONS: &[Elementwise] = &[
     unary("polygamma", |x| x[0].polygamma(1)),
     unary("clamp", |x| x[0].clamp(-1.0, 2.0)),

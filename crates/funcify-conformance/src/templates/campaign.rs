@@ -21,7 +21,8 @@ pub struct Campaign {
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder for programs with wrong results, which are written as text with their inputs. `None` writes no files.
+    /// The folder for programs with wrong results, which are written as text with their inputs. If `None`, no files are
+    /// written.
     pub folder: Option<PathBuf>,
     /// A function that returns the transformations that were applied to the current thread's plans since its last call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,

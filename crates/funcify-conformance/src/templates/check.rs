@@ -32,7 +32,7 @@ impl Subject {
     }
 }
 
-/// A part of a check.
+/// A stage of the check of a program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// The program itself.
@@ -109,8 +109,8 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
-/// The number of additional argument sets used to confirm a difference. With a single set, rounding may merely have
-/// changed the outcome of a comparison in the program.
+/// The number of additional argument sets used to confirm a difference. A difference with only one set may mean that
+/// rounding changed the outcome of a comparison in the program.
 const CONFIRMING_INPUTS: u64 = 3;
 
 /// Checks a program. `seed` determines the arguments and the derivatives to check.
@@ -139,8 +139,8 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // In f64, rounding hardly ever changes the outcome of a comparison in the program. In narrower floats it
-            // may, so a difference must also occur with other arguments.
+            // In f64, rounding hardly ever changes the outcome of a comparison in the program. With narrower floats,
+            // rounding may change it, so a difference must also occur with other arguments.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)
                 && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));
@@ -222,8 +222,8 @@ pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Returns the runs for a program and its derivatives. Omits those for which the reference evaluator fails or returns
-/// large or non-finite results.
+/// Returns the runs for a program and its derivatives. Omits the runs for which the reference evaluator fails or
+/// returns large or non-finite results.
 fn build_runs(
     program: &TemplateProgram,
     seed: u64,
@@ -285,7 +285,7 @@ impl SeededProgram<'_> {
         has_floats && forward.expected.iter().any(|output| output.ty.dtype.is_float())
     }
 
-    /// Differentiates the graph of a run. Adds cotangents for its float results to the arguments.
+    /// Differentiates the graph of a run. Adds cotangents for the graph's float results to the arguments.
     fn derivative(&self, of: &Run, stage: Stage) -> Result<Run, &'static str> {
         let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
         let policy = policies[(splitmix64(self.seed ^ 0xabc) % 3) as usize].clone();

@@ -6,9 +6,9 @@
 //! and through aliases. Sizes are just below or above each threshold, loops run in both directions, and some programs
 //! combine two transformations. Each family documents the rules that it covers.
 //!
-//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. `check` runs a program, its
-//! gradient, and sometimes a second derivative and a batched version on each subject, and compares the results with
-//! those of the reference evaluator. A [campaign](run_campaign) checks many programs.
+//! A [`TemplateProgram`] is fully determined by its choices, so it can be reproduced and shrunk. `check` runs a
+//! program, its gradient, and sometimes a second derivative and a batched version on each subject, and compares the
+//! results with those of the reference evaluator. A [campaign](run_campaign) checks many programs.
 
 mod axes;
 mod campaign;
@@ -134,8 +134,8 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(7, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
-/// Builds a family's program in the body of an outer loop, which has its own carry. Rows of the outer loop replace
-/// some of the family's inputs.
+/// Builds a family's program in the body of an outer loop, which has its own carry. Rows of the outer loop's sequences
+/// replace some of the family's inputs.
 fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
     let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
     // Builds the program once to record the inputs that the family requests, and discards it.

@@ -135,7 +135,7 @@ pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![counts.0, counts.1.0, counts.1.1, counts.1.2]
 }
 
-/// Draws masks, and floats narrower than those of the plan.
+/// Draws masks, and floats narrower than the plan's float type.
 pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[], &[2, 3], &[4, 4], &[1]];
     let shape = draft.pick(&SHAPES);

@@ -1,11 +1,11 @@
 //! Draws traces that are stored in various memory locations and read in various ways.
 //!
 //! Rules of the planner: a step writes its result directly into the trace if the op can write to any memory location
-//! (`place`), also through a reshape or a transpose of the trace. A trace that is an output or part of a
-//! concatenation is written directly to the final location (`Joins`). A carry that is also a y is read from the
-//! trace, and the first step is planned separately (`carry`, `all_steps`). If only steps read a concatenation of two
-//! tensors, the tensors stay separate (`is_read_by_steps`, `ends_of_parts`). If a buffer is never read as a whole,
-//! only its last rows are kept (`rows`), at most `MAX_ROWS_AT_HAND`.
+//! (`place`), even through a reshape or a transpose of the trace. A trace that is an output or part of a concatenation
+//! is written directly to the final location (`Joins`). A carry that is also a y is read from the trace, and the first
+//! step is planned separately (`carry`, `all_steps`). If only steps read a concatenation of two tensors, the tensors
+//! stay separate (`is_read_by_steps`, `ends_of_parts`). If a buffer is never read as a whole, only its last rows are
+//! kept (`rows`), at most `MAX_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 

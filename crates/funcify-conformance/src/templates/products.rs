@@ -3,10 +3,10 @@
 //! Rules of the planner: a product is delayed until the planner knows what is added to it and which function is applied
 //! to the sum. The sum may consist of one initial value and up to `MAX_FACTORS` products (`sum`, `finish`). The operand
 //! that changes less often is packed, and the other one is read row by row (`factors`). If both operands change in each
-//! step, the product becomes a sum of elementwise products (`emit_as_folds`). A reshape of a product is delayed with it
-//! (`reshape`). An outer product is delayed until it is added to a value (`Outer`). Matrices that no step changes are
-//! packed once (`packed`). An elementwise product is delayed until a sum, a difference, an exponential or a reduction
-//! uses it (`ElementProduct`).
+//! step, the product becomes a sum of elementwise products (`emit_as_folds`). A reshape of a product is delayed with
+//! the product (`reshape`). An outer product is delayed until it is added to a value (`Outer`). Matrices that no step
+//! changes are packed once (`packed`). An elementwise product is delayed until a sum, a difference, an exponential or a
+//! reduction uses it (`ElementProduct`).
 
 use funcify::{Value, cond, scan_with};
 

@@ -11,13 +11,13 @@ use super::draft::{Draft, shape_from, shape_of, sizes_of};
 pub(super) enum Update {
     /// Elementwise ops.
     Elementwise,
-    /// An update of a part of the carry at a computed position.
+    /// An update of some rows of the carry, at a computed position.
     Position,
     /// The addition of an outer product of two vectors.
     Outer,
     /// A matrix product.
     Product,
-    /// A copy of another carry, of a row, or of a part of the carry itself.
+    /// A copy of another carry or of a row, or a shifted, reversed or transposed copy of the carry itself.
     Move,
 }
 
@@ -27,8 +27,7 @@ pub(super) struct StepResults {
     pub(super) ys: Vec<Value>,
 }
 
-/// Draws a step, given the carries, a row for each carry, loop-invariant values, and the weights of the kinds of
-/// updates.
+/// Draws a step, given the carries, a row for each carry, loop-invariant values, and a weight for each kind of update.
 pub(super) fn step(
     draft: &Draft<'_, '_>,
     states: &[Value],

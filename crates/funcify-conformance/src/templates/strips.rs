@@ -108,7 +108,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws loops that copy small carries to rows of a trace. The next values of the carries may use parts of these rows.
+/// Draws loops that copy small carries to rows of a trace. The next values of the carries may use slices of these rows.
 ///
 /// Rules of `body/registers/lower.rs`: a copy to an address that changes in each step needs no register of its own. A
 /// loaded or copied value is read from its register until the register, or the row in memory that holds the value, is

@@ -175,7 +175,7 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
-        // A symbol can be bound only once, so each loop of a program needs its own.
+        // A symbol can be bound only once, so each loop of a program needs its own symbol.
         until: ends.then(|| funcify::Symbol::new(&format!("$ran{}", draft.requested_inputs().len()))),
         reverse: is_down,
         sequences: vec![Sequence { reads: vec![0, 1] }],

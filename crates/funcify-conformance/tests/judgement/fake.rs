@@ -14,7 +14,7 @@ type Answer = dyn Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + 
 #[derive(Clone)]
 pub(super) struct Fake {
     answer: Arc<Answer>,
-    /// The ops with lowering rules, or `None` if all ops have one.
+    /// The ops with lowering rules, or `None` if every op has a lowering rule.
     lowered: Option<Vec<&'static str>>,
     /// The dtypes that the backend does not support.
     without: Vec<DType>,

@@ -104,7 +104,7 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     assert!(compared > 1000, "{compared} results");
 }
 
-/// Returns the status of a result of 1 plus `off` ulps, where the reference evaluator returns 1.
+/// Returns the status of a result that exceeds 1 by `off` ulps, where the reference evaluator returns 1.
 fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     let graph = Graph::build("same", |g| g.input("x", format!("{}[2]", dtype.name()).as_str())).unwrap();
     let ones = HostTensor::from_fn(dtype, &[2], |_| Scalar::Float(1.0));

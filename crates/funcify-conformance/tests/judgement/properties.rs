@@ -89,7 +89,7 @@ impl CustomOp for Square {
     }
 }
 
-/// Builds a program that applies the op with error `off`, outside or inside a loop. The seed determines its
+/// Builds a program that applies the op with error `off`, outside or inside a loop. The seed determines the program's
 /// arguments.
 fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     let op = Square { wrong, parts: (off * 1e12).round() as usize };
@@ -106,8 +106,8 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
-/// Returns the properties that programs with an op of error `off` violate. Includes `none` if some program violates
-/// none.
+/// Returns the properties that programs with an op of error `off` violate. Includes `none` if some program violates no
+/// property.
 fn failed_properties_of(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
         Ok(_) => "none",
@@ -130,7 +130,7 @@ fn forward_mode_and_reverse_mode_agree() {
     }
 }
 
-/// A derivative that is wrong in both modes must not be mistaken for a kink.
+/// A derivative that is wrong in both forward and reverse mode must not be mistaken for a kink.
 #[test]
 fn derivatives_agree_with_differences() {
     assert_eq!(failed_properties(Wrong::BothModes, 5e-6), ["none"]);

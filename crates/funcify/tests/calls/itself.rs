@@ -20,7 +20,7 @@ fn power(x: Value, scale: f64) -> Value {
     custom_vjp(x, move |x| x * x * x * scale, |x| (power(x, scale), x), |x, ct| ct * power(x, scale) * 2.0)
 }
 
-/// The loss is y^2 for y = `square(x)`. Its gradient is 2 y 10 x, in which y is again a call of `square`. The second
+/// The loss is y^2 for y = `square(x)`. Its gradient is 2 y 10 x, in which y is again a call to `square`. The second
 /// derivative is therefore 200 x^2 + 20 y, and the third is 400 x + 200 x.
 #[test]
 fn its_derivative_is_the_rule_again() {
@@ -63,7 +63,7 @@ fn on_lanes() {
     let of_lanes = |xs: Value| vmap(xs, |x| square(x).square()).sum(0);
     check(|xs| grad(xs, |xs| grad(xs, of_lanes).sum(0)), [1.0, 2.0], &[&[220., 880.]]);
     // The outer calls have lanes in one argument only. The rule swaps the arguments, so its own calls have lanes in the
-    // other one only.
+    // other argument only.
     fn product(x: Value, w: Value) -> Value {
         let forward = |(x, w): (Value, Value)| (product(w, x), (x, w));
         custom_vjp((x, w), |(x, w)| x * w, forward, |(x, w), ct| (ct * w * 2.0, ct * x * 3.0))

@@ -59,7 +59,7 @@ fn the_rule_is_the_derivative_in_both_modes() {
     check(|x| (grad(x, cube), jvp(x, x.ones_like(), cube).1), 3.0, &[&[270.], &[270.]]);
 }
 
-/// Higher derivatives differentiate the rule: 10 x has the derivative 10, and 10 y has 100 y.
+/// Higher derivatives differentiate the rule: 10 x has the derivative 10, and 10 y has the derivative 100 y.
 #[test]
 fn higher_orders_are_those_of_the_rule() {
     check(|x| (grad(x, |x| grad(x, square)), hvp(x, x.ones_like(), square)), 3.0, &[&[10.], &[10.]]);
@@ -168,7 +168,7 @@ fn what_is_captured_is_not_differentiated() {
         assert_rejected(looped, "NoDerivative", "captured value");
         check(|x| grad(x, |x| f(x, x.stop_gradient())), 3.0, &[&[3.]]);
         check(|x| jvp(x, x, |x| f(x, x.stop_gradient())).1, 3.0, &[&[9.]]);
-        // Captures may depend on the variable of an outer derivative, as long as the inner one does not reach them.
+        // Captures may depend on the variable of an outer derivative, but not on the variable of the inner one.
         check(|x| grad(x, |w| grad(w.ones_like() * 2.0, |x| f(x, w))), 3.0, &[&[1.]]);
     }
     let residual = |g: &Builder| {
@@ -312,7 +312,7 @@ fn texts_are_checked() {
     rejects("%b, %b", "%ct, %ct", "the list of cotangents of `backward`");
 }
 
-/// A rule that returns one tangent too many is rejected, both in a trace and in a text.
+/// A rule that returns one tangent too many is rejected, both when it is traced and in the text form.
 #[test]
 fn a_tangent_too_many_is_refused() {
     let two = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| (tangent, tangent));

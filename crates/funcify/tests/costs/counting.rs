@@ -32,13 +32,13 @@ impl Drop for Bytes {
     }
 }
 
-/// The work since the last call of [`CountingBackend::take_counts`].
+/// The work since the last call to [`CountingBackend::take_counts`].
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
     uploads: AtomicUsize,
     stacked: AtomicUsize,
-    /// The bytes of all tensors that are currently held, and their peak since the last call of
+    /// The bytes of all tensors that are currently held, and their peak since the last call to
     /// [`CountingBackend::take_counts`].
     held: AtomicUsize,
     peak: AtomicUsize,

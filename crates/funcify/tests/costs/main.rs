@@ -199,7 +199,7 @@ fn what_is_saved_is_not_computed_again() {
         let cost = Cost::measure(&gradient, Native, &[ramp(&[20, 2]), ramp(&[2, 2])]);
         (cost.run_count("matmul").saturating_sub(40), cost.run_count("exp"))
     };
-    // The counts exclude 40 products: those of the backward pass itself, two per step.
+    // The counts exclude the 40 products of the backward pass itself, two per step.
     let costs = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute].map(cost);
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
@@ -446,7 +446,8 @@ fn rows_that_nothing_reads_are_not_held() {
     assert!(peak(Some(2), 60) < 20, "{}", peak(Some(2), 60));
 }
 
-/// With both loop strategies, the reported peak is at least the actual peak of a call, and less than twice as much.
+/// With both loop strategies, the reported peak is at least the actual peak of a call, and less than twice the actual
+/// peak.
 #[test]
 fn the_planned_peak_is_that_of_a_call() {
     let graph = built("model", |g| {
@@ -467,8 +468,9 @@ fn the_planned_peak_is_that_of_a_call() {
     }
 }
 
-/// Training a recurrent network runs one product per step and direction. The products of the inputs and of the weight
-/// gradients are batched over all steps. The report shows this.
+/// Training a recurrent network runs one product per step in each direction. The products with the inputs, and the
+/// products for the weight gradients, are batched over all steps. The report lists the rewrite and the remaining
+/// kernels of each loop.
 #[test]
 fn what_is_the_same_for_all_steps_is_one_product() {
     let loss = built("loss", |g| {

@@ -6,7 +6,7 @@ use funcify::error::Site;
 use funcify::{Builder, Error, Graph, Tree};
 
 /// Asserts that the result is an error with the message in `errors/<name>.txt`. In that file, `<site>` replaces the
-/// user's source line, and `<linked>` the names of the linked backends.
+/// user's source line, and `<linked>` replaces the names of the linked backends.
 #[track_caller]
 pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
     let Err(error) = result else { panic!("`{name}` is not rejected") };

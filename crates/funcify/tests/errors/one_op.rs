@@ -22,7 +22,7 @@ impl Backend for OneOp {
     }
 }
 
-/// A backend whose kernel of `tanh` returns two tensors.
+/// A backend whose kernel for `tanh` returns two tensors.
 #[derive(Clone)]
 struct ExtraResult;
 

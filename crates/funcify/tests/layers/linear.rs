@@ -37,7 +37,7 @@ impl LayerInputs {
         self.named[name].to_f64_vec()
     }
 
-    /// Computes `W x` for the weights of this name, of shape `[to, from]`.
+    /// Computes `W x` for the weights `W` with this name, of shape `[to, from]`.
     pub(super) fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
         self.of(name).chunks(x.len()).map(|row| row.iter().zip(x).map(|(w, x)| w * x).sum()).collect()
     }
@@ -383,8 +383,8 @@ fn rwkv() {
     }
 }
 
-/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised ones times
-/// `exp(-m)`.
+/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised memories
+/// times `exp(-m)`.
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();

@@ -5,7 +5,7 @@ use funcify::nn::*;
 
 use super::linear::{F64, LayerInputs, assert_agrees, build_inputs, sigmoid, silu, softplus};
 
-/// Applies the linear map of this name, with its bias, to each row.
+/// Applies the linear map with this name, including its bias, to each row.
 fn affine(of: &LayerInputs, name: &str, rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     rows.iter().map(|row| of.affine(name, row)).collect()
 }
@@ -82,7 +82,7 @@ fn griffin() {
     }
 }
 
-/// Compares the layer with its definition without a stabiliser. The layer's sums are the unstabilised ones times
+/// Compares the layer with its definition without a stabiliser. The layer's sums are the unstabilised sums times
 /// `exp(-max)`.
 #[test]
 fn rwkv4() {
@@ -118,8 +118,8 @@ fn rwkv4() {
     assert_agrees(&layer, 5, &[ys, before, num, den, max]);
 }
 
-/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised ones times
-/// `exp(-m)`.
+/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised memories
+/// times `exp(-m)`.
 #[test]
 fn xlstm_large() {
     let (heads, dk, dv, cap) = (2, 2, 3, 0.5);

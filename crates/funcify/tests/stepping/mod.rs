@@ -1,4 +1,4 @@
-//! Compares the steps of single-step programs with the sequence programs, bit for bit.
+//! Compares the results of single-step programs with the results of the sequence programs, bit for bit.
 
 use funcify::stepped::{Steppable, Stepped};
 use funcify::{DType, Dim, Graph, HostTensor, Scalar, Sizes, Symbol, evaluate};
@@ -27,7 +27,7 @@ fn sizes(dims: &[Dim], steps: usize) -> Vec<usize> {
     dims.iter().map(|dim| dim.value(&sizes).unwrap() as usize).collect()
 }
 
-/// Returns the axis of the steps: the one whose size contains the symbol `T`.
+/// Returns the step axis, whose size contains the symbol `T`.
 fn axis_of(dims: &[Dim]) -> Option<usize> {
     dims.iter().position(|dim| dim.symbols().iter().any(|symbol| symbol.name() == "T"))
 }
@@ -53,7 +53,7 @@ fn without_axis(tensor: &HostTensor, axis: usize) -> HostTensor {
     })
 }
 
-/// Runs a stepper, and compares each step with the program on the rows so far.
+/// Runs a stepper, and compares each step's results with the results of the sequence program for the rows so far.
 pub(crate) fn check(graph: &Graph) -> Stepped {
     let stepped = graph.stepped().unwrap_or_else(|error| panic!("{error}\n{graph}"));
     for made in [&stepped.start, &stepped.step] {

@@ -47,7 +47,8 @@ pub(super) fn cases() -> Cases {
             ("y", row([3f32, 13., 46.])),
             ("z", row([3f32, 13., 46.])),
         ]),
-        // Two states and a carry have the same initial value, which is also a result. Each must change independently.
+        // Two states and a carry have the same initial value, which is also a result. The states and the carry must
+        // change independently.
         case_on("one_initial_value_of_several_states", [("init: f32[2]", row([5f32, 7.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();

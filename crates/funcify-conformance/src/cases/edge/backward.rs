@@ -1,5 +1,6 @@
 //! Gradients of unusual loops, compared with literals: repeated taps, reverse loops that are truncated or exit early,
-//! sizes that a step binds, and bounds that are reached. Some cases check that a call is rejected or reads nothing.
+//! sizes that a step binds, and bounds that are reached. Other cases check that a call is rejected, or that it does not
+//! read an empty sequence.
 
 use funcify::prelude::*;
 

@@ -7,7 +7,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Splits a sequence at a computed position: the number of positive elements.
+        // Splits a sequence at a computed index, the number of positive elements.
         case("bound_size_of_a_slice", |g| {
             let xs = g.input("xs", "f32[T]");
             let n = bind_size(xs.gt(0.0).cast(DType::I64).sum(0));

@@ -34,7 +34,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([5f32, -1.]), empty::<f32, 2>([0, 2])])
         .gives([("last", row([5f32, -1.]))]),
-        // The last row of a buffer with initial rows, for n = 0: it is the last initial row.
+        // If n = 0, the last row of a buffer with initial rows is the last initial row.
         case_on("last_row_of_a_buffer_without_steps", [("init: f32[2]", row([8f32, 9.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();

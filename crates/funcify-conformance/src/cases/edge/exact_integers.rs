@@ -37,7 +37,7 @@ pub(super) fn cases() -> Cases {
                 ("larger", super::tensor([3, 1], [true; 3])),
                 ("last", scalar(1.875f32)),
             ]),
-        // A loop whose early exit is never taken. The program multiplies its trip count by a large constant.
+        // A loop whose early exit is never taken. The program multiplies the loop's trip count by a large constant.
         case_on("exact_integers_steps_that_ran", [("xs: f32[5]", row([1f32; 5]))])
             .runs(|[xs]| {
                 let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));

@@ -49,7 +49,7 @@ pub(super) fn cases() -> Cases {
         part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5)),
         // Rows 1 to 3 of a trace with two rows.
         part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4)),
-        // The kernel has five elements, but the axis only T = 3.
+        // The kernel has five elements, but the axis has only T = 3.
         {
             let (x, kernel) = (tensor([1, 1, 3], [1f32, 2., 3.]), tensor([1, 1, 5], [1f32; 5]));
             case_on("window_over_a_shorter_axis", [("x: f32[1,1,T]", x), ("kernel: f32[1,1,5]", kernel)])
@@ -92,7 +92,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// The trip count is an operand, which is negative or exceeds the number of rows of the sequence.
+/// The trip count is an operand that is negative, or exceeds the number of rows of the sequence.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

@@ -1,5 +1,4 @@
-//! Gradients of any order through all kinds of loops and branches, in situations in which libraries are known to
-//! differ.
+//! Gradients of any order through all kinds of loops and branches, in situations where libraries are known to differ.
 
 use funcify::prelude::*;
 
@@ -8,8 +7,8 @@ use crate::cases::carry_as_output;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Without steps, the gradient of the initial value is the cotangent of the result, and that of the weight is
-        // zero.
+        // If no step runs, the gradient of the initial value is the cotangent of the result, and the gradient of the
+        // weight is zero.
         case("gradient_without_steps", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"), g.input("w", "f32[]"));
             grad((init, xs, w), |(init, xs, w)| scan(init, xs, |c, x| (c * w + x, ())).0 * 3.0)
@@ -28,7 +27,7 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives([("out", row([1f32, 1., 1., 0., 0.]))]),
-        // The loss uses the last three steps of a loop with an early exit: x[t-2] * x[t] until x[t] exceeds 6.
+        // The loss uses the last three steps of a loop that computes x[t-2] * x[t], and exits once x[t] exceeds 6.
         case("gradient_of_the_last_steps_until", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 let mut loop_ = Recurrence::new();
@@ -43,9 +42,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // A reverse loop with an early exit, so only the last rows of the sequence are read. The steps compute 2 * 5 =
-        // 10 and 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for
-        // xs[3].
+        // A reverse loop exits early, so it reads only the last rows of the sequence. The steps compute 2 * 5 = 10 and
+        // 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for xs[3].
         case("gradient_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -87,7 +85,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), row([2f32, 3., 4.])])
         .gives([("out_0", scalar(56f32)), ("out_1", row([28f32, 18., 12.]))]),
-        // The loss does not use one of the states directly, but the other state depends on it.
+        // The loss uses only `b`, whose next value depends on `a`.
         case_on("gradient_of_a_state_that_feeds_another", [("a: f32[]", scalar(1f32)), ("b: f32[]", scalar(0f32))])
             .runs(|[a, b]| {
                 grad((a, b), |(a, b)| {
@@ -158,7 +156,7 @@ pub(super) fn cases() -> Cases {
             .runs(|[x]| grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0)))
             .gives([("out", scalar(0f32))]),
         // Under `vmap`, the lane with x = 0 takes the second branch. The first branch, sqrt(w * x), is not
-        // differentiable there.
+        // differentiable at x = 0.
         case("gradient_of_an_untaken_branch_on_lanes", |g| {
             let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
             let guarded = |(xs, w): (Value, Value)| {
@@ -169,7 +167,7 @@ pub(super) fn cases() -> Cases {
         .on([row([4f32, 0., 1.]), scalar(2f32)])
         .with_atol(1e-6)
         .gives([("out_0", row([0.25f32, 2., 0.5])), ("out_1", scalar(0f32))]),
-        // If the index of a lane is clamped, the gradient is that of the branch that runs.
+        // If a lane's index is clamped, the lane's gradient is the gradient of the branch that runs.
         case("gradient_of_a_clamped_index_on_lanes", |g| {
             let (index, xs) = (g.input("index", "i32[B]"), g.input("xs", "f32[B]"));
             let chosen = move |xs| {

@@ -47,8 +47,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { n, sum }
             })
             .gives_dynamic([("n", row([3i64, 3])), ("sum", row([30i64, 60]))]),
-        // Only the lane with 0 runs steps: 0 -> 2 -> 2 exp(4). The other lanes must keep their values, although 3e38
-        // would overflow if its lane ran the same steps.
+        // Only the lane that starts at 0 runs steps: 0 -> 2 -> 2 exp(4). The other lanes must keep their values,
+        // although 3e38 would overflow if its lane ran the same steps.
         case_on("lanes_that_would_overflow", [("x: f32[B]", row([3e38f32, f32::INFINITY, 0., f32::NAN]))])
             .runs(|[x]| outputs! { y: vmap(x, |x| while_loop(x, |x| x.lt(100.0), |x| (x * x).exp() * 2.0)) })
             .gives_dynamic([("y", row([3e38f32, f32::INFINITY, 2.0 * 4f64.exp() as f32, f32::NAN]))]),

@@ -21,8 +21,8 @@ pub(super) fn cases() -> Cases {
                 .on([tensor([2, 2], [1f32, 2., 3., 4.]), row([1f32, 1.]), zeros(), zeros()])
                 .gives([("p", tensor([2, 2], [-5f32, -6., -8., -10.])), ("q", tensor([2, 2], [-5f32, -8., -6., -10.]))])
         },
-        // A row of the ys is a copy of a state. Another state reads a part of that copy after the first state has
-        // changed.
+        // A row of the ys is a copy of a state. Another state is computed from an element of that copy, after the first
+        // state has changed.
         {
             let sines = [5f32, 1f32.sin(), 2f32.sin(), 3f32.sin()];
             text("copy_of_a_state_that_changes", include_str!("programs/register_copies.fir"))

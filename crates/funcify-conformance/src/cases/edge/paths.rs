@@ -84,8 +84,8 @@ pub(super) fn cases() -> Cases {
             ("out_2", scalar(3.75f32)),
             ("out_3", scalar(5f32)),
         ]),
-        // The loop carries a random key, which has no gradient. The mean and the deviation of the random numbers do
-        // have gradients.
+        // The loop carries a random key, which has no gradient. The mean and the standard deviation of the random
+        // numbers do have gradients.
         case("gradient_beside_random_state", |g| {
             let (key, mean, deviation) =
                 (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
@@ -98,7 +98,7 @@ pub(super) fn cases() -> Cases {
                 scan_with(ScanOptions::new().length(5), start, (), step).0.1
             };
             let (of_mean, of_deviation) = grad((mean, deviation), walk);
-            // The gradient of the deviation is the sum of the random numbers.
+            // The gradient of the deviation is the sum of the standard normal numbers.
             (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
         })
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
@@ -121,8 +121,8 @@ pub(super) fn cases() -> Cases {
             ("out_0_1", row([0f32, 120., 0., 2.])),
             ("out_1", scalar(222.5f32)),
         ]),
-        // Second derivatives of scattered products along axis 1 of a matrix. The only nonzero ones are 10 * 3 for the
-        // two factors of the same element.
+        // Second derivatives of scattered products along axis 1 of a matrix. The only nonzero second derivatives belong
+        // to the two factors of the same element, and equal 10 * 3.
         {
             let mut expected = [0f32; 16];
             (expected[1], expected[4]) = (30.0, 30.0);

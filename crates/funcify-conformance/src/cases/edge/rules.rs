@@ -1,5 +1,5 @@
 //! Functions with custom derivative rules, and derivatives that are applied several times. Some rules do not compute
-//! true derivatives, which shows whether they are used.
+//! true derivatives, so that the results show whether the rules are used.
 
 use funcify::prelude::*;
 use funcify::{checkpoint, custom_jvp, custom_vjp, linearize};
@@ -20,8 +20,8 @@ pub(super) fn cases() -> Cases {
                     ),
                 ),
             ]),
-        // The rule is stable where the naive derivative is infinity / infinity. Checks both modes and a second
-        // derivative.
+        // The rule is stable where the naive derivative is infinity / infinity. Checks forward mode, reverse mode and a
+        // second derivative.
         case_on("rule_of_a_stable_derivative", [("x: f32[3]", row([0f32, 3f32.ln(), 1000.]))])
             .runs(|[x]| {
                 let sum = |x: Value| softplus(x).sum(0);
@@ -88,8 +88,8 @@ pub(super) fn cases() -> Cases {
                 ]
                 .map(|(name, value)| (name, scalar(value))),
             ),
-        // A rule in the body of a loop, in both modes. The function doubles c, but its rule computes the derivative 3.
-        // The value is ((2 * 1 + 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
+        // A rule in the body of a loop, in forward and reverse mode. The function doubles c, but its rule computes the
+        // derivative 3. The value is ((2 * 1 + 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
@@ -161,8 +161,8 @@ pub(super) fn cases() -> Cases {
                 (y, fori_loop(0, 3, v, |_, v| derivative.apply(v)))
             })
             .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
-        // Linearizes a loop whose trip count is an operand, and applies the derivative to both unit vectors. The
-        // functions are the sum of x^3, and x + x^2.
+        // Linearizes a loop whose trip count is an operand, and applies the derivative to both unit vectors. The two
+        // loops compute the sum of x^3 over both elements, and x + x^2.
         case_on("linearized_through_a_loop", [("x: f32[2]", row([2f32, 3.])), ("n: i64[]", scalar(3i64))])
             .runs(|[x, n]| {
                 let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);

@@ -1,8 +1,8 @@
 //! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal the
 //! derivatives of the same functions applied without a loop, for any checkpoint policy.
 //!
-//! The rules do not compute true derivatives. This shows that the second differentiation differentiates the ops of
-//! `forward`, as in JAX, instead of applying the rule again.
+//! The rules do not compute true derivatives, so the results show that the second differentiation differentiates the
+//! ops of `forward`, as in JAX, instead of applying the rule again.
 
 use funcify::prelude::*;
 
@@ -42,7 +42,7 @@ fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (x * x, ()), |(), ct| ct.minimum(10.0))
 }
 
-/// Returns the cube of x, with a rule that uses ten times the cube as its derivative.
+/// Returns the cube of x, with a rule that uses ten times the cube as the derivative.
 fn cube(x: Value) -> Value {
     custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0)
 }
@@ -61,7 +61,7 @@ fn ways_to_apply_twice() -> Vec<(String, Twice, bool)> {
         let of_two = policy.clone();
         let scan = move |f: Function, x: Value| scan_with(steps(2, &of_two), x, (), |c, ()| (f(c), ())).0;
         add(&format!("scan_{name}"), false, Box::new(scan));
-        // Six steps make several segments, but only two of the steps call the function.
+        // Six steps are enough for several segments, but only two of the steps call the function.
         let longer = move |f: Function, x: Value| {
             let does = constant(funcify::HostTensor::from([false, true, false, false, true, false]));
             scan_with(steps(6, &policy), x, does, |c, does| (cond(does, || f(c), || c), ())).0
@@ -197,7 +197,7 @@ fn lanes() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Forward mode of a rule with two arguments, which both contribute to the tangent.
+/// Forward mode with a rule for two arguments, both of which contribute to the tangent.
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
@@ -229,10 +229,11 @@ fn of_two_arguments() -> OneCase {
         )
 }
 
-/// Some rows are squared by the function with the rule, and the other rows without the rule.
+/// Some rows are squared by the function with the custom rule, and the other rows by an ordinary product.
 fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
-    // With the rule, the gradient is 6 x^2, and its derivative 12 x. Without it, they are 4 x^3 and 12 x^2.
+    // With the rule, the gradient is 6 x^2, and the second derivative is 12 x. Without the rule, they are 4 x^3 and 12
+    // x^2.
     case_on("rule_of_some_rows", [("xs: f32[T]", row([2f32, -1.]))])
         .runs(|[xs]| {
             let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);

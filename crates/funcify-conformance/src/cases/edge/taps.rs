@@ -65,7 +65,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
             })
             .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
-        // A cumulative sum of 1, 2, 3, 4 that starts with the last row. The trace is in the order of the steps.
+        // A cumulative sum of 1, 2, 3, 4 that starts with the last row. The trace is in execution order.
         case_on("backward_cumulative_sum", [("xs: f32[T]", row([1f32, 2., 3., 4.])), ("init: f32[]", scalar(0f32))])
             .runs(|[xs, init]| {
                 let trace = running(Recurrence::new().backwards(), xs, init, |x, old| old + x);
@@ -80,7 +80,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys }
             })
             .gives([("ys", row([47f32, 36., 25., 14.]))]),
-        // A reverse scan of c * 2 + x over 1, 2, 3. Each y is at the index of its x.
+        // A reverse scan of c * 2 + x over 1, 2, 3. Each y has the same index as its x.
         case_on("reverse_scan", [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 scan_outputs(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x)))

@@ -8,7 +8,7 @@ use crate::cases::recurrences::driven;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Differentiates the last three steps of a loop with an early exit: x[t-2] * x[t] until x[t] exceeds 6.
+        // Differentiates the last three steps of a loop that computes x[t-2] * x[t], and exits once x[t] exceeds 6.
         case("truncated_until", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 let mut loop_ = Recurrence::new();

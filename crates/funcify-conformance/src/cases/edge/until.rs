@@ -180,7 +180,7 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
             ("m", row([1f32, 2., 3., 4., 1., 1.])),
             ("c", scalar(53f32)),
         ],
-        // In the order of the steps, the rows of b are 20, 10, 21, 12, 26. The carry adds 10, 21 and 12.
+        // In execution order, the rows of b are 20, 10, 21, 12, 26. The carry adds 10, 21 and 12.
         true => [
             ("ys", row([25f32, 4., 1.])),
             ("a", row([7f32, 2., 0., -1.])),

@@ -59,7 +59,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { a, b, ys }
     }),
-    // A scan over layers, whose rows are the parameters of each layer.
+    // A scan over layers. Each row contains the parameters of a layer.
     &program(&["residual_layers"], ["x", "w", "b"], |[x, w, b]| {
         let (y, norms) = scan(x, (w, b), |h, (w, b)| {
             let h = h + (h.matmul(w) + b).tanh();

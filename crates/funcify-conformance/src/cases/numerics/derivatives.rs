@@ -1,5 +1,5 @@
 //! Derivatives at points where no true derivative exists, or where formulas often fail. Checks the tables of
-//! [`singular`](crate::singular) on every float type, in both modes.
+//! [`singular`](crate::singular) on every float type, in forward and reverse mode.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,8 @@ pub(super) fn cases() -> Cases {
             for (order, derivatives) in (1..).zip(line.derivatives).take(2) {
                 for (second, value) in derivatives.iter().enumerate() {
                     let by = [vec![0; order - second], vec![1; second]].concat();
-                    // If the first derivative is infinite, higher ones are infinite or NaN, depending on the mode.
+                    // If the first derivative is infinite, higher derivatives are infinite or NaN, depending on the
+                    // mode.
                     let is_one = order == 1 || value.is_finite();
                     // Not every device supports very small and very large numbers.
                     let is_wide = |point: &&&[f64]| {
@@ -45,7 +46,7 @@ pub(super) fn cases() -> Cases {
     lines.into_iter().map(|((name, by, dtype), points)| case(name, &by, dtype, &points)).collect()
 }
 
-/// Builds a case that computes a derivative at these points in both modes.
+/// Builds a case that computes a derivative at these points in forward and reverse mode.
 fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     let letters: String = by.iter().map(|operand| if *operand == 0 { 'x' } else { 'y' }).collect();
     let of = function(name).ok_or_else(|| format!("`{name}` is not in the table of functions"))?;

@@ -61,7 +61,7 @@ fn domain(op: impl OpRules, operands: usize) -> Vec<DType> {
     DType::ALL.into_iter().filter(takes).collect()
 }
 
-/// The derivatives of digamma of orders 1 to 3.
+/// The derivatives of orders 1 to 3 of the digamma function.
 fn polygamma() -> Cases {
     on_dtypes("polygamma", &FLOATS, 0.0, |dtype| {
         let of_order = |order| {

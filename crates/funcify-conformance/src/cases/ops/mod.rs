@@ -85,7 +85,8 @@ pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) ->
     Case::from_reference_scaled(name, category, graph, inputs, scale)
 }
 
-/// Returns a tensor that contains the operand as a view: its axes are reversed, and each has one more element.
+/// Returns a tensor that contains the operand as a view: its axes are in reverse order, and each axis is longer by one
+/// element.
 fn reversed_backing(operand: &HostTensor) -> HostTensor {
     let shape: Vec<usize> = operand.shape().iter().rev().map(|size| size + 1).collect();
     HostTensor::from_fn(operand.dtype(), &shape, |index| {

@@ -155,7 +155,7 @@ fn convolutions() -> Cases {
     })
 }
 
-/// Applies these and related ops to operands with symbolic sizes, which may be zero.
+/// Applies the ops of this file and related ops to operands with symbolic sizes, which may be zero.
 fn symbolic() -> Cases {
     let mut cases = Vec::new();
     for (batch, length) in [(2, 5), (1, 1), (0, 4), (3, 0)] {

@@ -34,7 +34,7 @@ const NEAR_REALS: [f64; 20] = [
     0.0625,
 ];
 
-/// Returns a vector of floats between -1 and 1 and near integers.
+/// Returns `NEAR_REALS` as a vector of type `dtype`.
 pub(super) fn near_integers(dtype: DType) -> HostTensor {
     cycle(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
 }

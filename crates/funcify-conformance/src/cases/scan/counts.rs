@@ -1,4 +1,4 @@
-//! Trip counts: zero, one, many, and those of loops without sequences. Some steps use the step index.
+//! Loops with zero, one and many steps, and loops without sequences. Some of the loops use the step index.
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with};
 

@@ -1,4 +1,4 @@
-//! The ys of scans: aliases, constants, other dtypes and ranks, and parts of a trace.
+//! The ys of scans: aliases, constants, other dtypes and ranks, and slices of a trace.
 
 use funcify::{DType, scan, stack};
 

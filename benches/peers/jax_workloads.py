@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+import jax_generality
 from workloads import KALMAN_DIFFUSE, METROPOLIS_WIDTH, WORKLOADS, Declined, by_name, loss, runge_kutta
 
 
@@ -41,8 +42,9 @@ class Program:
 
 def program(workload, sizes, phase):
     """Returns the names of the results, and the function that computes them in that order from the inputs by name."""
-    row = WORKLOADS[workload]
-    forward = lambda inputs: FORWARD[workload](sizes, **inputs)
+    row = WORKLOADS.get(workload) or jax_generality.ALL[workload]
+    function = FORWARD.get(workload) or row.function
+    forward = lambda inputs: function(sizes, **inputs)
     if phase == "forward":
         return row.outputs, lambda inputs: [forward(inputs)[name] for name in row.outputs]
     if not row.differentiated:
@@ -50,7 +52,7 @@ def program(workload, sizes, phase):
 
     def train(inputs):
         others = {name: value for name, value in inputs.items() if name not in row.differentiated}
-        of = lambda differentiated: loss(workload, forward({**others, **differentiated}))
+        of = lambda differentiated: loss(row, forward({**others, **differentiated}))
         value, gradients = jax.value_and_grad(of)({name: inputs[name] for name in row.differentiated})
         return [value, *(gradients[name] for name in row.differentiated)]
 

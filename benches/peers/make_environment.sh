@@ -2,13 +2,13 @@
 # Builds the peers' Python environment: make_environment.sh [FOLDER], by default target/bench/peers of the repository.
 #
 # Does nothing if FOLDER was already built from these requirements. pip's output goes to FOLDER/log. Exit codes: 0
-# success, 2 no Python 3.12 or later with venv, 3 packages could not be installed (no network, or none for this
+# success, 2 no Python 3.11 or later with venv, 3 packages could not be installed (no network, or none for this
 # Python); failures print one line on standard error. PYTHON names the Python to use. PyTorch comes from its own index
 # (PYTORCH_INDEX), which has builds without GPU libraries, or from PyPI if that index cannot be reached.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/../../target/bench/peers}
-usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }
+usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 python=${PYTHON:-python3}
 for newer in python3.14 python3.13 python3.12; do
     usable "$python" || python=$newer
@@ -23,7 +23,7 @@ fail() {
     exit "$1"
 }
 
-usable "$python" || fail 2 "no Python 3.12 or later with venv (PYTHON names another than python3)"
+usable "$python" || fail 2 "no Python 3.11 or later with venv (PYTHON names another than python3)"
 mkdir -p "$folder" && "$python" -m venv "$folder" || fail 2 "$python could not create an environment in $folder"
 
 pip() {

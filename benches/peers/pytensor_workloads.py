@@ -31,7 +31,7 @@ class Program:
         variables = {name: pt.tensor(name, dtype=value.dtype, shape=value.shape) for name, value in inputs.items()}
         outputs = FORWARD[workload](sizes, **variables)
         if phase == "train":
-            value = loss(workload, outputs)
+            value = loss(WORKLOADS[workload], outputs)
             gradients = pytensor.grad(value, [variables[name] for name in row.differentiated])
             self.names = ("loss", *(f"grad_{name}" for name in row.differentiated))
             results = [value, *gradients]

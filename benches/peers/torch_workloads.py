@@ -36,7 +36,7 @@ class Program:
         loops, forward = (Structured, COMPILED[workload]) if compiled else (Python, EAGER[workload])
         if phase == "train":
             self.differentiated = [self.inputs[name].requires_grad_() for name in self.row.differentiated]
-            function = lambda inputs: loss(workload, forward(loops, sizes, **inputs))
+            function = lambda inputs: loss(WORKLOADS[workload], forward(loops, sizes, **inputs))
         else:
             function = lambda inputs: forward(loops, sizes, **inputs)
         self.function = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function

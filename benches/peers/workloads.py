@@ -55,9 +55,8 @@ def runge_kutta(field, y):
     return y + ODE_STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
 
-def loss(workload, outputs):
-    """Computes the loss of the outputs, which are named arrays of any library."""
-    row = WORKLOADS[workload]
+def loss(row, outputs):
+    """Computes the loss of the outputs of a workload, which are named arrays of any library."""
     named = [outputs[name] for name in row.outputs]
     if row.loss_is_output:
         return named[0]

@@ -2,15 +2,17 @@
 //!
 //! [`workloads`] and [`subjects`] are lists of entries. Each subject runs in its own process ([`worker`]), and the
 //! subjects take turns ([`harness`]), so that ratios within one run are reliable even if times are not. Only programs
-//! with correct results are timed ([`compare`]). Cancellation is measured by a separate program, `funcify-cancel`,
-//! because the allocator of this program, which counts bytes, zeroes the whole memory of a loop at once.
+//! with correct results are timed ([`compare`]). A separate program, `funcify-cancel`, measures cancellation:
+//! the allocator of this program counts bytes, and zeroes all of a loop's memory at once, which cannot be cancelled.
 
 mod baseline;
 mod before;
 mod compare;
 mod connection;
+mod generality;
 mod harness;
 mod inputs;
+mod kinds;
 mod memory;
 mod peers;
 mod planning;
@@ -30,6 +32,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
+use crate::generality::Half;
 use crate::harness::{Measured, Schedule};
 use crate::peers::{Peers, root};
 use crate::report::Run;
@@ -51,6 +54,11 @@ struct Arguments {
     /// Use small sizes and short turns. Takes a few minutes.
     #[arg(long)]
     quick: bool,
+    /// Only compare the CPU engine with JAX on programs of many kinds that nobody tuned it for: those that work on
+    /// the engine may look at (`open`), those that are set aside (`aside`), or both (`all`). The first run builds a
+    /// Python environment under `target/bench`.
+    #[arg(long, value_name = "HALF", num_args = 0..=1, default_missing_value = "all")]
+    generality: Option<Half>,
     /// Also run the sizes for the plots of time and memory growth.
     #[arg(long)]
     growth: bool,
@@ -146,7 +154,13 @@ fn bench(arguments: &Arguments) -> Result<bool> {
         let plan = Schedule { subjects: before::with_earlier_build(&own, program), ..plan };
         return harness::run(&plan, &Peers::none(), |_| Ok(())).map(|measured| before::print(&measured.rows));
     }
-    let peers = if arguments.peers { Peers::make(&root()) } else { Peers::none() };
+    if arguments.generality.is_some() && !arguments.values {
+        let measured = harness::run(&plan, &Peers::with_python(&root()), |_| Ok(()))?;
+        kinds::print(&measured);
+        return Ok(!measured.rows.is_empty());
+    }
+    let with_peers = arguments.peers || arguments.generality.is_some();
+    let peers = if with_peers { Peers::make(&root()) } else { Peers::none() };
     let earlier = if arguments.add && rows.exists() { Some(Run::read(&rows)?) } else { None };
     let run_of = |measured: &Measured| {
         let Measured { rows, missing } = measured.clone();
@@ -193,8 +207,11 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
             (false, true) => workload.full.iter().chain(workload.growth).copied().collect(),
         }
     };
-    let all =
-        workloads::ALL.iter().flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (workload, sizes)));
+    let workloads: Vec<&'static Workload> = match arguments.generality {
+        Some(half) => generality::all().filter(|workload| half.contains(workload)).collect(),
+        None => workloads::ALL.iter().collect(),
+    };
+    let all = workloads.iter().flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (*workload, sizes)));
     let named = |name: &str| arguments.only.iter().any(|part| name.contains(part.as_str()));
     let is_named = |(workload, sizes): &(&Workload, Sizes)| named(&format!("{} {sizes}", workload.name));
     let subjects = || subjects::ALL.iter();
@@ -213,6 +230,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     };
     let of_peers = subjects().any(|subject| subject.is_peer() && named(subject.name));
     let takes_part = |subject: &&Subject| match of_subjects {
+        _ if arguments.generality.is_some() => ["cpu", "jax"].contains(&subject.name),
         true => named(subject.name) || (arguments.peers && subject.is_peer() && !of_peers),
         false => {
             let is_short = arguments.quick || arguments.before.is_some();

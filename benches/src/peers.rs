@@ -21,14 +21,16 @@ impl Peers {
         Peers { python: absent(), rlx: absent() }
     }
 
+    /// Builds only the Python environment, or reuses an earlier one.
+    pub(crate) fn with_python(root: &Path) -> Peers {
+        Peers { python: python(root), rlx: Err("not needed".into()) }
+    }
+
     /// Builds the environment and the program, or reuses earlier builds. If a build fails, prints a message, and the
     /// run continues without that peer.
     pub(crate) fn make(root: &Path) -> Peers {
-        let folder = root.join("target/bench");
-        let python = folder.join("peers/bin/python");
-        let made = run(Command::new("bash").arg(source(root).join("make_environment.sh")).arg(folder.join("peers")));
-        let python = made.map(|()| python);
-        let target = folder.join("rlx");
+        let python = python(root);
+        let target = root.join("target/bench/rlx");
         let manifest = source(root).join("rlx/Cargo.toml");
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let mut build = Command::new(cargo);
@@ -65,6 +67,13 @@ impl Peers {
             }
         }
     }
+}
+
+/// Builds the Python environment, or reuses an earlier one, and returns its interpreter.
+fn python(root: &Path) -> Result<PathBuf, String> {
+    let folder = root.join("target/bench/peers");
+    run(Command::new("bash").arg(source(root).join("make_environment.sh")).arg(&folder))?;
+    Ok(folder.join("bin/python"))
 }
 
 fn source(root: &Path) -> PathBuf {

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use funcify::HostTensor;
 use funcify::files::{read_safetensors, write_safetensors};
 
+use crate::generality;
 use crate::memory::{MemoryBaseline, processor_time};
 use crate::protocol::{Answer, Request};
 use crate::subjects::{self, Phase, Prepared, Subject};
-use crate::workloads::Workload;
 
 /// The stack size. Handwritten Candle loops build graphs as deep as their number of steps, and dropping such a graph
 /// recurses.
@@ -42,7 +42,7 @@ fn answer_all(subject: &'static Subject) -> Result<()> {
 fn answer(subject: &'static Subject, request: Request, prepared: &mut Option<Box<dyn Prepared>>) -> Result<Answer> {
     match request {
         Request::Prepare { workload, sizes, phase, inputs, outputs } => {
-            let workload = Workload::named(&workload)?;
+            let workload = generality::named(&workload)?;
             let sizes = workload.sizes(&sizes)?;
             let phase = Phase::ALL.into_iter().find(|each| each.name() == phase).context("no such phase")?;
             if let Some(declined) = subjects::declines(subject, workload, phase) {

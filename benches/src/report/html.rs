@@ -28,7 +28,7 @@ pub(super) fn explanation(run: &Run) -> String {
 /// Returns the title of a workload, with its sizes.
 fn full_title(workload: &str) -> String {
     let (name, sizes) = workload.split_once(' ').unwrap_or((workload, ""));
-    let title = crate::workloads::Workload::named(name).map_or(name, |workload| workload.title);
+    let title = crate::generality::named(name).map_or(name, |workload| workload.title);
     format!("{title} ({name}), {sizes}")
 }
 

@@ -61,7 +61,7 @@ pub(super) fn candle(
     let names = output_names(&(workload.graph)(&sizes)?);
     let inputs = CandleInputs::new(named);
     let compute = move || {
-        let outputs = (workload.candle)(&sizes, &inputs)?;
+        let outputs = workload.candle.expect("checked by `declines`")(&sizes, &inputs)?;
         match phase {
             Phase::Forward => Ok(names.iter().cloned().zip(outputs).collect()),
             Phase::Train => candle_gradients(&candle_loss(workload.loss, &outputs)?, &vars),
@@ -157,7 +157,7 @@ pub(super) fn burn(
     let graph = (workload.graph)(&sizes)?;
     let names = output_names(&graph);
     let compute = move || {
-        let outputs = (workload.burn)(&sizes, &inputs);
+        let outputs = workload.burn.expect("checked by `declines`")(&sizes, &inputs);
         match phase {
             Phase::Forward => Ok(names.iter().cloned().zip(outputs).collect()),
             Phase::Train => burn_gradients(workload, &inputs, outputs),

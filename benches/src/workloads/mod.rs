@@ -24,7 +24,7 @@ use funcify::{DType, GradOptions, Graph, HostTensor, Scalar, Tree, Value};
 
 use crate::inputs::{BurnInputs, CandleInputs};
 
-/// Every workload, in the order of the report.
+/// Every workload with handwritten loops, in the order of the report.
 pub(crate) const ALL: &[Workload] = &[
     rnn::WORKLOAD,
     lstm::WORKLOAD,
@@ -61,9 +61,9 @@ pub(crate) struct Workload {
     /// `true` if a condition ends the loop, so that the number of steps is known only at run time.
     pub(crate) is_conditional: bool,
     /// The handwritten loop in Candle, which returns the outputs in the order of the graph's outputs.
-    pub(crate) candle: InCandle,
+    pub(crate) candle: Option<InCandle>,
     /// The handwritten loop in Burn, which returns flat outputs, with integers converted to floats.
-    pub(crate) burn: InBurn,
+    pub(crate) burn: Option<InBurn>,
 }
 
 type MakeInputs = fn(&Sizes, &mut Numbers) -> Inputs;
@@ -137,17 +137,20 @@ impl Workload {
         candle: InCandle,
         burn: InBurn,
     ) -> Self {
-        let (full, quick, growth) = (&[], &[], &[]);
-        let (loss, differentiated, is_conditional) = (Loss::MeanSquare, &[], false);
-        Workload { name, title, full, quick, growth, inputs, graph, loss, differentiated, is_conditional, candle, burn }
+        Workload { candle: Some(candle), burn: Some(burn), ..Workload::without_handwritten(name, title, inputs, graph) }
     }
 
-    /// Returns the workload with this name.
-    pub(crate) fn named(name: &str) -> Result<&'static Workload> {
-        ALL.iter().find(|workload| workload.name == name).with_context(|| {
-            let names: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
-            format!("there is no workload `{name}`; available: {}", names.join(", "))
-        })
+    /// Creates a workload like [`of`](Workload::of), without handwritten loops.
+    pub(crate) const fn without_handwritten(
+        name: &'static str,
+        title: &'static str,
+        inputs: MakeInputs,
+        graph: MakeGraph,
+    ) -> Self {
+        let (full, quick, growth): (&[Sizes], &[Sizes], &[Sizes]) = (&[], &[], &[]);
+        let (loss, differentiated, is_conditional) = (Loss::MeanSquare, &[], false);
+        let (candle, burn) = (None, None);
+        Workload { name, title, full, quick, growth, inputs, graph, loss, differentiated, is_conditional, candle, burn }
     }
 
     /// Looks up the predefined sizes that have these values.
@@ -161,7 +164,7 @@ impl Workload {
 
     /// Returns the inputs, which are the same in every run.
     pub(crate) fn inputs(&self, sizes: &Sizes) -> Inputs {
-        (self.inputs)(sizes, &mut Numbers(0x5DEE_CE66_D1CE_4E5B))
+        (self.inputs)(sizes, &mut Numbers::new(0x5DEE_CE66_D1CE_4E5B))
     }
 
     /// Builds the training graph, whose outputs are `loss` and the gradients.
@@ -190,7 +193,7 @@ struct Training {
 }
 
 /// Returns a map that contains a single named output.
-fn output(name: &'static str, value: Value) -> BTreeMap<&'static str, Value> {
+pub(crate) fn output(name: &'static str, value: Value) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([(name, value)])
 }
 
@@ -198,8 +201,13 @@ fn output(name: &'static str, value: Value) -> BTreeMap<&'static str, Value> {
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
+    /// Returns a generator that starts from a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Numbers(seed)
+    }
+
     /// Draws a number between 0 and 1, using splitmix64 (Steele, Lea and Flood 2014).
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -207,16 +215,21 @@ impl Numbers {
     }
 
     /// Draws a tensor of numbers distributed uniformly between `low` and `high`.
-    fn uniform(&mut self, shape: &[usize], low: f64, high: f64) -> HostTensor {
+    pub(crate) fn uniform(&mut self, shape: &[usize], low: f64, high: f64) -> HostTensor {
         HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(low + (high - low) * self.unit()))
     }
 
     /// Draws a tensor of normally distributed numbers with mean 0 and the given standard deviation.
-    fn normal(&mut self, shape: &[usize], deviation: f64) -> HostTensor {
+    pub(crate) fn normal(&mut self, shape: &[usize], deviation: f64) -> HostTensor {
         HostTensor::from_fn(DType::F32, shape, |_| {
             let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
             Scalar::Float(deviation * radius * (std::f64::consts::TAU * self.unit()).cos())
         })
+    }
+
+    /// Draws a tensor of integers of type `dtype` from `low` up to, but not including, `high`.
+    pub(crate) fn integers(&mut self, shape: &[usize], dtype: DType, low: i64, high: i64) -> HostTensor {
+        HostTensor::from_fn(dtype, shape, |_| Scalar::Int(low + (self.unit() * (high - low) as f64) as i64))
     }
 
     /// Draws a tensor of nonnegative integers below `bound`.

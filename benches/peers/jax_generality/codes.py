@@ -1,0 +1,67 @@
+"""Error-correcting codes: the Viterbi decoder of a convolutional code, and min-sum decoding of a code with sparse
+parity checks."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from . import workload
+
+GENERATORS = (0o23, 0o35)
+"""The generators of the convolutional code of constraint length 5. Each gives one bit for each bit of the message."""
+DEGREE = 6
+"""The number of bits in each parity check. Each bit is in half as many checks."""
+SCALE = 0.75
+"""The factor that corrects the approximation of min-sum decoding."""
+
+
+def sent(generator):
+    """Returns the bit that the code sends for each register, by the oldest bit and the new state."""
+    return np.array([[(state | high) & generator for state in range(16)] for high in (0, 16)])
+
+
+@workload("bits")
+def viterbi_decoder(sizes, received):
+    """A state consists of the last four bits. State `s` follows the states `s >> 1` and `s >> 1 | 8`."""
+    origins = jnp.array([[state >> 1 | high for state in range(16)] for high in (0, 8)], jnp.int32)
+    parity = np.vectorize(lambda bits: bin(bits).count("1") & 1)
+    first, second = (jnp.asarray(parity(sent(generator)), jnp.int32) for generator in GENERATORS)
+
+    def step(metrics, received):
+        differs = lambda sent, generator: (received[:, generator, None, None] != sent).astype(jnp.int32)
+        candidates = metrics[:, origins] + differs(first, 0) + differs(second, 1)
+        return jnp.min(candidates, axis=1), jnp.argmin(candidates, axis=1).astype(jnp.int32)
+
+    # The message starts in state 0.
+    start = jnp.where(jnp.arange(16) == 0, jnp.int32(0), jnp.int32(1000))
+    last, choices = lax.scan(step, jnp.broadcast_to(start, (received.shape[1], 16)), received)
+
+    def follow(state, choices):
+        choice = jnp.take_along_axis(choices, state[:, None], axis=1)[:, 0]
+        return (state >> 1) | (choice << 3), state & 1
+
+    _, bits = lax.scan(follow, jnp.argmin(last, axis=1).astype(jnp.int32), choices, reverse=True)
+    return {"bits": bits}
+
+
+@workload("beliefs")
+def min_sum(sizes, llr, checks):
+    """`checks` is the bit at the end of each edge, check by check."""
+    b, m = sizes["B"], sizes["M"]
+    places = jnp.arange(DEGREE)
+
+    def step(state, _):
+        beliefs, sent = state
+        inputs = (beliefs[:, checks] - sent).reshape(b, m, DEGREE)
+        signs = jnp.where(inputs < 0, -1.0, 1.0)
+        magnitudes = jnp.abs(inputs)
+        # The smallest magnitude of the other edges: the second smallest for the edge with the smallest.
+        is_smallest = jnp.argmin(magnitudes, axis=2)[:, :, None] == places
+        second = jnp.min(jnp.where(is_smallest, jnp.inf, magnitudes), axis=2)
+        others = jnp.where(is_smallest, second[:, :, None], jnp.min(magnitudes, axis=2)[:, :, None])
+        sent = signs * jnp.prod(signs, axis=2)[:, :, None] * others * SCALE
+        sent = sent.reshape(b, m * DEGREE)
+        return (llr.at[:, checks].add(sent), sent), None
+
+    (beliefs, _), _ = lax.scan(step, (llr, jnp.zeros((b, m * DEGREE), llr.dtype)), length=sizes["T"])
+    return {"beliefs": beliefs}

@@ -1,0 +1,110 @@
+//! Workloads of many kinds, which measure how the engine does on programs that nobody tuned it for.
+//!
+//! Each is an idiomatic program without handwritten loops, and an idiomatic, jitted JAX program of the same name in
+//! `peers/jax_generality`. The title of a workload is its kind. Half of the workloads are set aside: see
+//! [`Half`].
+
+mod alignment;
+mod automata;
+mod bandits;
+mod beliefs;
+mod bodies;
+mod cells;
+mod chunked;
+mod clustering;
+mod codes;
+mod control;
+mod convolutional;
+mod diffusion;
+mod dynamic_programming;
+mod econometrics;
+mod eigen;
+mod epidemics;
+mod evolution;
+mod filters;
+mod finance;
+mod fluids;
+mod graph_network;
+mod graphs;
+mod hashes;
+mod hidden_markov;
+mod lattice;
+mod number_theory;
+mod odes;
+mod order;
+mod particle_filter;
+mod pictures;
+mod recovery;
+mod reinforcement;
+mod roots;
+mod samplers;
+mod search;
+mod split;
+mod streaming;
+mod text;
+mod tracking;
+mod training;
+mod transport;
+
+use anyhow::{Context, Result};
+pub(crate) use split::Half;
+
+use crate::workloads::{self, Workload};
+
+/// The workloads, by file.
+const FILES: &[&[Workload]] = &[
+    alignment::ALL,
+    automata::ALL,
+    bandits::ALL,
+    beliefs::ALL,
+    bodies::ALL,
+    cells::ALL,
+    chunked::ALL,
+    clustering::ALL,
+    codes::ALL,
+    control::ALL,
+    convolutional::ALL,
+    diffusion::ALL,
+    dynamic_programming::ALL,
+    econometrics::ALL,
+    eigen::ALL,
+    epidemics::ALL,
+    evolution::ALL,
+    filters::ALL,
+    finance::ALL,
+    fluids::ALL,
+    graph_network::ALL,
+    graphs::ALL,
+    hashes::ALL,
+    hidden_markov::ALL,
+    lattice::ALL,
+    number_theory::ALL,
+    odes::ALL,
+    order::ALL,
+    particle_filter::ALL,
+    pictures::ALL,
+    recovery::ALL,
+    reinforcement::ALL,
+    roots::ALL,
+    samplers::ALL,
+    search::ALL,
+    streaming::ALL,
+    text::ALL,
+    tracking::ALL,
+    training::ALL,
+    transport::ALL,
+];
+
+/// Returns every workload of this folder.
+pub(crate) fn all() -> impl Iterator<Item = &'static Workload> {
+    FILES.iter().copied().flatten()
+}
+
+/// Returns the workload with this name, whether it has handwritten loops or not.
+pub(crate) fn named(name: &str) -> Result<&'static Workload> {
+    let everything = || workloads::ALL.iter().chain(all());
+    everything().find(|workload| workload.name == name).with_context(|| {
+        let names: Vec<&str> = everything().map(|workload| workload.name).collect();
+        format!("there is no workload `{name}`; available: {}", names.join(", "))
+    })
+}

@@ -1,0 +1,101 @@
+//! The half of the workloads that is set aside.
+//!
+//! Work on the engine looks only at the times of the other half, so that the times of this half show how the engine
+//! does on programs that it was not tuned for.
+
+use clap::ValueEnum;
+
+use crate::workloads::Workload;
+
+/// A part of the workloads to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Half {
+    /// The workloads that work on the engine may look at.
+    Open,
+    /// The workloads that are set aside.
+    Aside,
+    /// Both halves.
+    All,
+}
+
+impl Half {
+    /// Returns whether a workload belongs to this part.
+    pub(crate) fn contains(self, workload: &Workload) -> bool {
+        match self {
+            Half::Open => !is_set_aside(workload),
+            Half::Aside => is_set_aside(workload),
+            Half::All => true,
+        }
+    }
+}
+
+/// Returns whether a workload is set aside.
+fn is_set_aside(workload: &Workload) -> bool {
+    SET_ASIDE.contains(&workload.name)
+}
+
+/// The seed of the shuffle.
+#[cfg(test)]
+const SEED: u64 = 2026;
+
+/// The first half of the workloads' names, after a shuffle of the sorted names.
+const SET_ASIDE: &[&str] = &[
+    "adam_mlp",
+    "adaptive_rk",
+    "beam_search",
+    "bellman_ford",
+    "binomial_american",
+    "bisection",
+    "bootstrap_filter",
+    "collatz",
+    "connected_components",
+    "conv_gru",
+    "crc32",
+    "delta_rule",
+    "edit_distance",
+    "garch",
+    "gated_graph_network",
+    "gaussian_mixture",
+    "gray_scott",
+    "gru",
+    "hmc",
+    "hodgkin_huxley",
+    "ista",
+    "knapsack",
+    "lattice_boltzmann",
+    "lennard_jones",
+    "lms",
+    "lotka_volterra",
+    "mamba2_chunked",
+    "min_sum",
+    "odd_even_sort",
+    "pagerank",
+    "richardson_lucy",
+    "rsi",
+    "sandpile",
+    "seir_fit",
+    "sinkhorn",
+    "ucb",
+    "viterbi",
+    "wave",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generality::all;
+    use crate::workloads::Numbers;
+
+    #[test]
+    fn the_half_is_that_of_the_seed() {
+        let mut names: Vec<&str> = all().map(|workload| workload.name).collect();
+        names.sort_unstable();
+        let mut numbers = Numbers::new(SEED);
+        for last in (1..names.len()).rev() {
+            names.swap(last, (numbers.unit() * (last + 1) as f64) as usize);
+        }
+        names.truncate(names.len() / 2);
+        names.sort_unstable();
+        assert_eq!(names, SET_ASIDE);
+    }
+}

@@ -28,7 +28,7 @@ impl Compiled<Tensor> for Loop {
         let engine = &self.engine;
         let given = operands.iter().enumerate().map(|(index, tensor)| match (engine.reads(index), engine.dtype()) {
             (None, _) => Ok(Some(Elements::NONE)),
-            (Some(own), dtype) if own != dtype => Ok(engine.elements(&download(&self.burn, tensor, own)?)),
+            (Some(own), dtype) if own != dtype => Ok(engine.elements(index, &download(&self.burn, tensor, own)?)),
             (Some(_), DType::F64) => Ok(Some(Elements::F64(numbers(tensor)?))),
             (Some(_), _) => Ok(Some(Elements::F32(numbers(tensor)?))),
         });
@@ -42,6 +42,7 @@ impl Compiled<Tensor> for Loop {
                 others if others.dtype() != *dtype => Ok(upload(&self.burn, &engine.tensor(others, *dtype, shape)?)),
                 Elements::F32(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
                 Elements::F64(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
+                integers => Ok(upload(&self.burn, &engine.tensor(integers, *dtype, shape)?)),
             });
             tensors.collect()
         })

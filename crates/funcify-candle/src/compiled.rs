@@ -57,7 +57,7 @@ impl Compiled<Tensor> for Loop {
                         };
                         Elements::of_numbers(bytes.iter().map(|byte| f64::from(u8::from(*byte != 0))), engine.dtype())
                     }
-                    Some(own) => match engine.elements(&download(tensor, own)?) {
+                    Some(own) => match engine.elements(index, &download(tensor, own)?) {
                         Some(numbers) => numbers,
                         None => return Ok(Outcome::Refused),
                     },
@@ -89,6 +89,7 @@ fn tensor(engine: &Engine, elements: Elements<'static>, dtype: DType, shape: &[u
         others if others.dtype() != dtype => return upload(&engine.tensor(others, dtype, shape)?, &Device::Cpu),
         Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
         Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
+        integers => return upload(&engine.tensor(integers, dtype, shape)?, &Device::Cpu),
     };
     Ok(tensor.map_err(without_backtrace)?)
 }

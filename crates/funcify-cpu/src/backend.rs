@@ -11,8 +11,8 @@ use funcify_runtime::{evaluate_kernel, funcify, tensors_of};
 use smallvec::SmallVec;
 
 use crate::engine::{Elements, Engine};
-use crate::machine::{Machine, Translation};
 use crate::planner::Division;
+use funcify_body::machine::{Machine, Translation};
 
 /// The CPU backend, which needs no tensor library. Programs that the planner rejects run op by op on the reference
 /// evaluator.
@@ -92,7 +92,10 @@ impl Compiled<Arc<HostTensor>> for HostProgram {
     ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
         let HostProgram(engine) = self;
         let elements = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            Some(_) => borrow_elements(tensor, engine.dtype()).or_else(|| engine.elements(tensor)),
+            Some(_) => match engine.reads_floats(index) {
+                true => borrow_elements(tensor, engine.dtype()).or_else(|| engine.elements(index, tensor)),
+                false => engine.elements(index, tensor),
+            },
             None => Some(Elements::NONE),
         });
         let Some(elements) = elements.collect::<Option<SmallVec<[Elements<'_>; 16]>>>() else {
@@ -103,6 +106,10 @@ impl Compiled<Arc<HostTensor>> for HostProgram {
             let tensors = typed.map(|(elements, (dtype, shape))| engine.tensor(elements, *dtype, shape).map(Arc::new));
             tensors.collect()
         })
+    }
+
+    fn evaluated_ops(&self) -> Vec<&'static str> {
+        self.0.evaluated_ops()
     }
 }
 

@@ -6,22 +6,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use funcify_analysis::greatest_integer;
+use funcify_body::Type;
 use funcify_core::cancel::{ActiveHandles, Progress, free_on_another_thread};
 use funcify_core::error::{BackendError, Place, Site};
 use funcify_core::{DType, HostTensor, Scalar};
 use funcify_runtime::{Declined, Outcome, WholeRequest};
+use pulp::bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
-use crate::float::Float;
-use crate::machine::Machine;
-use crate::plan::PlanError;
+use crate::plan::{PlanError, Storage};
 use crate::planner::{Division, GraphPlan, plan_graph};
 use crate::proof::{self, Subject};
-use crate::run::{Element, Executor, Programs};
+use crate::run::{Element, Executor, Programs, Slice, SliceMut};
+use funcify_body::float::Float;
+use funcify_body::machine::Machine;
 
 /// A program or a loop that is compiled for the sizes of its operands. Several threads may call it concurrently.
 ///
-/// All values have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Narrower
+/// All floats have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Narrower
 /// floats and integers are converted to this type exactly, and booleans to 1 and 0.
 pub struct Engine {
     plan: GraphPlan,
@@ -35,6 +37,14 @@ pub enum Elements<'a> {
     F32(Cow<'a, [f32]>),
     /// The elements of an f64 engine.
     F64(Cow<'a, [f64]>),
+    /// Integers that an engine holds in their own type.
+    I64(Cow<'a, [i64]>),
+    /// Integers that an engine holds in their own type.
+    I32(Cow<'a, [i32]>),
+    /// Integers that an engine holds in their own type.
+    U32(Cow<'a, [u32]>),
+    /// Integers that an engine holds in their own type.
+    U8(Cow<'a, [u8]>),
 }
 
 impl Elements<'static> {
@@ -54,6 +64,76 @@ impl Elements<'static> {
         match self {
             Elements::F32(_) => DType::F32,
             Elements::F64(_) => DType::F64,
+            Elements::I64(_) => DType::I64,
+            Elements::I32(_) => DType::I32,
+            Elements::U32(_) => DType::U32,
+            Elements::U8(_) => DType::U8,
+        }
+    }
+
+    /// Returns the elements of a tensor of integers, in their own type. Returns `None` for floats and booleans.
+    fn of_integers(tensor: &HostTensor) -> Option<Elements<'static>> {
+        Some(match tensor.dtype() {
+            DType::I64 => Elements::I64(tensor.as_slice()?.to_vec().into()),
+            DType::I32 => Elements::I32(tensor.as_slice()?.to_vec().into()),
+            DType::U32 => Elements::U32(tensor.as_slice()?.to_vec().into()),
+            DType::U8 => Elements::U8(tensor.as_slice()?.to_vec().into()),
+            _ => return None,
+        })
+    }
+
+    /// Allocates elements for a result of type `dtype`, which the engine with floats of type `float` holds as `ty`.
+    fn zeros(ty: Type, float: DType, count: usize) -> Elements<'static> {
+        match ty {
+            Type::Float if float == DType::F64 => Elements::F64(vec![0.0; count].into()),
+            Type::Float => Elements::F32(vec![0.0; count].into()),
+            Type::I64 => Elements::I64(vec![0; count].into()),
+            Type::I32 => Elements::I32(vec![0; count].into()),
+            Type::U32 => Elements::U32(vec![0; count].into()),
+            Type::U8 | Type::Mask => Elements::U8(vec![0; count].into()),
+        }
+    }
+
+    /// Frees the elements in pieces, because the operating system blocks other threads while it frees a large
+    /// allocation.
+    fn free(self) {
+        match self {
+            Elements::F32(numbers) => free_in_pieces(numbers.into_owned()),
+            Elements::F64(numbers) => free_in_pieces(numbers.into_owned()),
+            Elements::I64(integers) => free_in_pieces(integers.into_owned()),
+            Elements::I32(integers) => free_in_pieces(integers.into_owned()),
+            Elements::U32(integers) => free_in_pieces(integers.into_owned()),
+            Elements::U8(integers) => free_in_pieces(integers.into_owned()),
+        }
+    }
+}
+
+impl Elements<'_> {
+    /// Returns the bytes of integers, or `None` for floats.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Elements::F32(_) | Elements::F64(_) => None,
+            Elements::I64(integers) => Some(cast_slice(integers)),
+            Elements::I32(integers) => Some(cast_slice(integers)),
+            Elements::U32(integers) => Some(cast_slice(integers)),
+            Elements::U8(integers) => Some(integers),
+        }
+    }
+
+    /// Returns the elements as an input of a plan whose floats have type `T`, or `None` if they are floats of another
+    /// type.
+    fn as_input<T: Number>(&self) -> Option<Slice<'_, T>> {
+        self.bytes().map(Slice::Bytes).or_else(|| T::slice(self).map(Slice::Float))
+    }
+
+    /// Returns the elements as an output of a plan whose floats have type `T`.
+    fn as_output<T: Number>(&mut self) -> Option<SliceMut<'_, T>> {
+        match self {
+            Elements::I64(integers) => Some(SliceMut::Bytes(cast_slice_mut(integers.to_mut()))),
+            Elements::I32(integers) => Some(SliceMut::Bytes(cast_slice_mut(integers.to_mut()))),
+            Elements::U32(integers) => Some(SliceMut::Bytes(cast_slice_mut(integers.to_mut()))),
+            Elements::U8(integers) => Some(SliceMut::Bytes(integers.to_mut())),
+            Elements::F32(_) | Elements::F64(_) => T::slice_mut(self).map(SliceMut::Float),
         }
     }
 
@@ -62,6 +142,7 @@ impl Elements<'static> {
         match self {
             Elements::F32(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
             Elements::F64(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
+            integers => integers.bytes().unwrap_or_default().iter().map(|byte| B::from(*byte != 0)).collect(),
         }
     }
 
@@ -70,6 +151,8 @@ impl Elements<'static> {
         match self {
             Elements::F32(numbers) => numbers.iter().map(|number| number.to_word()).collect(),
             Elements::F64(numbers) => numbers.iter().map(|number| number.to_word()).collect(),
+            Elements::U32(words) => words.to_vec(),
+            Elements::I64(_) | Elements::I32(_) | Elements::U8(_) => Vec::new(),
         }
     }
 }
@@ -82,9 +165,15 @@ pub enum AnyExecutors {
 
 /// A plan's constants, and a pool of its executors. The pool grows to the maximum number of concurrent calls.
 pub struct Executors<T> {
-    constants: Vec<Vec<T>>,
+    constants: Vec<Constant<T>>,
     programs: Programs<T>,
     free: Mutex<Vec<Executor<T>>>,
+}
+
+/// A constant tensor of a plan.
+enum Constant<T> {
+    Float(Vec<T>),
+    Integers(Elements<'static>),
 }
 
 /// The element type of an engine: f32 or f64.
@@ -94,6 +183,8 @@ pub trait Number: Element + Default {
 
     #[doc(hidden)]
     fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [Self]>;
+    #[doc(hidden)]
+    fn slice_mut<'e>(elements: &'e mut Elements<'_>) -> Option<&'e mut [Self]>;
     #[doc(hidden)]
     fn wrap(numbers: Vec<Self>) -> Elements<'static>;
     #[doc(hidden)]
@@ -109,7 +200,12 @@ macro_rules! numbers {
                 match elements {
                     Elements::$variant(numbers) => Some(numbers),
                     Elements::$other(numbers) => numbers.is_empty().then_some(&[]),
+                    _ => None,
                 }
+            }
+
+            fn slice_mut<'e>(elements: &'e mut Elements<'_>) -> Option<&'e mut [$number]> {
+                if let Elements::$variant(numbers) = elements { Some(numbers.to_mut()) } else { None }
             }
 
             fn wrap(numbers: Vec<$number>) -> Elements<'static> {
@@ -132,8 +228,8 @@ impl Engine {
     /// Compiles a program, or a loop of a program, for `machine`. The error names the op that prevented compilation.
     pub fn compile(whole: WholeRequest<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
-        let elements = plan.plan.scratch_elements() + plan.constants.iter().map(HostTensor::len).sum::<usize>();
-        let bytes = elements as u64 * plan.dtype.size() as u64 + plan.plan.bytes() as u64;
+        let constants: usize = plan.constants.iter().map(|constant| constant.len() * constant.dtype().size()).sum();
+        let bytes = plan.plan.scratch_bytes(plan.dtype.size()) + constants as u64 + plan.plan.bytes() as u64;
         if bytes > whole.memory_budget {
             return Err(Declined::new(
                 "scan",
@@ -170,7 +266,7 @@ impl Engine {
     /// long.
     fn call_on_host(&self, inputs: &[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> {
         let elements = |(index, tensor)| match self.reads(index) {
-            Some(_) => self.elements(tensor),
+            Some(_) => self.elements(index, tensor),
             None => Some(Elements::NONE),
         };
         let Some(elements) = inputs.iter().enumerate().map(elements).collect::<Option<Vec<_>>>() else {
@@ -197,15 +293,33 @@ impl Engine {
         self.plan.reads[operand]
     }
 
+    /// Returns the names of the ops that the reference evaluator computes.
+    pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
+        self.plan.plan.evaluated_ops()
+    }
+
+    /// Returns `true` if the engine holds an operand in floats.
+    pub fn reads_floats(&self, operand: usize) -> bool {
+        self.plan.types[0][operand] == Type::Float
+    }
+
+    /// Returns `true` if the engine holds all operands and results in floats.
+    pub(crate) fn is_float(&self) -> bool {
+        self.plan.types.iter().flatten().all(|ty| *ty == Type::Float)
+    }
+
     /// Returns the dtype and shape of each result.
     pub fn results(&self) -> &[(DType, Vec<usize>)] {
         &self.plan.results
     }
 
-    /// Converts a tensor of any type to elements of the engine. Returns `None` if it contains an integer that is too
+    /// Converts a tensor of any type to the elements of an operand. Returns `None` if it contains an integer that is too
     /// large for the engine's element type.
-    pub fn elements(&self, tensor: &HostTensor) -> Option<Elements<'static>> {
+    pub fn elements(&self, operand: usize, tensor: &HostTensor) -> Option<Elements<'static>> {
         let dtype = self.dtype();
+        if self.plan.types[0][operand] != Type::Float {
+            return Elements::of_integers(tensor);
+        }
         if self.is_words(tensor.dtype()) {
             let words = tensor.scalars().map(|word| word.as_i64() as u32);
             return Some(match dtype {
@@ -226,6 +340,10 @@ impl Engine {
             words if self.is_words(dtype) => HostTensor::from_vec(words.words(), shape),
             Elements::F32(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
             Elements::F64(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
+            Elements::I64(integers) => HostTensor::from_vec(integers.into_owned(), shape),
+            Elements::I32(integers) => HostTensor::from_vec(integers.into_owned(), shape),
+            Elements::U32(integers) => HostTensor::from_vec(integers.into_owned(), shape),
+            Elements::U8(integers) => HostTensor::from_vec(integers.into_owned(), shape),
         };
         let tensor = tensor.ok_or("the engine returned a result of the wrong size")?;
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
@@ -255,7 +373,10 @@ impl Engine {
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
         let executors =
             T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
-        let ran = executors.run(&self.plan, operands.iter().copied().map(Some), results, &|| false)?;
+        let operands = operands.iter().map(|operand| Some(Slice::Float(operand)));
+        let mut results: SmallVec<[SliceMut<'_, T>; 8]> =
+            results.iter_mut().map(|result| SliceMut::Float(result)).collect();
+        let ran = executors.run(&self.plan, operands, &mut results, &|| false)?;
         if ran { Ok(()) } else { Err("the call was stopped".into()) }
     }
 }
@@ -266,7 +387,15 @@ impl<T: Number> Executors<T> {
             Scalar::Int(word) => T::from_word(word as u32),
             number => T::from_f64(number.as_f64()),
         };
-        let constants = plan.constants.iter().map(|constant| constant.scalars().map(element).collect()).collect();
+        let constant = |(index, constant): (usize, &HostTensor)| {
+            let place = Storage::Input(plan.reads.len() + index);
+            let is_float = plan.plan.regions.iter().any(|region| region.place == place && region.ty == Type::Float);
+            match Elements::of_integers(constant).filter(|_| !is_float) {
+                Some(integers) => Constant::Integers(integers),
+                None => Constant::Float(constant.scalars().map(element).collect()),
+            }
+        };
+        let constants = plan.constants.iter().enumerate().map(constant).collect();
         let fault = |error: PlanError| Declined::fault(error.to_string());
         let first = Executor::new(plan.plan.clone(), machine).map_err(fault)?;
         Ok(Executors { constants, programs: first.programs(), free: Mutex::new(vec![first]) })
@@ -278,20 +407,22 @@ impl<T: Number> Executors<T> {
         operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Outcome<Elements<'static>>, BackendError> {
-        let len = |shape: &[usize]| shape.iter().product();
-        let mut results: Vec<Vec<T>> = plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
+        let typed = plan.types[1].iter().zip(&plan.results);
+        let mut results: Vec<Elements<'static>> =
+            typed.map(|(ty, (_, shape))| Elements::zeros(*ty, T::DTYPE, shape.iter().product())).collect();
         let mut refusal = [T::default()];
-        let mut outputs: SmallVec<[&mut [T]; 8]> = results.iter_mut().map(Vec::as_mut_slice).collect();
-        outputs.extend(refusal.chunks_mut(1).filter(|_| plan.refuses));
-        let is_done = self.run(plan, operands.iter().map(T::slice), &mut outputs, stop)?;
+        let outputs: Option<SmallVec<[SliceMut<'_, T>; 8]>> = results.iter_mut().map(Elements::as_output).collect();
+        let mut outputs = outputs.ok_or("a result has a different element type than the engine")?;
+        outputs.extend(refusal.chunks_mut(1).filter(|_| plan.refuses).map(SliceMut::Float));
+        let is_done = self.run(plan, operands.iter().map(Elements::as_input), &mut outputs, stop)?;
         drop(outputs);
         Ok(match is_done {
             false => {
-                free_on_another_thread(move || results.into_iter().for_each(free_in_pieces));
+                free_on_another_thread(move || results.into_iter().for_each(Elements::free));
                 Outcome::Stopped
             }
             true if refusal != [T::default()] => Outcome::Refused,
-            true => Outcome::Done(results.into_iter().map(T::wrap).collect()),
+            true => Outcome::Done(results),
         })
     }
 
@@ -300,19 +431,22 @@ impl<T: Number> Executors<T> {
     fn run<'o>(
         &'o self,
         plan: &GraphPlan,
-        operands: impl Iterator<Item = Option<&'o [T]>>,
-        outputs: &mut [&mut [T]],
+        operands: impl Iterator<Item = Option<Slice<'o, T>>>,
+        outputs: &mut [SliceMut<'_, T>],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, BackendError> {
-        let constants = self.constants.iter().map(|constant| Some(constant.as_slice()));
-        let inputs: Option<SmallVec<[&[T]; 32]>> = operands.chain(constants).collect();
+        let constants = self.constants.iter().map(|constant| match constant {
+            Constant::Float(floats) => Some(Slice::Float(floats)),
+            Constant::Integers(integers) => integers.as_input(),
+        });
+        let inputs: Option<SmallVec<[Slice<'_, T>; 32]>> = operands.chain(constants).collect();
         let inputs = inputs.ok_or("an operand has a different element type than the engine")?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match free {
             Some(executor) => executor,
             None => Executor::of(plan.plan.clone(), self.programs.clone()),
         };
-        let is_done = executor.call_until(&inputs, outputs, stop)?;
+        let is_done = executor.call_typed(&inputs, outputs, stop)?;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
         Ok(is_done)
     }
@@ -321,7 +455,6 @@ impl<T: Number> Executors<T> {
 /// The maximum number of bytes to free at once.
 const BYTES_FREED_AT_ONCE: usize = 32 << 20;
 
-/// Frees memory in pieces, because the operating system blocks other threads while it frees a large allocation.
 fn free_in_pieces<T>(mut memory: Vec<T>) {
     while memory.len() > BYTES_FREED_AT_ONCE / size_of::<T>() {
         memory.truncate(memory.len() - BYTES_FREED_AT_ONCE / size_of::<T>());

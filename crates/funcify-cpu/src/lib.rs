@@ -34,10 +34,8 @@ mod backend;
 mod body;
 mod engine;
 mod fired;
-mod float;
 #[doc(hidden)]
 pub mod kernels;
-mod machine;
 #[doc(hidden)]
 pub mod plan;
 mod planner;
@@ -56,9 +54,7 @@ pub use engine::{Elements, Engine, Number};
 #[doc(hidden)]
 pub use fired::{TRANSFORMATIONS, take_fired};
 #[doc(hidden)]
-pub use float::Float;
-#[doc(hidden)]
-pub use machine::{Machine, Translation};
+pub use funcify_body::{Float, Machine, Translation};
 #[doc(hidden)]
 pub use planner::{Division, GraphPlan, plan_graph};
 #[doc(hidden)]
@@ -66,7 +62,7 @@ pub use proof::{ProofCounts, proof_gaps, prove_plan, prove_thoroughly};
 #[doc(hidden)]
 pub use residuals::{DerivativePrograms, lay_out_residuals};
 #[doc(hidden)]
-pub use run::{CallError, Element, Executor};
+pub use run::{CallError, Element, Executor, Slice, SliceMut};
 
 /// Returns statistics of the plan checks in this process. Plans are checked only with debug assertions.
 #[doc(hidden)]

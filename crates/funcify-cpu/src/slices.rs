@@ -114,6 +114,9 @@ impl OnSlices {
         };
         let program = whole.downcast::<HostProgram>().map_err(|_| declined("it is not compiled as a whole"))?;
         let engine = &program.0;
+        if !engine.is_float() {
+            return Err(declined("slices of floats cannot hold its integers"));
+        }
         let given = types.iter().map(|ty| ty.dtype).chain(engine.results().iter().map(|(dtype, _)| *dtype));
         for dtype in given {
             if engine.is_words(dtype) || (dtype.is_float() && dtype != engine.dtype()) {

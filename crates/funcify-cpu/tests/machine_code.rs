@@ -21,6 +21,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
     let numbers = |result: Elements<'_>| match result {
         Elements::F32(numbers) => numbers.iter().map(|number| f64::from(*number)).collect(),
         Elements::F64(numbers) => numbers.to_vec(),
+        integers => panic!("{integers:?} among floats"),
     };
     let plan = plan_graph(graph, &sizes, division, true).unwrap().plan;
     let programs = match engine.dtype() {
@@ -104,8 +105,8 @@ fn parts_of_an_axis() {
     agrees(graph, &[&[6], &[2500, 2, 6]]);
 }
 
-/// Rows times matrices, and their gradients: with lanes that do not fill whole vectors, and with numbers of terms that
-/// are not multiples of four.
+/// Tests vector-matrix products and their gradients, with lanes that do not fill whole vectors, and with numbers of
+/// terms that are not multiples of four.
 #[test]
 fn networks_of_one_row() {
     for (ty, width) in [("f32", 3), ("f32", 10), ("f32", 32), ("f64", 5), ("f64", 18)] {

@@ -105,8 +105,9 @@ fn what_grows_is_bounded() {
             let counts = [10, 1_000, 10_000_000].map(|n| instructions(&graph, n));
             assert!(counts[0].is_ok() && counts[1].is_ok(), "{name}: {counts:?}\n{graph}");
             assert!(counts.iter().flatten().all(|count| *count <= MAX_INSTRUCTIONS), "{name}: {counts:?}");
-            let is_declined = counts[2].as_ref().is_err_and(|declined| declined.contains("instructions"));
-            assert!(is_declined, "{name}: {counts:?}\n{graph}");
+            // An op that would become too many instructions runs in the reference evaluator, if it can.
+            let is_bounded = counts[2].as_ref().map_or_else(|declined| declined.contains("instructions"), |_| true);
+            assert!(is_bounded, "{name}: {counts:?}\n{graph}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! - Every `allow` has a reason.
 //! - The benchmark table was measured with the current version.
 //! - Links between the repository's pages resolve, and the main pages stay short ([`docs`]).
-//! - No module names a module of a higher layer of its crate ([`layers`]).
+//! - No module refers to a module in a higher layer of its crate ([`layers`]).
 //! - No pass matches some ops and applies a default to all others ([`wildcards`]).
 //! - No doc comment begins with a word like `What` or `Of`, and no comment contains a phrase on the list of awkward
 //!   phrases ([`prose`]).

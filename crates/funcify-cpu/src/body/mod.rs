@@ -24,6 +24,7 @@ mod tiles;
 #[cfg(feature = "jit")]
 use std::sync::Arc;
 
+use funcify_body::Type;
 use pulp::Simd;
 use smallvec::SmallVec;
 
@@ -31,11 +32,11 @@ pub(crate) use planned::{PlannedLoop, Step};
 use registers::{Piece, RegisterCode, Slicer, chain};
 
 use crate::fired::{Fired, Transformation};
-use crate::float::Float;
 use crate::kernels::math::MathTable;
-use crate::machine::Machine;
 use crate::plan::{DEPTH, Instruction, Region};
 use crate::views::{Cursor, Layout, Range, Start, View};
+use funcify_body::float::Float;
+use funcify_body::machine::Machine;
 
 /// The estimated time per element in register code, in nanoseconds.
 const NS_PER_REGISTER_OP: f64 = 0.5;
@@ -108,6 +109,20 @@ impl Setting<'_> {
             self.append(&mut body, instruction);
         }
         Some(body)
+    }
+
+    /// Returns `true` if an operand of the instruction is in a region of integers.
+    pub(crate) fn has_integers(&self, instruction: &Instruction) -> bool {
+        let mut operands = std::iter::once(&instruction.to).chain(&instruction.from);
+        operands.any(|operand| self.regions[operand.region].ty != Type::Float)
+    }
+
+    /// Returns `true` if a step of the loop works on integers.
+    pub(crate) fn has_integers_in(&self, planned: &PlannedLoop<'_>) -> bool {
+        planned.steps.iter().any(|step| match step {
+            Step::Do(instruction) => self.has_integers(instruction),
+            Step::EndUnless(holds) => self.regions[holds.region].ty != Type::Float,
+        })
     }
 
     /// Returns a body that consists of one instruction.

@@ -22,7 +22,7 @@ impl<'p> PlannedLoop<'p> {
                 all.extend(steps(body)?);
                 all
             }
-            Node::Do(_) | Node::Choice { .. } => return None,
+            Node::Do(_) | Node::Choice { .. } | Node::Fused(_) | Node::Evaluate(_) => return None,
         };
         Some(PlannedLoop { steps, times })
     }
@@ -33,6 +33,7 @@ fn steps(nodes: &[Node]) -> Option<Vec<Step<'_>>> {
         match node {
             Node::Do(instruction) => Some(Step::Do(instruction)),
             Node::Loop { .. } | Node::While { .. } | Node::Choice { .. } => None,
+            Node::Fused(_) | Node::Evaluate(_) => None,
         }
     }
     nodes.iter().map(step).collect()

@@ -14,14 +14,14 @@ use super::registers::{
     Factor, Piece, Product, REGISTERS, Register as _, RegisterCode, RegisterOp, Slicer, Vector, Verb, lower,
 };
 use super::{Address, Translatable};
-use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
 use crate::kernels::math::{self, MathTable};
 use crate::kernels::table::Elementwise;
 use crate::kernels::{Binary, Fold, Unary};
-use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
 use crate::views::{Range, View};
+use funcify_body::float::Constants;
+use funcify_body::machine::{Machine, Translation, Work};
 
 /// The estimated costs in nanoseconds: of a register op, of a register op that calls a math function, and of a call to
 /// machine code.

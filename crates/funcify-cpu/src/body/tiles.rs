@@ -4,7 +4,6 @@ use pulp::Simd;
 use smallvec::SmallVec;
 
 use super::planned::Step;
-use crate::float::Float;
 use crate::kernels::fold::{FoldLanes, FoldRows};
 use crate::kernels::map::Target;
 use crate::kernels::math::MathTable;
@@ -16,6 +15,7 @@ use crate::kernels::table::Elementwise;
 use crate::kernels::{movement, words};
 use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
+use funcify_body::float::Float;
 
 /// The estimated time of an instruction per vector, in nanoseconds.
 const NS_PER_VECTOR: f64 = 0.6;

@@ -3,7 +3,7 @@
 use super::fold::Fold;
 use super::map::Target;
 use super::source::Source;
-use crate::float::Float;
+use funcify_body::float::Float;
 
 /// The side length of a square block that is small enough to be transposed in registers and the L1 cache.
 const BLOCK: usize = 16;

@@ -7,7 +7,7 @@ use funcify_core::ops::{Words, threefry_words};
 
 use super::map::Target;
 use super::source::Source;
-use crate::float::Float;
+use funcify_body::float::Float;
 
 macro_rules! word_table {
     (

@@ -1,11 +1,19 @@
 //! Constructors and builder methods for regions, operands and instructions.
 
+use funcify_body::Type;
+use funcify_core::ops::OpRules;
+
 use super::{Across, DEPTH, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
 
 impl Plan {
     /// Adds a region, and returns its index, which operands use to refer to it.
     pub fn region(&mut self, place: Storage, units: usize, pitch: usize, split: Split) -> usize {
-        self.regions.push(Region { place, units, pitch, split });
+        self.typed_region(place, units, pitch, split, Type::Float)
+    }
+
+    /// Adds a region with elements of type `ty`, and returns its index.
+    pub fn typed_region(&mut self, place: Storage, units: usize, pitch: usize, split: Split, ty: Type) -> usize {
+        self.regions.push(Region { place, units, pitch, split, ty });
         self.regions.len() - 1
     }
 
@@ -33,6 +41,26 @@ impl Plan {
 }
 
 impl Plan {
+    /// Returns `true` if the plan has only floats.
+    pub fn is_float(&self) -> bool {
+        self.regions.iter().all(|region| region.ty == Type::Float)
+    }
+
+    /// Returns the names of the ops that the reference evaluator computes.
+    pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
+        fn of(nodes: &[Node]) -> Vec<&'static str> {
+            let of_node = |node: &Node| match node {
+                Node::Evaluate(evaluation) => vec![evaluation.op.name()],
+                Node::Do(_) | Node::Fused(_) => Vec::new(),
+                Node::Loop { body, .. } => of(body),
+                Node::While { test, body, .. } => [of(test), of(body)].concat(),
+                Node::Choice { branches, .. } => branches.iter().flat_map(|nodes| of(nodes)).collect(),
+            };
+            nodes.iter().flat_map(of_node).collect()
+        }
+        self.stages.iter().flat_map(|stage| &stage.programs).flat_map(|program| of(program)).collect()
+    }
+
     /// Returns the size of the scratch memory, in elements.
     pub fn scratch_elements(&self) -> usize {
         let len = |region: &Region| match (region.place, region.split) {
@@ -43,11 +71,21 @@ impl Plan {
         self.regions.iter().map(len).sum()
     }
 
+    /// Returns the size of the scratch memory, in bytes. `float` is the size of a float.
+    pub(crate) fn scratch_bytes(&self, float: usize) -> u64 {
+        let bytes = |region: &Region| match (region.place, region.split) {
+            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch * region.ty.size(float),
+            (Storage::Scratch, _) => region.units * region.pitch * region.ty.size(float),
+            _ => 0,
+        };
+        self.regions.iter().map(|region| bytes(region) as u64).sum()
+    }
+
     /// Returns the number of instructions in the plan, independent of how often loops repeat them.
     pub fn instructions(&self) -> usize {
         fn count(nodes: &[Node]) -> usize {
             let of = |node: &Node| match node {
-                Node::Do(_) => 1,
+                Node::Do(_) | Node::Fused(_) | Node::Evaluate(_) => 1,
                 Node::Loop { body, .. } => count(body),
                 Node::While { test, body, .. } => count(test) + count(body),
                 Node::Choice { branches, .. } => branches.iter().map(|nodes| count(nodes)).sum(),

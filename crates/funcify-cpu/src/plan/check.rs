@@ -6,10 +6,13 @@
 
 use std::fmt;
 
+use funcify_core::types::Sizes;
+
 use super::{
-    Across, DEPTH, Instruction, Node, Op, Operand, Part, Plan, Region, Split, Stage, Storage, UNBOUNDED_ITERATIONS,
+    Across, DEPTH, Evaluation, FusedNode, Instruction, Node, Op, Operand, Part, Plan, Region, Split, Stage, Storage,
+    UNBOUNDED_ITERATIONS,
 };
-use crate::float::Float;
+use funcify_body::float::Float;
 
 /// A reason why a plan is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,6 +104,8 @@ impl Checker<'_> {
             path.push(index);
             match node {
                 Node::Do(instruction) => self.check_instruction::<T>(instruction, times)?,
+                Node::Fused(node) => self.check_fused(node, times)?,
+                Node::Evaluate(node) => self.check_evaluation(node, times)?,
                 Node::Loop { .. } | Node::While { .. } if times.len() == DEPTH => {
                     return Err(format!("more than {DEPTH} loops deep"));
                 }
@@ -132,6 +137,58 @@ impl Checker<'_> {
     fn check_condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
         let touched = self.touched_units(holds, 1, times, (1, 0))?;
         self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
+    }
+
+    /// Checks a fused body. A stored stream must coincide exactly with any other stream in its region, or not overlap it.
+    fn check_fused(&self, FusedNode { fused, streams }: &FusedNode, times: &[usize]) -> Result<(), String> {
+        if streams.len() != fused.streams() {
+            return Err(format!("{} streams instead of {}", streams.len(), fused.streams()));
+        }
+        let mut all = Vec::new();
+        for (stream, operand) in streams.iter().enumerate() {
+            let touched = self.touched_units(operand, fused.span(stream), times, (1, 0))?;
+            self.check_bounds(operand, touched).map_err(|reason| format!("stream {stream}: {reason}"))?;
+            let (ty, expected) = (self.region(operand).ty, fused.ty(stream));
+            if ty != expected {
+                return Err(format!("stream {stream}: elements of {ty:?} instead of {expected:?}"));
+            }
+            all.push(touched);
+        }
+        for (_, stored) in fused.body().stores() {
+            if !fused.is_injective(*stored) {
+                return Err(format!("stream {stored}: several lanes are stored in one element"));
+            }
+            self.check_writable(&streams[*stored])?;
+            for other in (0..streams.len()).filter(|other| other != stored) {
+                if streams[other].region == streams[*stored].region {
+                    let (to, from) = ((&streams[*stored], all[*stored]), (&streams[other], all[other]));
+                    self.check_apart(fused.is_parallel(*stored, other), to, from, times)
+                        .map_err(|why| format!("stream {other}: {why}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks an op that the reference evaluator computes.
+    fn check_evaluation(&self, Evaluation { inputs, outputs, .. }: &Evaluation, times: &[usize]) -> Result<(), String> {
+        let mut all = Vec::new();
+        for (index, (operand, ty)) in inputs.iter().chain(outputs).enumerate() {
+            let shape = ty.shape.value(&Sizes::new()).map_err(|_| format!("operand {index}: an unknown size"))?;
+            let touched = self.touched_units(operand, shape.iter().product(), times, (1, 0))?;
+            if !shape.contains(&0) {
+                self.check_bounds(operand, touched).map_err(|reason| format!("operand {index}: {reason}"))?;
+            }
+            all.push((operand, touched));
+        }
+        let (from, to) = all.split_at(inputs.len());
+        for to in to {
+            self.check_writable(to.0)?;
+            for from in from.iter().filter(|from| from.0.region == to.0.region) {
+                self.check_apart(false, *to, *from, times)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_instruction<T: Float>(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {

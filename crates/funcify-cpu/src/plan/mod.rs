@@ -1,6 +1,6 @@
 //! The instruction set of the engine: the planner produces it, and the [`Executor`](crate::Executor) runs it.
 //!
-//! A [`Plan`] computes results from inputs, all of the same element type and of known sizes. It is a list of stages
+//! A [`Plan`] computes results from inputs of known sizes. All floats of a plan have the same type. It is a list of stages
 //! that run one after the other. A stage divides a parallel axis into parts, and runs a program ([`Nodes`]) on each.
 //! Parts may run concurrently, and do not see each other's writes. The division of a stage is fixed in the plan and
 //! does not depend on the machine, so results do not depend on the number of threads.
@@ -19,6 +19,9 @@
 //!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add up the
 //!   partial sums.
 //!
+//! The elements of a region have a [`Type`]. In most plans, all regions hold floats, which also represent masks and small
+//! integers. Other integers are in regions of their own type.
+//!
 //! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may only rely on elements
 //! that it has written in the same call. All registers of a program may be in the same scratch region.
 //!
@@ -36,6 +39,10 @@
 //! - A remainder, such as the last steps that do not fill a strip, is a separate loop after the main one.
 //! - A while loop tests an element before each iteration. A choice also tests an element, to select one of two lists of
 //!   nodes.
+//!
+//! Two kinds of nodes work on any type of region: a [`FusedNode`] runs typed straight-line code on each element, and an
+//! [`Evaluation`] runs an op in the reference evaluator. Instructions that move, fold or index elements also work on
+//! integers, if the destination and the operands, except for an index, have the same type.
 //!
 //! The innermost loop is the fast path: addresses are computed once for all its iterations, and then only incremented.
 //!
@@ -100,7 +107,12 @@ mod span;
 pub use build::repeat;
 pub use check::PlanError;
 
-use funcify_core::ops::Words;
+use std::sync::Arc;
+
+use funcify_body::{Fused, Type};
+use funcify_core::TensorType;
+use funcify_core::ops::{Op as GraphOp, Words};
+use funcify_core::types::Sizes;
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 
@@ -134,6 +146,8 @@ pub struct Region {
     pub pitch: usize,
     /// The elements of the region that a part sees.
     pub split: Split,
+    /// The type of the elements.
+    pub ty: Type,
 }
 
 /// Identifies the memory that a region is in.
@@ -186,6 +200,10 @@ pub type Nodes = Vec<Node>;
 pub enum Node {
     /// A single instruction.
     Do(Instruction),
+    /// A fused body. It loads all lanes of a block before it stores any of them.
+    Fused(FusedNode),
+    /// An op that the reference evaluator computes.
+    Evaluate(Evaluation),
     /// A loop with a fixed trip count.
     Loop {
         /// The trip count.
@@ -212,6 +230,28 @@ pub enum Node {
         /// The nodes that run if the condition is true, and the nodes that run if it is false.
         branches: [Vec<Node>; 2],
     },
+}
+
+/// A fused body, and the memory of its streams.
+#[derive(Clone, Debug)]
+pub struct FusedNode {
+    /// The body and its iteration space.
+    pub fused: Arc<Fused>,
+    /// The lowest element that each stream accesses. Row strides are in `fused`.
+    pub streams: Vec<Operand>,
+}
+
+/// An op that the reference evaluator computes on contiguous tensors.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// The op.
+    pub op: Arc<GraphOp>,
+    /// The operands, each with its type, whose shape is known.
+    pub inputs: Vec<(Operand, TensorType)>,
+    /// The results, each with its type, whose shape is known.
+    pub outputs: Vec<(Operand, TensorType)>,
+    /// The sizes that the op's attributes may refer to.
+    pub sizes: Sizes,
 }
 
 /// An op applied to rows and lanes.

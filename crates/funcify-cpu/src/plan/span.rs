@@ -3,8 +3,8 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, Op, Operand};
-use crate::float::Float;
 use crate::kernels::{Fold, Recurrence, packed_len};
+use funcify_body::float::Float;
 
 /// The span of each operand, the destination first: the number of elements from its first element to its last.
 pub(crate) type Spans = SmallVec<[usize; 8]>;

@@ -16,7 +16,7 @@ impl Planner {
     ) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("switch", reason);
         for branch in &switch.branches {
-            if let Some(output) = branch.outputs().iter().find(|output| !self.can_represent(branch, output.value)) {
+            if let Some(output) = branch.outputs().iter().find(|output| !self.supports(branch, output.value)) {
                 return Err(declined(format!("a result of {}", branch.ty(output.value).dtype)));
             }
         }
@@ -37,7 +37,8 @@ impl Planner {
         for (index, used) in used.iter().enumerate() {
             let (branch, value) = (&switch.branches[0], switch.branches[0].outputs()[index].value);
             let shape = self.shape(branch, value)?;
-            results.push(used.then(|| self.emitter.reserve(&shape, level)));
+            let ty = self.representation(branch, value);
+            results.push(used.then(|| self.emitter.reserve_typed(&shape, level, ty)));
         }
         let before = self.emitter.blocks.take();
         let mut branches = [Vec::new(), Vec::new()];

@@ -7,7 +7,9 @@
 
 mod axes;
 mod folds;
+mod fused;
 mod positions;
+mod shares;
 mod units;
 mod words;
 
@@ -42,6 +44,8 @@ pub(super) struct Emitter {
     memory: [Memory; 2],
     /// The indices of the two regions for these memories.
     registers: [usize; 2],
+    /// The scratch memory of integers: its type, `true` if each part has its own, the memory, and the region.
+    integers: Vec<(Type, bool, Memory, usize)>,
     /// The size of an element in bytes.
     element: usize,
     instructions: usize,
@@ -76,6 +80,12 @@ impl Emitter {
             self.plan.regions[region].units = memory.len();
         }
         self.plan.regions[self.registers[1]].split = Split::Parts(parts);
+        for (_, is_own, memory, region) in &self.integers {
+            self.plan.regions[*region].units = memory.len();
+            if *is_own {
+                self.plan.regions[*region].split = Split::Parts(parts);
+            }
+        }
         let [shared, program] = self.blocks.into_programs();
         let mut plan = self.plan;
         if parts == 1 {
@@ -115,9 +125,15 @@ impl Emitter {
 
     /// Reserves memory for a tensor that instructions at `level` write.
     pub(super) fn reserve(&mut self, shape: &[usize], level: usize) -> View {
-        let (is_outside, own) = (level < self.blocks.depth(), usize::from(level > 0));
-        let register = self.memory[own].reserve(shape.iter().product(), is_outside);
-        let view = View::whole(self.registers[own], register.start, shape, level);
+        self.reserve_typed(shape, level, Type::Float)
+    }
+
+    /// Reserves memory for a tensor with elements of type `ty`.
+    pub(super) fn reserve_typed(&mut self, shape: &[usize], level: usize, ty: Type) -> View {
+        let (is_outside, own) = (level < self.blocks.depth(), level > 0);
+        let (memory, region) = self.registers_of(ty, own);
+        let register = memory.reserve(shape.iter().product(), is_outside);
+        let view = View::whole(region, register.start, shape, level);
         let view = View { register: Some(register), ..view };
         if is_outside {
             self.blocks.keep_until_loop_ends(level + 1, view.clone());
@@ -125,9 +141,30 @@ impl Emitter {
         view
     }
 
-    /// Reserves memory for a tensor whose axis `innermost` is innermost in memory.
-    pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>) -> View {
-        let view = self.reserve(shape, level);
+    /// Returns the scratch memory for elements of type `ty`, and its region.
+    fn registers_of(&mut self, ty: Type, is_own: bool) -> (Memory, usize) {
+        if ty == Type::Float {
+            let own = usize::from(is_own);
+            return (self.memory[own].clone(), self.registers[own]);
+        }
+        let is_same = |(other, own, ..): &&(Type, bool, Memory, usize)| (*other, *own) == (ty, is_own);
+        if let Some((_, _, memory, region)) = self.integers.iter().find(is_same) {
+            return (memory.clone(), *region);
+        }
+        let split = if is_own { Split::Parts(1) } else { Split::Whole };
+        let region = self.plan.typed_region(Storage::Scratch, 0, 1, split, ty);
+        self.integers.push((ty, is_own, Memory::default(), region));
+        (self.integers[self.integers.len() - 1].2.clone(), region)
+    }
+
+    /// Returns the type of a view's elements.
+    pub(super) fn ty(&self, view: &View) -> Type {
+        self.plan.regions[view.region].ty
+    }
+
+    /// Reserves memory for a tensor with elements of type `ty`, whose axis `innermost` is innermost in memory.
+    pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>, ty: Type) -> View {
+        let view = self.reserve_typed(shape, level, ty);
         let Some(innermost) = innermost else { return view };
         let order: Vec<usize> = (0..shape.len()).filter(|axis| *axis != innermost).chain([innermost]).collect();
         with_axis_order(view, &order, |_| true)
@@ -150,7 +187,7 @@ impl Emitter {
         let is_own = |axis: usize| view.strides[axis] != 0;
         let own: Vec<usize> =
             (0..view.shape.len()).map(|axis| if is_own(axis) { view.shape[axis] } else { 1 }).collect();
-        let register = self.reserve(&own, view.level);
+        let register = self.reserve_typed(&own, view.level, self.ty(view));
         let own_elements = with_axis_order(register.clone(), &order, is_own);
         let from = view.with_axes(own, view.strides.clone());
         self.copy(&own_elements, &from)?;
@@ -183,6 +220,9 @@ impl Emitter {
 
     /// Sets all elements of a tensor to `number`.
     pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<()> {
+        if self.ty(to) != Type::Float {
+            return self.fill_integers(to, number as i64);
+        }
         self.map(Op::Fill(number), to, &[])
     }
 
@@ -217,6 +257,22 @@ impl Emitter {
         (row, across): (&[isize], &[Across]),
         rest: &[&Axis],
     ) -> Result<()> {
+        let first = vec![0; views.len()];
+        let node = |operands: &[Operand]| op.clone().over([rows, lanes], operands[0], &operands[1..]);
+        self.push_nodes(level, node, views, first, (row, across), rest)
+    }
+
+    /// Adds the nodes that `make` returns for operands, like [`push`](Emitter::push). `first` holds the offset of each
+    /// operand from the start of its view.
+    fn push_nodes(
+        &mut self,
+        level: usize,
+        make: impl Fn(&[Operand]) -> Node,
+        views: &[&View],
+        first: Vec<isize>,
+        (row, across): (&[isize], &[Across]),
+        rest: &[&Axis],
+    ) -> Result<()> {
         let moves_within = |view: &&View| {
             self.unit(view).is_some_and(|unit| view.steps.iter().any(|step| !step.unsigned_abs().is_multiple_of(unit)))
         };
@@ -240,7 +296,7 @@ impl Emitter {
         if nested > 1 {
             self.fired.note(Transformation::NestedAxes);
         }
-        let mut starts = vec![vec![0; views.len()]];
+        let mut starts = vec![first];
         for (_, axis) in rest.iter().enumerate().filter(|(axis, _)| !looped.contains(axis)) {
             self.check_instructions(starts.len().saturating_mul(axis.size))?;
             let along = |starts: &Vec<isize>| -> Vec<Vec<isize>> {
@@ -265,7 +321,7 @@ impl Emitter {
                     self.operand(views[at], start[at], &along, row[at], across[at])
                 })
                 .collect();
-            let node = op.clone().over([rows, lanes], operands[0], &operands[1..]);
+            let node = make(&operands);
             if self.leaves_units(&node) {
                 return Err(Declined::new("scan", "rows that cross the parallel axis"));
             }
@@ -287,6 +343,11 @@ impl Emitter {
     pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
+        }
+        if let (Op::Unary(Unary::Copy), [from]) = (&op, from)
+            && [self.ty(to), self.ty(from)] != [Type::Float; 2]
+        {
+            return self.convert(to, from);
         }
         if let Some(copied) = self.copied_where(from, |view| view.interleaves(to))? {
             return self.map(op, to, &copied.iter().collect::<Vec<_>>());
@@ -376,7 +437,7 @@ impl Emitter {
 
     /// Returns a contiguous copy of a view.
     pub(super) fn copied(&mut self, view: &View) -> Result<View> {
-        let copy = self.reserve(&view.shape, view.level);
+        let copy = self.reserve_typed(&view.shape, view.level, self.ty(view));
         self.copy(&copy, view)?;
         Ok(copy)
     }
@@ -494,48 +555,5 @@ impl Emitter {
         let inner = factors.iter().map(|(left, _)| left.shape[1]).collect();
         let op = Op::Product { inner, init: init.is_some(), then };
         self.push(to.level, &op, [m, n], &views, (&row, &lanes), &[])
-    }
-
-    /// Returns a register for partial sums, which start from the initial value in the first part, and from 0 in all
-    /// other parts.
-    pub(super) fn initial_share(&mut self, initial: &View) -> View {
-        let register = self.memory[1].reserve(initial.len(), true);
-        let view = View::whole(self.registers[1], register.start, &initial.shape, 1);
-        let view = View { register: Some(register), ..view };
-        self.initial_shares.push((view.clone(), initial.clone()));
-        view
-    }
-
-    /// Schedules an instruction that adds up the partial sums in `share` over all parts, and writes the result to `to`,
-    /// after the parts have run. Does nothing if `to` is empty.
-    pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
-        if !to.is_empty() {
-            self.sums.push((to.clone(), share.clone()));
-        }
-    }
-
-    /// Emits the initialisation of the partial sums, which runs before the parts. Returns the nodes that add up the
-    /// partial sums after the parts. The registers of the parts are adjacent in memory.
-    fn emit_share_sums(&mut self, parts: usize) -> Result<Vec<Node>> {
-        let len = self.memory[1].len();
-        for (register, initial) in std::mem::take(&mut self.initial_shares) {
-            if initial.level > 0 {
-                return Err(Declined::new("scan", "an initial share that each part computes"));
-            }
-            let first = View { level: 0, ..register.clone() };
-            self.copy(&first, &initial)?;
-            if parts > 1 {
-                let mut others = first.stacked(parts - 1, len);
-                others.start += len;
-                self.fill(&others, 0.0)?;
-            }
-        }
-        let sum = |(to, share): &(View, View)| {
-            let size = [parts, to.len()];
-            let to = self.operand(to, 0, &[], 0, Across::Lanes);
-            let share = self.operand(share, 0, &[], len as isize, Across::Lanes);
-            Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(size, to, &[share])
-        };
-        Ok(self.sums.iter().map(sum).collect())
     }
 }

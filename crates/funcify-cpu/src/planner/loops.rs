@@ -124,7 +124,7 @@ impl Planner {
         let mut carries = Vec::with_capacity(scan.carries);
         for (index, operand) in own.carries.clone().enumerate() {
             let param = scan.body.inputs()[scan.params().carries.start + index].value;
-            if !self.can_represent(&scan.body, param) {
+            if !self.supports(&scan.body, param) {
                 return Err(declined(&format!("a carry of {}", scan.body.ty(param).dtype)));
             }
             let is_share = shares[scan.buffers.len() + index];
@@ -234,7 +234,11 @@ impl Planner {
     ) -> Result<Carry> {
         if is_share {
             return match self.emitter.blocks.depth() {
-                1 => Ok(Carry::Register(self.emitter.initial_share(initial))),
+                1 => {
+                    let param = scan.body.inputs()[scan.params().carries.start + index].value;
+                    let ty = self.representation(&scan.body, param);
+                    Ok(Carry::Register(self.emitter.initial_share(initial, ty)))
+                }
                 _ => Err(Declined::new("scan", "shares carried by a nested loop")),
             };
         }
@@ -254,8 +258,9 @@ impl Planner {
                 return Ok(Carry::InTrace { initial: initial.clone(), buffer: number, offset: *offset });
             }
         }
-        let innermost = self.innermost(&scan.body, scan.body.inputs()[scan.params().carries.start + index].value);
-        let carry = self.emitter.reserve_as(&initial.shape, self.emitter.blocks.depth(), innermost);
+        let param = scan.body.inputs()[scan.params().carries.start + index].value;
+        let (innermost, ty) = (self.innermost(&scan.body, param), self.representation(&scan.body, param));
+        let carry = self.emitter.reserve_as(&initial.shape, self.emitter.blocks.depth(), innermost, ty);
         self.emitter.copy(&carry, initial)?;
         Ok(Carry::Register(carry))
     }
@@ -274,6 +279,7 @@ impl Planner {
         let row = self.row_shape(scan, index)?;
         let value = scan.body.outputs()[scan.results().buffers[index].start].value;
         let innermost = self.innermost(&scan.body, value).map(|axis| axis + 1);
+        let ty = self.representation(&scan.body, value);
         let count = given.map_or(0, |given| given.shape[0]);
         let last = match (buffer.returned, &used) {
             (Returned::Last(last), Use::Result(_)) => last,
@@ -293,7 +299,7 @@ impl Planner {
             if at_hand > MAX_ROWS_AT_HAND {
                 return Err(Declined::new("scan", format!("a buffer that keeps {at_hand} rows at hand")));
             }
-            let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
+            let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost, ty);
             if let Some(given) = given {
                 for index in 0..count {
                     // A reverse loop visits the initial rows in reverse order.
@@ -312,10 +318,15 @@ impl Planner {
             Some(_) => return Err(Declined::new("scan", "the last rows of a full buffer in a loop that ends early")),
         };
         let trace = match used {
-            Use::Result(Some(place)) if returned == (0..all) && place.level == level && has_rows(&place, innermost) => {
+            Use::Result(Some(place))
+                if returned == (0..all)
+                    && place.level == level
+                    && has_rows(&place, innermost)
+                    && self.emitter.ty(&place) == ty =>
+            {
                 place
             }
-            _ => self.emitter.reserve_as(&shape, level, innermost),
+            _ => self.emitter.reserve_as(&shape, level, innermost, ty),
         };
         if let Some(given) = given {
             let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
@@ -326,7 +337,7 @@ impl Planner {
 
     fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>> {
         let row = scan.body.outputs()[scan.results().buffers[buffer].start].value;
-        if !self.can_represent(&scan.body, row) {
+        if !self.supports(&scan.body, row) {
             return Err(Declined::new("scan", format!("a buffer of {}", scan.body.ty(row).dtype)));
         }
         self.shape(&scan.body, row)
@@ -489,7 +500,7 @@ impl Planner {
                 if !scan.reverse || returned <= 1 {
                     return Ok(Some(last));
                 }
-                let turned = self.emitter.reserve(&last.shape, last.level);
+                let turned = self.emitter.reserve_typed(&last.shape, last.level, self.emitter.ty(&last));
                 for index in 0..returned {
                     self.emitter.copy(&turned.at(0, index), &last.at(0, returned - 1 - index))?;
                 }

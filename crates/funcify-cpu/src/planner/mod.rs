@@ -9,6 +9,9 @@
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
 //!
+//! At first, every value is planned as floats, which represent small integers exactly. If that is not possible, integers
+//! get types of their own: see `ops/typed.rs`.
+//!
 //! The planner rejects unsupported ops by name, before anything runs.
 
 mod blocks;
@@ -28,6 +31,7 @@ use std::rc::Rc;
 
 use emit::Emitter;
 use funcify_analysis::{Contents, Label, ParallelAxis, Ranges};
+use funcify_body::Type;
 use funcify_core::cancel::ActiveHandles;
 use funcify_core::graph::{Output, Source, ValueId};
 use funcify_core::ops::Op as GraphOp;
@@ -64,6 +68,8 @@ pub struct GraphPlan {
     pub dtype: DType,
     /// The dtype of each input that the plan reads, or `None` for an input that it does not read.
     pub reads: Vec<Option<DType>>,
+    /// The type in which the plan holds each input, and each result.
+    pub types: [Vec<Type>; 2],
     /// The constant tensors of the graph, in the plan's element type or as words.
     pub constants: Vec<HostTensor>,
     /// The dtype and shape of each result.
@@ -110,7 +116,26 @@ impl Division {
 /// Plans a graph for the given sizes. With `may_refuse`, the plan may reject a call at run time, and the caller must
 /// check that the plan's element type can represent the integers in the inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
-    let element = element_type(graph)?;
+    let floats = plan_with(graph, sizes, (division, false), may_refuse);
+    match floats {
+        Err(declined) if division != Division::BesideLibrary => {
+            plan_with(graph, sizes, (division, true), may_refuse).map_err(|_| declined)
+        }
+        floats => floats,
+    }
+}
+
+/// Plans a graph. With `is_typed`, integers may have types of their own; otherwise, all values are floats.
+fn plan_with(
+    graph: &Graph,
+    sizes: &Sizes,
+    (division, is_typed): (Division, bool),
+    may_refuse: bool,
+) -> Result<GraphPlan, Declined> {
+    let element = match element_type(graph) {
+        Err(_) if is_typed => DType::F32,
+        element => element?,
+    };
     let ranges = Rc::new(Ranges::find(graph, sizes, element, may_refuse));
     if let Some(axis) = ParallelAxis::find(graph, sizes, Some(element)) {
         let is_innermost = division.lays_innermost(graph, sizes, &axis);
@@ -122,12 +147,12 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
             }
         };
         if (parts > 1 || is_innermost)
-            && let Ok(plan) = plan_parts(graph, sizes, &ranges, (axis, is_innermost), parts, division)
+            && let Ok(plan) = plan_parts(graph, sizes, &ranges, (axis, is_innermost), parts, (division, is_typed))
         {
             return Ok(plan);
         }
     }
-    let planned = plan_parts(graph, sizes, &ranges, (ParallelAxis::default(), false), 1, division);
+    let planned = plan_parts(graph, sizes, &ranges, (ParallelAxis::default(), false), 1, (division, is_typed));
     planned.map_err(|declined| ops::find_unsupported_op(graph).unwrap_or(declined))
 }
 
@@ -153,9 +178,9 @@ fn plan_parts(
     ranges: &Rc<Ranges>,
     (labels, is_innermost): (ParallelAxis, bool),
     parts: usize,
-    division: Division,
+    (division, is_typed): (Division, bool),
 ) -> Result<GraphPlan> {
-    let dtype = element_type(graph)?;
+    let dtype = element_type(graph).or_else(|declined| if is_typed { Ok(DType::F32) } else { Err(declined) })?;
     let mut planner = Planner {
         emitter: Emitter::new(dtype.size()),
         sizes: sizes.clone(),
@@ -168,16 +193,20 @@ fn plan_parts(
         part: labels.size() / parts,
         is_divided: parts > 1,
         division,
+        is_typed,
         strip: None,
         labels,
         is_innermost,
         watch: ActiveHandles::current(),
     };
+    let input_type = |input: &funcify_core::graph::Input| planner.representation(graph, input.value);
+    let output_type = |output: &Output| planner.representation(graph, output.value);
+    let types = [graph.inputs().iter().map(input_type).collect(), graph.outputs().iter().map(output_type).collect()];
     let mut views = Vec::with_capacity(graph.inputs().len());
     let mut reads = Vec::with_capacity(views.len());
     let live = graph.live_values();
     for (index, input) in graph.inputs().iter().enumerate() {
-        let is_read = live[input.value.index()] && planner.can_represent(graph, input.value);
+        let is_read = live[input.value.index()] && planner.supports(graph, input.value);
         reads.push(is_read.then(|| graph.ty(input.value).dtype));
         views.push(Argument::Tensor(match is_read {
             true => planner.caller_view(graph, input.value, Storage::Input(index))?,
@@ -188,7 +217,7 @@ fn plan_parts(
     let mut results = Vec::with_capacity(graph.outputs().len());
     for (index, output) in graph.outputs().iter().enumerate() {
         let dtype = graph.ty(output.value).dtype;
-        if !planner.can_represent(graph, output.value) {
+        if !planner.supports(graph, output.value) {
             return Err(Declined::new("output", format!("elements of {dtype}")));
         }
         outputs.push(planner.caller_view(graph, output.value, Storage::Output(index))?);
@@ -218,7 +247,27 @@ fn plan_parts(
     let Planner { emitter, constants, part, .. } = planner;
     emitter.fired.count();
     let plan = emitter.finish(parts, part.max(1))?;
-    Ok(GraphPlan { plan, dtype, reads, constants, results, has_words: ranges.has_words(), refuses: refusal.is_some() })
+    Ok(GraphPlan {
+        plan,
+        dtype,
+        reads,
+        types,
+        constants,
+        results,
+        has_words: ranges.has_words() && !is_typed,
+        refuses: refusal.is_some(),
+    })
+}
+
+/// Returns the type in which a plan holds integers of a dtype.
+fn type_of(dtype: DType) -> Type {
+    match dtype {
+        DType::I64 => Type::I64,
+        DType::I32 => Type::I32,
+        DType::U32 => Type::U32,
+        DType::U8 => Type::U8,
+        DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Type::Float,
+    }
 }
 
 /// Returns `true` if the graph or a nested body contains a while loop without a bound.
@@ -255,6 +304,8 @@ struct Planner {
     /// `true` if values in loops are laid out with the parallel axis innermost.
     is_innermost: bool,
     division: Division,
+    /// `true` if integers may have types of their own. Otherwise, all values are floats.
+    is_typed: bool,
     /// The strip of steps being planned.
     strip: Option<strips::Strip>,
     /// The handles through which the caller may cancel planning.
@@ -268,19 +319,24 @@ impl Planner {
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
             return Err(Declined::new("input", "parts without elements"));
         }
-        Ok(self.region(place, &whole, label))
+        let ty = self.representation(graph, value);
+        Ok(self.typed_region(place, &whole, label, ty))
     }
 
     fn region(&mut self, place: Storage, whole: &[usize], label: Label) -> View {
+        self.typed_region(place, whole, label, Type::Float)
+    }
+
+    fn typed_region(&mut self, place: Storage, whole: &[usize], label: Label, ty: Type) -> View {
         let plan = &mut self.emitter.plan;
         // In an undivided plan, nothing runs before the parts, so the level is 1.
         let level = usize::from(!self.is_divided);
         let Label::Axis(axis) = label else {
-            let region = plan.region(place, whole.iter().product(), 1, Split::Whole);
+            let region = plan.typed_region(place, whole.iter().product(), 1, Split::Whole, ty);
             return View::whole(region, 0, whole, level);
         };
         let (units, width) = (whole[..axis].iter().product(), whole[axis + 1..].iter().product());
-        let region = plan.region(place, units, whole[axis] * width, Split::Columns(width));
+        let region = plan.typed_region(place, units, whole[axis] * width, Split::Columns(width), ty);
         let mut view = View::whole(region, 0, whole, 1);
         view.shape[axis] = self.part;
         view
@@ -323,7 +379,8 @@ impl Planner {
     /// Reserves memory for a value that is written at `level`.
     fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize) -> View {
         let innermost = if level > 1 { self.innermost(graph, value) } else { None };
-        self.emitter.reserve_as(shape, level, innermost)
+        let ty = self.representation(graph, value);
+        self.emitter.reserve_as(shape, level, innermost, ty)
     }
 
     /// Emits code that writes a result to an output.
@@ -333,6 +390,12 @@ impl Planner {
             let mut share = value.clone();
             if !share.is_in_order() || share.register.is_none() {
                 share = self.emitter.copied(&View { level: 1, ..share })?;
+            }
+            let ty = self.emitter.ty(place);
+            if self.emitter.ty(&share) != ty {
+                let converted = self.emitter.reserve_typed(&share.shape, 1, ty);
+                self.emitter.copy(&converted, &View { level: 1, ..share })?;
+                share = converted;
             }
             self.emitter.fired.note(Transformation::Share);
             self.emitter.sum_shares(place, &share);
@@ -384,9 +447,30 @@ impl Planner {
         self.is_number(dtype) || self.is_words(dtype) || self.ranges.is_exact(graph, value)
     }
 
+    /// Returns `true` if the plan supports a value: as a float if [`can_represent`](Planner::can_represent) says so, and
+    /// otherwise as an integer, if integers may have types of their own.
+    fn supports(&self, graph: &Graph, value: ValueId) -> bool {
+        self.is_typed || self.can_represent(graph, value)
+    }
+
+    /// Returns the type of the elements that hold a value.
+    fn representation(&self, graph: &Graph, value: ValueId) -> Type {
+        match self.can_represent(graph, value) {
+            true => Type::Float,
+            false => type_of(graph.ty(value).dtype),
+        }
+    }
+
+    /// Returns a view of a constant tensor of integers, in their own type.
+    fn integer_constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
+        self.constants.push(tensor.clone());
+        let place = Storage::Input(self.inputs + self.constants.len() - 1);
+        Ok(self.typed_region(place, tensor.shape(), label, type_of(tensor.dtype())))
+    }
+
     /// Returns `true` if values of this dtype are words.
     fn is_words(&self, dtype: DType) -> bool {
-        self.ranges.has_words() && dtype == DType::U32
+        self.ranges.has_words() && !self.is_typed && dtype == DType::U32
     }
 
     /// Returns `true` if the plan represents every value of this dtype as a number.

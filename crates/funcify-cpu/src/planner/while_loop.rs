@@ -23,11 +23,12 @@ impl Planner {
         let mut carries = Vec::with_capacity(used.len());
         for index in places.carries.clone() {
             let param = op.body.inputs()[index].value;
-            if !self.can_represent(&op.body, param) {
+            if !self.supports(&op.body, param) {
                 return Err(declined(format!("a carry of {}", op.body.ty(param).dtype)));
             }
             let initial = operands[index].view()?;
-            let carry = self.emitter.reserve(&initial.shape, self.emitter.blocks.depth());
+            let ty = self.representation(&op.body, param);
+            let carry = self.emitter.reserve_typed(&initial.shape, self.emitter.blocks.depth(), ty);
             self.emitter.copy(&carry, initial)?;
             carries.push(carry);
         }

@@ -4,9 +4,12 @@
 //! Packed matrices are stored in row-major order here. Their actual layout depends on the machine, so a packed matrix
 //! may only be read by a product of the same size.
 
+use funcify_body::Type;
 use funcify_core::ops::{Words, threefry_words};
 
 use super::field::{self, add, mul, signed};
+use super::fused::dtype;
+use super::graph::wrap;
 use super::interpret::Interpreter;
 use super::memory::OutOfBounds;
 use crate::kernels::{Fold, Recurrence};
@@ -74,12 +77,14 @@ impl Interpreter<'_> {
                 let terms = |it: &Self, r: usize, l: usize| it.term(x, b, r, l);
                 self.each(Target { rows: 1, ..to }, |it, _, l| {
                     let start = if *accumulate { it.read(to.at, 0, l)? } else { model.identity(*fold) };
-                    (0..rows).try_fold(start, |sum, r| Ok(model.fold(*fold, sum, terms(it, r, l)?)))
+                    let all = (0..rows).try_fold(start, |sum, r| Ok(model.fold(*fold, sum, terms(it, r, l)?)))?;
+                    Ok(it.wrapped(to.at.region, all))
                 })
             }
             Op::FoldLanes { fold, accumulate } => self.each(Target { lanes: 1, ..to }, |it, r, _| {
                 let start = if *accumulate { it.read(to.at, r, 0)? } else { model.identity(*fold) };
-                (0..lanes).try_fold(start, |sum, l| Ok(model.fold(*fold, sum, it.term(x, b, r, l)?)))
+                let all = (0..lanes).try_fold(start, |sum, l| Ok(model.fold(*fold, sum, it.term(x, b, r, l)?)))?;
+                Ok(it.wrapped(to.at.region, all))
             }),
             Op::Product { inner, init, then } => {
                 let (init, factors) = sources.split_at(usize::from(*init));
@@ -193,10 +198,18 @@ impl Interpreter<'_> {
                     Some(fold) => self.model.fold(fold, self.memory.read(to.region, at)?, x),
                     None => x,
                 };
-                self.memory.write(to.region, at, value)?;
+                self.memory.write(to.region, at, self.wrapped(to.region, value))?;
             }
         }
         Ok(())
+    }
+
+    /// Wraps an integer to the type of a region's elements. Returns floats unchanged.
+    fn wrapped(&self, region: usize, cell: u64) -> u64 {
+        match self.plan.regions[region].ty {
+            Type::Float | Type::Mask => cell,
+            ty => wrap(signed(cell), dtype(ty)),
+        }
     }
 
     fn recur(

@@ -112,6 +112,11 @@ impl<'p> Interpreter<'p> {
     fn node(&mut self, node: &'p Node) -> Result<(), Stop> {
         match node {
             Node::Do(instruction) => self.run_instruction(instruction),
+            Node::Fused(node) => {
+                self.spend(node.fused.lanes() * (1 + node.fused.body().nodes().len()))?;
+                self.fused(node).map_err(|error| self.out_of_bounds(&error))
+            }
+            Node::Evaluate(_) => unreachable!("plans with evaluated ops are not proved"),
             Node::Loop { times: 0, .. } | Node::While { bound: Some(0), .. } => Ok(()),
             Node::Loop { times, body } => self.run_loop(node, *times, |it| it.repeat(*times, body)),
             Node::While { test, holds, body, bound } => {

@@ -29,6 +29,7 @@
 
 mod effort;
 mod field;
+mod fused;
 mod graph;
 mod history;
 mod instruction;
@@ -56,8 +57,8 @@ use funcify_core::{DType, Graph};
 use graph::NoMeaning;
 use verdict::Verdict;
 
-use crate::machine::Machine;
 use crate::plan::Plan;
+use funcify_body::machine::Machine;
 
 /// Checks a plan by proving it. If there is no proof, tests it using `run`, which must run the plan in the same way as
 /// a call.

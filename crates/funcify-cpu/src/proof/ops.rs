@@ -93,21 +93,9 @@ impl Evaluator<'_> {
     }
 
     fn cast(&self, x: u64, from: DType, to: DType) -> u64 {
-        match (from, to) {
-            (_, DType::Bool) => u64::from(x != 0),
-            (_, to) if to.is_float() => self.round(x, to),
-            (from, to) if from.is_float() => {
-                let whole = self.model.unary(Unary::Trunc, x);
-                let bounds = |lowest: i64, highest: i64| of_signed(signed(whole).clamp(lowest, highest));
-                match to {
-                    _ if x == NAN => 0,
-                    DType::U8 => bounds(0, i64::from(u8::MAX)),
-                    DType::U32 => bounds(0, i64::from(u32::MAX)),
-                    DType::I32 => bounds(i64::from(i32::MIN), i64::from(i32::MAX)),
-                    _ => whole,
-                }
-            }
-            (_, to) => wrap(signed(x), to),
+        match to.is_float() {
+            true => self.round(x, to),
+            false => cast(self.model, x, from, to),
         }
     }
 
@@ -260,6 +248,35 @@ fn combine(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
     }
 }
 
+/// Converts a cell to another dtype. Does not round floats.
+pub(super) fn cast(model: Model, x: u64, from: DType, to: DType) -> u64 {
+    match (from, to) {
+        (_, DType::Bool) => u64::from(x != 0),
+        (_, to) if to.is_float() => x,
+        (from, to) if from.is_float() => {
+            let whole = model.unary(Unary::Trunc, x);
+            let bounds = |lowest: i64, highest: i64| of_signed(signed(whole).clamp(lowest, highest));
+            match to {
+                _ if x == NAN => 0,
+                DType::U8 => bounds(0, i64::from(u8::MAX)),
+                DType::U32 => bounds(0, i64::from(u32::MAX)),
+                DType::I32 => bounds(i64::from(i32::MIN), i64::from(i32::MAX)),
+                _ => whole,
+            }
+        }
+        (_, to) => wrap(signed(x), to),
+    }
+}
+
+/// Counts bits of an integer of dtype `of`.
+pub(super) fn popcount(op: ops::Bits, x: u64, of: DType) -> i64 {
+    let bits = 8 * of.size() as u32;
+    match op {
+        ops::Bits::CountLeadingZeros => ops::count_leading_zeros(signed(x), bits),
+        _ => ops::popcount(signed(x), bits),
+    }
+}
+
 /// Maps ops to the kernels with the same names, and the remaining ops to the given kernels.
 macro_rules! kernels_by_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
@@ -294,7 +311,7 @@ fn integer_product(x: u64, y: u64, of: DType) -> u64 {
 }
 
 /// Evaluates a unary op on integers or booleans.
-fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64> {
+pub(super) fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64> {
     let number = signed(x);
     let cell = match op {
         ops::Unary::Neg => neg(x),
@@ -309,7 +326,7 @@ fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64>
     Some(if of == DType::Bool { cell } else { wrap(signed(cell), of) })
 }
 
-fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> Option<u64> {
+pub(super) fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> Option<u64> {
     let (i, j) = (signed(x), signed(y));
     let is_bool = of == DType::Bool;
     let cell = match op {
@@ -336,7 +353,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
 }
 
 /// Evaluates an op on the bits of integers of dtype `of`.
-fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> Option<i64> {
+pub(super) fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> Option<i64> {
     let bits = 8 * of.size() as u32;
     Some(match op {
         ops::Bits::ShiftLeft => ops::shift_left(x, y, bits),

@@ -13,9 +13,9 @@ use super::position::Position;
 use crate::body::registers::{Factor, Piece, Product, REGISTERS, RegisterCode, RegisterOp, Verb};
 use crate::body::{PlannedLoop, Step, register_codes};
 use crate::kernels::{Binary, Ternary, Unary};
-use crate::machine::Machine;
 use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
+use funcify_body::machine::Machine;
 
 /// Every version of register code to which a loop can be lowered.
 pub(super) type Lowered = Rc<[FieldCode]>;
@@ -246,7 +246,7 @@ fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> 
     let (first, second): (&[Node], &[Node]) = match node {
         Node::Loop { body, .. } => (body, &[]),
         Node::While { test, body, .. } => (test, body),
-        Node::Do(_) | Node::Choice { .. } => return None,
+        Node::Do(_) | Node::Choice { .. } | Node::Fused(_) | Node::Evaluate(_) => return None,
     };
     let all = first.iter().chain(second).enumerate();
     let writes = all.filter_map(|(index, node)| {

@@ -1,7 +1,5 @@
 //! Scratch memory: a single allocation, reused by all calls, whose regions are aligned to cache lines.
 
-use crate::float::Float;
-
 const LINE_BYTES: usize = 64;
 
 /// The memory of all scratch regions.
@@ -11,12 +9,12 @@ pub(crate) struct Arena<T> {
     sizes: Vec<usize>,
 }
 
-impl<T: Float> Arena<T> {
+impl<T: Default + Clone> Arena<T> {
     /// Allocates regions of the given sizes, filled with 0.
     pub(crate) fn new(sizes: impl Iterator<Item = usize>) -> Self {
         let sizes: Vec<usize> = sizes.collect();
         let all: usize = sizes.iter().map(|size| whole_lines::<T>(*size)).sum();
-        Arena { memory: vec![T::ZERO; all + LINE_BYTES / size_of::<T>()], sizes }
+        Arena { memory: vec![T::default(); all + LINE_BYTES / size_of::<T>()], sizes }
     }
 }
 

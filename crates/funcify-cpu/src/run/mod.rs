@@ -2,27 +2,30 @@
 
 mod arena;
 mod program;
+mod typed;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use funcify_body::{Item, Type};
 use ndarray::ArrayViewMut2;
 use pulp::Simd;
 use smallvec::SmallVec;
 
 use crate::body::{Setting, Translatable};
 use crate::kernels::math::MathTable;
-use crate::machine::{Machine, Work};
 use crate::plan::{Nodes, Part, Plan, PlanError, Region, Split, Stage, Storage};
 use crate::views::{Layout, UnsplitView, View};
 use arena::Arena;
+use funcify_body::machine::{Machine, Work};
 use program::{Prepared, Stop};
 
 /// The regions before they are split among parts (`Regions`), and as one part sees them (`Views`). The lists are stored
 /// inline unless a plan has many regions.
 type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
+type Outputs<'a, T> = SmallVec<[&'a mut [T]; 8]>;
 
 /// A checked plan, together with its scratch memory.
 #[derive(Debug)]
@@ -30,6 +33,46 @@ pub struct Executor<T> {
     plan: Plan,
     programs: Programs<T>,
     arena: Arena<T>,
+    /// The scratch memory of integers.
+    bytes: Arena<u8>,
+}
+
+/// An input of a plan.
+#[derive(Debug)]
+pub enum Slice<'a, T> {
+    /// Floats.
+    Float(&'a [T]),
+    /// The bytes of integers.
+    Bytes(&'a [u8]),
+}
+
+/// An output of a plan.
+#[derive(Debug)]
+pub enum SliceMut<'a, T> {
+    /// Floats.
+    Float(&'a mut [T]),
+    /// The bytes of integers.
+    Bytes(&'a mut [u8]),
+}
+
+impl<T> Slice<'_, T> {
+    /// Returns the number of elements of type `ty`, or `None` if the elements have another type.
+    fn elements(&self, ty: Type) -> Option<usize> {
+        match (self, ty) {
+            (Slice::Float(floats), Type::Float) => Some(floats.len()),
+            (Slice::Bytes(bytes), ty) if ty != Type::Float => Some(bytes.len() / ty.size(1)),
+            _ => None,
+        }
+    }
+}
+
+impl<T> SliceMut<'_, T> {
+    fn elements(&self, ty: Type) -> Option<usize> {
+        match self {
+            SliceMut::Float(floats) => Slice::Float(floats).elements(ty),
+            SliceMut::Bytes(bytes) => Slice::<T>::Bytes(bytes).elements(ty),
+        }
+    }
 }
 
 /// The executable programs of a plan's stages. Clones share them.
@@ -75,13 +118,16 @@ impl<T: Element> Executor<T> {
 
     /// Creates an executor for a checked plan that already has programs, with its own scratch memory.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
-        let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
-            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
-            (Storage::Scratch, _) => region.units * region.pitch,
+        let size = |region: &Region, is_float: bool| match (region.place, region.split) {
+            _ if is_float != (region.ty == Type::Float) => 0,
+            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch * region.ty.size(1),
+            (Storage::Scratch, _) => region.units * region.pitch * region.ty.size(1),
             _ => 0,
-        });
-        let arena = Arena::new(sizes);
-        Executor { plan, programs, arena }
+        };
+        let arena = Arena::new(plan.regions.iter().map(|region| size(region, true)));
+        let of_integers = if plan.is_float() { &[][..] } else { &plan.regions };
+        let bytes = Arena::new(of_integers.iter().map(|region| size(region, false)));
+        Executor { plan, programs, arena, bytes }
     }
 
     /// Returns the executable programs, to share them with other executors of the plan.
@@ -107,18 +153,31 @@ impl<T: Element> Executor<T> {
         outputs: &mut [&mut [T]],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, CallError> {
+        let inputs: SmallVec<[Slice<'_, T>; 32]> = inputs.iter().copied().map(Slice::Float).collect();
+        let mut outputs: SmallVec<[SliceMut<'_, T>; 8]> =
+            outputs.iter_mut().map(|output| SliceMut::Float(output)).collect();
+        self.call_typed(&inputs, &mut outputs, stop)
+    }
+
+    /// Runs the plan on slices of any type, like [`call_until`](Executor::call_until).
+    pub fn call_typed(
+        &mut self,
+        inputs: &[Slice<'_, T>],
+        outputs: &mut [SliceMut<'_, T>],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, CallError> {
         for region in &self.plan.regions {
             let expected = region.units * region.pitch;
             let found = match region.place {
-                Storage::Input(index) => inputs.get(index).map(|slice| slice.len()),
-                Storage::Output(index) => outputs.get(index).map(|slice| slice.len()),
+                Storage::Input(index) => inputs.get(index).and_then(|slice| slice.elements(region.ty)),
+                Storage::Output(index) => outputs.get(index).and_then(|slice| slice.elements(region.ty)),
                 Storage::Scratch => Some(expected),
             };
             if found != Some(expected) {
                 return Err(CallError { place: region.place, expected, found });
             }
         }
-        let Executor { plan, programs: Programs { stages, machine }, arena } = self;
+        let Executor { plan, programs: Programs { stages, machine }, arena, bytes } = self;
         let is_stopped = AtomicBool::new(false);
         let ask = || {
             let stops = stop();
@@ -128,14 +187,19 @@ impl<T: Element> Executor<T> {
         let stop: Stop<'_> = &ask;
         for (stage, programs) in plan.stages.iter().zip(stages.iter()) {
             if let [part] = stage.parts[..] {
-                let mut views = Views::new();
-                push_views(plan, arena, inputs, outputs, &mut views);
-                T::run_part(*machine, RunPart { program: &programs[part.program], views: &mut views, stop });
+                let (mut views, mut integers) = (Views::new(), Views::new());
+                let (floats, integer_outputs) = reborrow_outputs(outputs);
+                push_views(plan, arena, inputs, floats, &mut views);
+                push_integer_views(plan, bytes, inputs, integer_outputs, &mut integers);
+                let program = &programs[part.program];
+                T::run_part(*machine, RunPart { program, views: &mut views, integers: &mut integers, stop });
             } else {
-                let mut regions = regions_of(plan, arena, inputs, outputs);
+                let (floats, integer_outputs) = reborrow_outputs(outputs);
+                let mut regions = regions_of(plan, arena, inputs, floats);
+                let mut integers = integer_regions_of(plan, bytes, inputs, integer_outputs);
                 let threads = stage.concurrent && rayon::current_num_threads() > 1;
-                let regions = regions.as_mut_slice();
-                T::run_parts(*machine, RunParts { programs, parts: &stage.parts, regions, threads, stop });
+                let (regions, integers) = (regions.as_mut_slice(), integers.as_mut_slice());
+                T::run_parts(*machine, RunParts { programs, parts: &stage.parts, regions, integers, threads, stop });
             }
             if is_stopped.load(Ordering::Relaxed) {
                 return Ok(false);
@@ -152,8 +216,8 @@ impl Element for f32 {}
 impl Element for f64 {}
 
 mod sealed {
-    use crate::machine::Machine;
     use crate::run::{RunPart, RunParts};
+    use funcify_body::machine::Machine;
 
     /// The non-generic entry points of the executor for an element type.
     pub trait Sealed: Sized {
@@ -182,66 +246,141 @@ mod sealed {
 }
 
 /// Appends to `views` the views of all regions, for a stage with a single part. Returning a new list would require a
-/// copy.
+/// copy. Regions of integers have no elements here.
 fn push_views<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
-    inputs: &[&'a [T]],
-    outputs: &'a mut [&mut [T]],
+    inputs: &[Slice<'a, T>],
+    mut outputs: Outputs<'a, T>,
     views: &mut Views<'a, T>,
 ) {
-    let mut outputs = reborrow_outputs(outputs);
     for (region, own) in plan.regions.iter().zip(arena.slices()) {
-        views.push(match region.place {
-            Storage::Input(index) => View::Read(inputs[index]),
-            Storage::Scratch => View::Own(own),
-            Storage::Output(index) => View::Own(std::mem::take(&mut outputs[index])),
+        views.push(match (region.place, region.ty) {
+            (_, ty) if ty != Type::Float => View::None,
+            (Storage::Input(index), _) => View::Read(floats(&inputs[index])),
+            (Storage::Scratch, _) => View::Own(own),
+            (Storage::Output(index), _) => View::Own(std::mem::take(&mut outputs[index])),
         });
     }
 }
 
-/// Returns the regions for a stage with several parts, before they are split.
+/// Appends to `views` the views of all regions of integers. Does nothing if there are none.
+fn push_integer_views<'a, T>(
+    plan: &Plan,
+    arena: &'a mut Arena<u8>,
+    inputs: &[Slice<'a, T>],
+    mut outputs: Outputs<'a, u8>,
+    views: &mut Views<'a, u8>,
+) {
+    for (region, own) in plan.regions.iter().zip(arena.slices()) {
+        views.push(match (region.place, region.ty) {
+            (_, Type::Float) => View::None,
+            (Storage::Input(index), _) => View::Read(bytes(&inputs[index])),
+            (Storage::Scratch, _) => View::Own(own),
+            (Storage::Output(index), _) => View::Own(std::mem::take(&mut outputs[index])),
+        });
+    }
+}
+
+/// Returns the regions for a stage with several parts, before they are split. Regions of integers have no elements
+/// here.
 fn regions_of<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
-    inputs: &[&'a [T]],
-    outputs: &'a mut [&mut [T]],
+    inputs: &[Slice<'a, T>],
+    mut outputs: Outputs<'a, T>,
 ) -> Regions<'a, T> {
-    let mut outputs = reborrow_outputs(outputs);
-    let wide = |data: &'a mut [T], region: &Region| match region.split {
-        Split::Parts(_) => UnsplitView::Parts(data, region.units * region.pitch),
-        Split::Whole => UnsplitView::Read(data, 0),
-        Split::Columns(width) => {
-            let array = ArrayViewMut2::from_shape((region.units, region.pitch), data);
-            UnsplitView::Columns(array.expect("checked above: every region has the expected number of elements"), width)
-        }
-    };
-    let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {
-        (Storage::Input(index), Split::Columns(width)) => UnsplitView::Read(inputs[index], width),
-        (Storage::Input(index), Split::Whole | Split::Parts(_)) => UnsplitView::Read(inputs[index], 0),
-        (Storage::Scratch, _) => wide(own, region),
-        (Storage::Output(index), _) => wide(std::mem::take(&mut outputs[index]), region),
+    let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match region.place {
+        _ if region.ty != Type::Float => UnsplitView::None,
+        Storage::Input(index) => readable(floats(&inputs[index]), region, 1),
+        Storage::Scratch => writable(own, region, 1),
+        Storage::Output(index) => writable(std::mem::take(&mut outputs[index]), region, 1),
     });
     regions.collect()
 }
 
-/// Reborrows the outputs into a list, so that each region can take its output from the list.
-fn reborrow_outputs<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
-    outputs.iter_mut().map(|output| &mut **output).collect()
+/// Returns the regions of integers for a stage with several parts, or an empty list if there are none.
+fn integer_regions_of<'a, T>(
+    plan: &Plan,
+    arena: &'a mut Arena<u8>,
+    inputs: &[Slice<'a, T>],
+    mut outputs: Outputs<'a, u8>,
+) -> Regions<'a, u8> {
+    let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match region.place {
+        _ if region.ty == Type::Float => UnsplitView::None,
+        Storage::Input(index) => readable(bytes(&inputs[index]), region, region.ty.size(1)),
+        Storage::Scratch => writable(own, region, region.ty.size(1)),
+        Storage::Output(index) => writable(std::mem::take(&mut outputs[index]), region, region.ty.size(1)),
+    });
+    regions.collect()
+}
+
+/// Returns an input before it is split. `size` is the number of items per element.
+fn readable<'a, T>(data: &'a [T], region: &Region, size: usize) -> UnsplitView<'a, T> {
+    match region.split {
+        Split::Columns(width) => UnsplitView::Read(data, width * size),
+        Split::Whole | Split::Parts(_) => UnsplitView::Read(data, 0),
+    }
+}
+
+/// Returns a writable region before it is split. `size` is the number of items per element.
+fn writable<'a, T>(data: &'a mut [T], region: &Region, size: usize) -> UnsplitView<'a, T> {
+    match region.split {
+        Split::Parts(_) => UnsplitView::Parts(data, region.units * region.pitch * size),
+        Split::Whole => UnsplitView::Read(data, 0),
+        Split::Columns(width) => {
+            let array = ArrayViewMut2::from_shape((region.units, region.pitch * size), data);
+            let array = array.expect("checked above: every region has the expected number of elements");
+            UnsplitView::Columns(array, width * size)
+        }
+    }
+}
+
+fn floats<'a, T>(slice: &Slice<'a, T>) -> &'a [T] {
+    match slice {
+        Slice::Float(floats) => floats,
+        Slice::Bytes(_) => &[],
+    }
+}
+
+fn bytes<'a, T>(slice: &Slice<'a, T>) -> &'a [u8] {
+    match slice {
+        Slice::Bytes(bytes) => bytes,
+        Slice::Float(_) => &[],
+    }
+}
+
+/// Reborrows the outputs into two lists, of floats and of integers, so that each region can take its output.
+fn reborrow_outputs<'a, T>(outputs: &'a mut [SliceMut<'_, T>]) -> (Outputs<'a, T>, Outputs<'a, u8>) {
+    let (mut floats, mut integers): (Outputs<'a, T>, Outputs<'a, u8>) = Default::default();
+    for output in outputs {
+        match output {
+            SliceMut::Float(output) => {
+                floats.push(output);
+                integers.push(&mut []);
+            }
+            SliceMut::Bytes(output) => {
+                floats.push(&mut []);
+                integers.push(output);
+            }
+        }
+    }
+    (floats, integers)
 }
 
 /// A single part of a stage, ready to run.
 pub struct RunPart<'p, 'a, T> {
     program: &'p Prepared<T>,
     views: &'p mut [View<'a, T>],
+    integers: &'p mut [View<'a, u8>],
     stop: Stop<'p>,
 }
 
-impl<T: MathTable> Work for RunPart<'_, '_, T> {
+impl<T: MathTable + Item> Work for RunPart<'_, '_, T> {
     type Output = ();
 
     fn run<S: Simd>(self, simd: S) {
-        program::run(simd, self.program, self.views, self.stop);
+        program::run(simd, self.program, self.views, self.integers, self.stop);
     }
 }
 
@@ -251,30 +390,29 @@ pub struct RunParts<'p, 'a, T> {
     programs: &'p [Prepared<T>],
     parts: &'p [Part],
     regions: &'p mut [UnsplitView<'a, T>],
+    integers: &'p mut [UnsplitView<'a, u8>],
     threads: bool,
     stop: Stop<'p>,
 }
 
-impl<T: MathTable> Work for RunParts<'_, '_, T> {
+impl<T: MathTable + Item> Work for RunParts<'_, '_, T> {
     type Output = ();
 
     fn run<S: Simd>(self, simd: S) {
-        let RunParts { programs, parts, regions, threads, stop } = self;
-        let regions = regions.iter_mut().map(std::mem::take);
+        let RunParts { programs, parts, regions, integers, threads, stop } = self;
         if let [part] = parts {
-            let mut views: Views<'_, T> = regions.map(UnsplitView::into_view).collect();
-            return RunPart { program: &programs[part.program], views: &mut views, stop }.run(simd);
+            let (mut views, mut integers) = (views_of(regions), views_of(integers));
+            let program = &programs[part.program];
+            return RunPart { program, views: &mut views, integers: &mut integers, stop }.run(simd);
         }
         let (first, rest) = parts.split_at(parts.len() / 2);
         let indices = first.iter().map(|part| part.len).sum();
-        let (mut first_regions, mut rest_regions) = (Regions::new(), Regions::new());
-        for region in regions {
-            let (left, right) = region.split(first.len(), indices);
-            first_regions.push(left);
-            rest_regions.push(right);
-        }
-        let first = RunParts { programs, parts: first, regions: &mut first_regions, threads, stop };
-        let rest = RunParts { programs, parts: rest, regions: &mut rest_regions, threads, stop };
+        let [mut first_regions, mut rest_regions] = split_regions(regions, first.len(), indices);
+        let [mut first_integers, mut rest_integers] = split_regions(integers, first.len(), indices);
+        let (regions, integers) = (first_regions.as_mut_slice(), first_integers.as_mut_slice());
+        let first = RunParts { programs, parts: first, regions, integers, threads, stop };
+        let (regions, integers) = (rest_regions.as_mut_slice(), rest_integers.as_mut_slice());
+        let rest = RunParts { programs, parts: rest, regions, integers, threads, stop };
         if threads {
             rayon::join(|| first.run(simd), || rest.run(simd));
         } else {
@@ -282,4 +420,20 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
             rest.run(simd);
         }
     }
+}
+
+fn views_of<'a, T>(regions: &mut [UnsplitView<'a, T>]) -> Views<'a, T> {
+    regions.iter_mut().map(std::mem::take).map(UnsplitView::into_view).collect()
+}
+
+/// Splits regions in two: for the first `parts` parts, which together have `indices` indices of the parallel axis, and
+/// for the remaining parts.
+fn split_regions<'a, T>(regions: &mut [UnsplitView<'a, T>], parts: usize, indices: usize) -> [Regions<'a, T>; 2] {
+    let (mut first, mut rest) = (Regions::new(), Regions::new());
+    for region in regions.iter_mut().map(std::mem::take) {
+        let (left, right) = region.split(parts, indices);
+        first.push(left);
+        rest.push(right);
+    }
+    [first, rest]
 }

@@ -1,10 +1,12 @@
 //! Runs a program on the views of one part: innermost loops, and the loops and choices around them.
 
+use funcify_body::Item;
 use pulp::Simd;
 
 use crate::body::{Body, Operands, PlannedLoop, Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
+use crate::run::typed::Typed;
 use crate::views::{Start, View};
 
 /// The estimated overhead per iteration of a loop that contains loops, in nanoseconds.
@@ -30,6 +32,8 @@ pub(crate) enum Run<T> {
     While(Box<While<T>>),
     /// A choice between two programs.
     Choice(Start, Box<[Prepared<T>; 2]>),
+    /// A node that works on integers, or a fused body.
+    Typed(Box<Typed>),
 }
 
 /// A loop that ends when a condition is false, in executable form.
@@ -46,6 +50,11 @@ pub(crate) fn prepare<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], ti
     let mut runs: Prepared<T> = Vec::new();
     for node in nodes {
         match node {
+            Node::Do(instruction) if setting.has_integers(instruction) => {
+                runs.push(Run::Typed(Box::new(Typed::instruction::<T>(setting, instruction))));
+            }
+            Node::Fused(fused) => runs.push(Run::Typed(Box::new(Typed::fused(setting, fused)))),
+            Node::Evaluate(evaluation) => runs.push(Run::Typed(Box::new(Typed::evaluation(setting, evaluation)))),
             Node::Do(instruction) => {
                 let is_added = match runs.last_mut() {
                     Some(Run::Body(1, body)) => setting.append(body, instruction),
@@ -58,7 +67,8 @@ pub(crate) fn prepare<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], ti
             Node::Loop { times: 0, .. } | Node::While { bound: Some(0), .. } => {}
             Node::Loop { times: own, body } => {
                 times.push(*own);
-                let as_body = PlannedLoop::of(node, times).and_then(|planned| setting.body(&planned));
+                let as_body = PlannedLoop::of(node, times).filter(|planned| !setting.has_integers_in(planned));
+                let as_body = as_body.and_then(|planned| setting.body(&planned));
                 runs.push(match as_body {
                     Some(body) => Run::Body(*own, body),
                     None => Run::Nest(*own, prepare(setting, body, times)),
@@ -71,7 +81,8 @@ pub(crate) fn prepare<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], ti
             }
             Node::While { test, holds, body, bound } => {
                 times.push(bound.unwrap_or(UNBOUNDED_ITERATIONS));
-                let as_body = PlannedLoop::of(node, times).and_then(|planned| setting.body(&planned));
+                let as_body = PlannedLoop::of(node, times).filter(|planned| !setting.has_integers_in(planned));
+                let as_body = as_body.and_then(|planned| setting.body(&planned));
                 runs.push(match as_body {
                     Some(body) => Run::Body(bound.unwrap_or(usize::MAX), body),
                     None => {
@@ -92,9 +103,15 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
 }
 
 /// Runs a program.
-pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: &mut [View<'_, T>], stop: Stop<'_>) {
+pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
+    simd: S,
+    program: &Prepared<T>,
+    views: &mut [View<'a, T>],
+    integers: &mut [View<'a, u8>],
+    stop: Stop<'_>,
+) {
     let stop_timer = StopTimer { stop, left: NS_BETWEEN_STOP_CALLS, is_stopped: false };
-    let mut runner = Runner { simd, views, operands: Operands::default(), stop_timer };
+    let mut runner = Runner { simd, views, integers, operands: Operands::default(), stop_timer };
     runner.run_all(program, [0; DEPTH], 0);
 }
 
@@ -134,11 +151,13 @@ impl StopTimer<'_> {
 struct Runner<'p, 'a, T, S> {
     simd: S,
     views: &'p mut [View<'a, T>],
+    /// The views of regions of integers, or an empty list if the plan has none.
+    integers: &'p mut [View<'a, u8>],
     operands: Operands,
     stop_timer: StopTimer<'p>,
 }
 
-impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
+impl<T: MathTable + Item, S: Simd> Runner<'_, '_, T, S> {
     /// Runs all nodes inside `level` loops. `counters` holds the current iteration of each of these loops.
     fn run_all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
         for run in runs {
@@ -163,6 +182,10 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
                     let chosen = usize::from(!self.holds(holds, counters, level));
                     self.run_all(&branches[chosen], counters, level);
                 }
+                Run::Typed(typed) => {
+                    self.stop_timer.count(1, typed.nanoseconds);
+                    typed.run(self.simd, self.views, self.integers, (&counters, level));
+                }
             }
         }
     }
@@ -186,7 +209,10 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     /// Returns `true` if a condition holds in the current iteration.
     fn holds(&self, condition: &Start, counters: [isize; DEPTH], level: usize) -> bool {
         let range = condition.inside(&counters, level).range;
-        self.views[condition.region].read(range)[0] != T::ZERO
+        match self.integers.get(condition.region) {
+            Some(View::None) | None => self.views[condition.region].read(range)[0] != T::ZERO,
+            Some(integers) => integers.read(range).iter().any(|byte| *byte != 0),
+        }
     }
 
     /// Runs an innermost loop.

@@ -30,11 +30,15 @@ pub(crate) enum Layout {
     Columns {
         /// The number of elements per unit, over all parts.
         pitch: usize,
+        /// The number of items per element: bytes in a region of integers, and elements in a region of floats.
+        size: usize,
     },
     /// The part sees contiguous elements. Addresses are in elements.
     Elements {
         /// The number of elements per unit.
         pitch: usize,
+        /// The number of items per element: bytes in a region of integers, and elements in a region of floats.
+        size: usize,
     },
 }
 
@@ -42,9 +46,12 @@ impl Layout {
     /// Returns the layout of a region. `is_one_part` is `true` if the stage has only one part.
     pub(crate) fn of(region: &Region, is_one_part: bool) -> Self {
         let pitch = region.pitch;
+        let size = region.ty.size(1);
         match (region.place, region.split) {
-            (Storage::Scratch | Storage::Output(_), Split::Columns(_)) if !is_one_part => Layout::Columns { pitch },
-            _ => Layout::Elements { pitch },
+            (Storage::Scratch | Storage::Output(_), Split::Columns(_)) if !is_one_part => {
+                Layout::Columns { pitch, size }
+            }
+            _ => Layout::Elements { pitch, size },
         }
     }
 }
@@ -63,10 +70,11 @@ impl Start {
     /// Returns the start of an operand that spans `span` elements. `block` is the stride between its blocks, in units.
     pub(crate) fn of(layouts: &[Layout], operand: &Operand, span: usize, block: isize) -> Self {
         let Operand { region, unit, offset, steps, .. } = *operand;
-        let (at, scale) = match layouts[region] {
-            Layout::Columns { .. } => (unit, 1),
-            Layout::Elements { pitch } => (unit * pitch + offset, pitch as isize),
+        let (at, scale, size) = match layouts[region] {
+            Layout::Columns { size, .. } => (unit, 1, size),
+            Layout::Elements { pitch, size } => ((unit * pitch + offset) * size, (pitch * size) as isize, size),
         };
+        let (offset, span) = (offset * size, span * size);
         Start { region, range: Range { at, offset, span }, block: block * scale, moves: steps.map(|step| step * scale) }
     }
 
@@ -74,7 +82,7 @@ impl Start {
     /// moves by `steps` units per iteration of each loop.
     pub(crate) fn at(layouts: &[Layout], region: usize, at: usize, steps: [isize; DEPTH], span: usize) -> Self {
         let (unit, offset) = match layouts[region] {
-            Layout::Columns { pitch } => (at / pitch, at % pitch),
+            Layout::Columns { pitch, .. } => (at / pitch, at % pitch),
             Layout::Elements { .. } => (0, at),
         };
         Start::of(layouts, &Operand { steps, ..Operand::of(region).at(unit).offset(offset) }, span, 0)

@@ -242,7 +242,7 @@ pub struct StackType {
 }
 
 impl StackType {
-    /// Returns all sizes of the stacked tensor: the number of rows, then the sizes of a row.
+    /// Returns the shape of the stacked tensor: the number of rows, then the shape of a row.
     pub fn shape(&self) -> Vec<usize> {
         [&[self.rows], self.row.as_slice()].concat()
     }

@@ -105,6 +105,12 @@ pub trait Compiled<T>: Any + Send + Sync {
     /// Runs the compiled graph on its inputs and returns its outputs. Occasionally calls `stop` between steps, and ends
     /// early if it returns `true`.
     fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<T>, BackendError>;
+
+    /// Returns the names of the ops that the code computes with the reference evaluator, for the report. By default,
+    /// there are none.
+    fn evaluated_ops(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// The compiled code of a program or a loop, or the reason why the backend declined to compile it.

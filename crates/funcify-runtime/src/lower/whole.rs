@@ -64,6 +64,7 @@ impl<B: Backend> Lowering<'_, B> {
         at: Place,
         operands: &[Slot],
     ) -> Result<Vec<Slot>> {
+        self.notes.fallback.extend(compiled.evaluated_ops());
         let outputs: Vec<_> = (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect();
         let count = outputs.len();
         self.push(&at.clone(), Action::Whole(WholeNode { compiled, outputs, at }), operands, count)

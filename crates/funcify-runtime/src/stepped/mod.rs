@@ -11,10 +11,10 @@
 //!
 //! - **stepped-c1** fixed: it depends on no sequence. `start` computes it.
 //! - **stepped-c2** rows: it has one row per step, and no row depends on later rows of a sequence. The rows may lie
-//!   along any axis, which may be merged with other axes, as in `x W` for a batch. A step usually computes one row. If
-//!   a loop reads rows before its first step, a step computes a window of rows. The window starts with the step's own
-//!   row, and has as many rows as the value has when the loop runs a single step. For an output, the step returns the
-//!   newest row.
+//!   along any axis, and that axis may be merged with others, as when a product `x W` merges steps and batch. A step
+//!   usually computes one row. If a loop reads rows before its first step, a step computes a window of rows. The window
+//!   starts with the step's own row, and has as many rows as the value has when the loop runs a single step. For an
+//!   output, the step returns the newest row.
 //! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
 //!   of a loop or the last row of a trace. It can be an output, or an operand of an op whose operands have no rows.
 //!

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::super::planned::{PlannedLoop, Step};
 use super::{Factor, Piece, Product, REGISTERS, RegisterCode, RegisterOp, Verb};
-use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::{Across, Instruction, Op, Operand, Region};
+use funcify_body::float::Float;
 
 /// The maximum number of vectors that a loop may write.
 const MAX_WRITTEN_VECTORS: usize = 512;

@@ -6,11 +6,11 @@ use pulp::{Simd, WithSimd};
 
 use super::super::Address;
 use super::{REGISTERS, RegisterCode, Verb};
-use crate::float::Float;
 use crate::kernels::math::MathTable;
 use crate::kernels::table::Elementwise;
 use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
+use funcify_body::float::Float;
 
 /// Runs code until a condition ends the loop or `more` returns 0. `more` returns the number of iterations to run next.
 /// `addresses` are the addresses of [`RegisterCode::pieces`].

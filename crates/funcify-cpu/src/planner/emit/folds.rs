@@ -13,6 +13,9 @@ impl Emitter {
         }
         let shape = from[0].shape.clone();
         if folded.iter().any(|axis| shape[*axis] == 0) {
+            if self.ty(to) != Type::Float {
+                return Err(Declined::new("reduce", "a fold of integers over no elements"));
+            }
             return self.fill(to, fold.identity::<f64>());
         }
         if let [one, other] = from
@@ -28,7 +31,8 @@ impl Emitter {
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
-            let result = with_axis_order(self.reserve(&to.shape, to.level), &order_of(&like), |_| true);
+            let result =
+                with_axis_order(self.reserve_typed(&to.shape, to.level, self.ty(to)), &order_of(&like), |_| true);
             self.fold(fold, &result, from, folded)?;
             return self.copy(to, &result);
         }

@@ -40,8 +40,13 @@ impl Emitter {
 
     /// Returns `true` if an instruction reads or writes past the end of a unit of a region that is split into columns.
     pub(super) fn leaves_units(&self, node: &Node) -> bool {
-        let Node::Do(instruction) = node else { return false };
         let pitch = |operand: &Operand| self.pitch(operand.region);
+        if let Node::Fused(node) = node {
+            return node.streams.iter().enumerate().any(|(stream, operand)| {
+                pitch(operand).is_some_and(|pitch| operand.offset + node.fused.span(stream) > pitch)
+            });
+        }
+        let Node::Do(instruction) = node else { return false };
         let operands = || std::iter::once(&instruction.to).chain(&instruction.from);
         if operands().all(|operand| pitch(operand).is_none()) {
             return false;

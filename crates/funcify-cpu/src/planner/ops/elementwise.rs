@@ -131,7 +131,7 @@ fn may_round(op: &GraphOp) -> bool {
 }
 
 /// Returns the kernel of an op. For an op that is the identity, this is a copy.
-fn unary_kernel(op: ops::Unary) -> Unary {
+pub(super) fn unary_kernel(op: ops::Unary) -> Unary {
     macro_rules! kernels_by_name {
         ($($name:ident)*) => {
             match op {

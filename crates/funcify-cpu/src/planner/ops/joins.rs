@@ -63,7 +63,10 @@ impl Scope<'_, '_> {
                 place.clone()
             }
             (None, Some(_)) => return Ok(()),
-            (None, None) => self.planner.emitter.reserve_as(&shape, level, innermost),
+            (None, None) => {
+                let ty = self.planner.representation(self.graph, whole);
+                self.planner.emitter.reserve_as(&shape, level, innermost, ty)
+            }
         };
         self.planner.emitter.fired.note(Transformation::Joined);
         self.joins.wholes.insert(whole, memory.clone());

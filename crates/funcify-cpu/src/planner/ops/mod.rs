@@ -6,6 +6,7 @@ mod order;
 mod positions;
 mod products;
 mod statics;
+mod typed;
 mod words;
 
 use funcify_analysis::{ReadOrder, in_order};
@@ -105,7 +106,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             let dtype = graph.ty(input.value).dtype;
             let is_read = scope.order.remaining_reads(input.value) > 0;
             let value = match argument {
-                Argument::Tensor(_) if is_read && !scope.planner.can_represent(graph, input.value) => {
+                Argument::Tensor(_) if is_read && !scope.planner.supports(graph, input.value) => {
                     return Err(Declined::new("scan", format!("a value of {dtype} that changes in each step")));
                 }
                 Argument::Tensor(view) => Value::Tensor(view),
@@ -222,6 +223,10 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let (tensor, label) = (tensor.clone(), self.planner.label(self.graph, value));
                 return self.planner.constant(&tensor, label);
             }
+            Some(Value::Static(tensor)) if self.planner.is_typed => {
+                let (tensor, label) = (tensor.clone(), self.planner.label(self.graph, value));
+                return self.planner.integer_constant(&tensor, label);
+            }
             Some(Value::Static(tensor)) => {
                 return Err(Declined::new("scan", format!("values of {}", tensor.dtype())));
             }
@@ -236,11 +241,11 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
-            Some(place) if place.level == level => {
+            Some(place) if place.level == level && self.holds(place, value) => {
                 self.planner.emitter.fired.note(Transformation::Placed);
                 place.clone()
             }
-            _ => match self.free_state(value, level) {
+            _ => match self.free_state(value, level).filter(|state| self.holds(state, value)) {
                 Some(register) => {
                     self.planner.emitter.fired.note(Transformation::FreeState);
                     register
@@ -248,6 +253,11 @@ impl<'p, 'g> Scope<'p, 'g> {
                 None => self.planner.reserve(self.graph, value, shape, level),
             },
         }
+    }
+
+    /// Returns `true` if the elements of a view have the type in which the plan holds `value`.
+    fn holds(&self, view: &View, value: ValueId) -> bool {
+        self.planner.emitter.ty(view) == self.planner.representation(self.graph, value)
     }
 
     /// Emits an elementwise op whose result is `value`.
@@ -272,10 +282,13 @@ impl<'p, 'g> Scope<'p, 'g> {
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
         let [value] = node.outputs.as_slice() else {
-            return Err(Declined::new(name, "no instruction implements it yet"));
+            return self.evaluate(node);
         };
         if let Some(value) = self.static_value(node, *value)? {
             return Ok(vec![Some(value)]);
+        }
+        if self.planner.is_typed {
+            return self.typed_node(node, *value);
         }
         if !self.planner.can_represent(self.graph, *value) {
             return Err(Declined::new(name, format!("a result of {}", self.graph.ty(*value).dtype)));

@@ -106,7 +106,7 @@ impl Scope<'_, '_> {
 
     /// Returns the memory in which `x` is updated using `others`: `x` itself if it is a state that may be overwritten,
     /// or else a copy.
-    fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
+    pub(super) fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is_same_view(state));
         own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::UpdateInPlace));

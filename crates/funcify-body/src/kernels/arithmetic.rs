@@ -4,7 +4,7 @@
 use super::*;
 
 /// The operations of [`Float`] that mathematical functions need, on a vector type.
-pub(crate) trait Arithmetic<T: Float>: Copy {
+pub trait Arithmetic<T: Float>: Copy {
     /// A vector of numbers.
     type Vector: Copy;
     /// A vector of booleans.
@@ -60,7 +60,7 @@ pub(crate) trait Arithmetic<T: Float>: Copy {
 
 /// Implements [`Arithmetic`] on the vectors of an instruction set.
 #[derive(Clone, Copy)]
-pub(crate) struct Registers<S>(pub(crate) S);
+pub struct Registers<S>(pub S);
 
 macro_rules! on_registers {
     ($($name:ident($($operand:ident: $ty:ty),*) -> $result:ty;)*) => {

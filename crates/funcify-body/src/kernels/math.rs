@@ -129,7 +129,7 @@ fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]
 
 /// Rounds to the nearest integer. Valid only for numbers of small magnitude.
 #[inline(always)]
-pub(crate) fn nearest<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn nearest<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let rounder = m.splat(T::ROUNDER);
     m.sub(m.add(x, rounder), rounder)
 }
@@ -155,7 +155,7 @@ fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector
 /// Computes exp(x). Multiplies by 2^n in two steps, because 2^n itself may overflow or be subnormal. A subnormal result
 /// is rounded only once, in the second step.
 #[inline(always)]
-pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let [low, high] = T::EXP_RANGE;
     let x = m.at_most(m.splat(high), m.at_least(m.splat(low), x));
     let (n, fraction) = reduced_expm1(m, x);
@@ -173,7 +173,7 @@ fn middle_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
 
 /// Computes exp(x) - 1.
 #[inline(always)]
-pub(crate) fn expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let bounded = m.at_least(m.splat(T::from_f64(-50.0)), x);
     let y = middle_expm1(m, bounded);
     let y = m.select(m.less(m.splat(T::from_f64(40.0)), x), exp(m, x), y);
@@ -182,7 +182,7 @@ pub(crate) fn expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Ve
 
 /// Computes the hyperbolic tangent.
 #[inline(always)]
-pub(crate) fn tanh<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn tanh<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let magnitude = m.abs(x);
     let doubled = m.mul(magnitude, m.splat(T::from_f64(-2.0)));
     let t = middle_expm1(m, m.at_least(m.splat(T::from_f64(-50.0)), doubled));
@@ -192,7 +192,7 @@ pub(crate) fn tanh<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vec
 
 /// Computes 1 / (1 + exp(-x)).
 #[inline(always)]
-pub(crate) fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let one = m.splat(T::ONE);
     let decay = exp(m, m.neg(m.abs(x)));
     let numerator = m.select(m.less(x, m.splat(T::ZERO)), decay, one);
@@ -226,7 +226,7 @@ fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
 
 /// Computes the natural logarithm.
 #[inline(always)]
-pub(crate) fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let y = positive_log(m, x);
     // Infinity and NaN are returned unchanged.
     let y = m.select(m.less(x, m.splat(T::INFINITY)), y, x);
@@ -236,7 +236,7 @@ pub(crate) fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vect
 
 /// Computes log(1 + x).
 #[inline(always)]
-pub(crate) fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let one = m.splat(T::ONE);
     let sum = m.add(x, one);
     let lost = m.div(m.sub(x, m.sub(sum, one)), sum);
@@ -258,7 +258,7 @@ fn parity<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
 /// Computes the sine (`quarter` 0) or the cosine (`quarter` 1) of x, for abs(x) up to
 /// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE).
 #[inline(always)]
-pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quarter: f64) -> M::Vector {
+pub fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quarter: f64) -> M::Vector {
     let zero = m.splat(T::ZERO);
     let half = m.splat(T::from_f64(0.5));
     let n = nearest(m, m.mul(x, m.splat(T::from_f64(std::f64::consts::FRAC_2_PI))));
@@ -281,7 +281,7 @@ pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vecto
 
 /// Rounds to the nearest integer, with ties to even.
 #[inline(always)]
-pub(crate) fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let whole = m.splat(T::WHOLE);
     let magnitude = m.abs(x);
     let rounded = m.sub(m.add(magnitude, whole), whole);
@@ -290,7 +290,7 @@ pub(crate) fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
 
 /// Rounds toward zero.
 #[inline(always)]
-pub(crate) fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let magnitude = m.abs(x);
     let rounded = round(m, magnitude);
     let less = m.sub(rounded, m.splat(T::ONE));
@@ -299,7 +299,7 @@ pub(crate) fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
 
 /// Returns the largest integer that is at most x.
 #[inline(always)]
-pub(crate) fn floor<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn floor<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let rounded = round(m, x);
     let less = m.sub(rounded, m.splat(T::ONE));
     m.select(m.less(x, rounded), less, rounded)
@@ -307,6 +307,6 @@ pub(crate) fn floor<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
 
 /// Returns the smallest integer that is at least x.
 #[inline(always)]
-pub(crate) fn ceil<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub fn ceil<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     m.neg(floor(m, m.neg(x)))
 }

@@ -5,7 +5,7 @@ use super::*;
 
 /// An operand of a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Source<'a, T> {
+pub enum Source<'a, T> {
     /// One element per lane: row r starts at `data[r * stride]`. A stride of 0 broadcasts one row to all rows.
     Lanes { data: &'a [T], stride: usize },
     /// One element per row, broadcast to all lanes: the element of row r is `data[r * stride]`.
@@ -16,7 +16,7 @@ pub(crate) enum Source<'a, T> {
 
 impl<T: Float> Source<'_, T> {
     /// Returns the element at a row and lane. `old` is the current element of the destination at this position.
-    pub(crate) fn element(&self, row: usize, lane: usize, old: T) -> T {
+    pub fn element(&self, row: usize, lane: usize, old: T) -> T {
         match self {
             Source::Lanes { data, stride } => data[row * stride + lane],
             Source::Element { data, stride } => data[row * stride],
@@ -26,7 +26,7 @@ impl<T: Float> Source<'_, T> {
 }
 
 /// The rows of an operand whose kind is fixed at compile time.
-pub(crate) trait RowSource<T: Float, S: Simd>: Copy {
+pub trait RowSource<T: Float, S: Simd>: Copy {
     /// A row of the operand.
     type Row: SourceRow<T, S>;
 
@@ -35,7 +35,7 @@ pub(crate) trait RowSource<T: Float, S: Simd>: Copy {
 }
 
 /// A row of an operand.
-pub(crate) trait SourceRow<T: Float, S: Simd> {
+pub trait SourceRow<T: Float, S: Simd> {
     /// Returns vector `index` of the row. `old` is the current value of this vector of the destination.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
     /// Returns the elements after the last full vector, padded to a vector.
@@ -44,13 +44,13 @@ pub(crate) trait SourceRow<T: Float, S: Simd> {
 
 /// Rows with one element per lane.
 #[derive(Clone, Copy)]
-pub(crate) struct LaneRows<'a, T> {
-    pub(crate) data: &'a [T],
-    pub(crate) stride: usize,
+pub struct LaneRows<'a, T> {
+    pub data: &'a [T],
+    pub stride: usize,
 }
 
 /// A row with one element per lane.
-pub(crate) struct LaneRow<'a, T: Float, S: Simd> {
+pub struct LaneRow<'a, T: Float, S: Simd> {
     vectors: &'a [T::Vector<S>],
     tail: &'a [T],
 }
@@ -78,13 +78,13 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneRow<'_, T, S> {
 
 /// Rows of one element each, which is broadcast to all lanes.
 #[derive(Clone, Copy)]
-pub(crate) struct ElementRows<'a, T> {
-    pub(crate) data: &'a [T],
-    pub(crate) stride: usize,
+pub struct ElementRows<'a, T> {
+    pub data: &'a [T],
+    pub stride: usize,
 }
 
 /// A row of one element, which is broadcast to all lanes of a vector.
-pub(crate) struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
+pub struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: Float, S: Simd> RowSource<T, S> for ElementRows<'_, T> {
     type Row = ElementRow<T, S>;
@@ -108,7 +108,7 @@ impl<T: Float, S: Simd> SourceRow<T, S> for ElementRow<T, S> {
 
 /// The rows of the destination itself.
 #[derive(Clone, Copy)]
-pub(crate) struct SameRows;
+pub struct SameRows;
 
 impl<T: Float, S: Simd> RowSource<T, S> for SameRows {
     type Row = SameRows;
@@ -133,15 +133,15 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
 /// Rows with one element per lane, or with one element that is broadcast to all lanes. The kind is tested at run time,
 /// which suits functions that cost more than this test.
 #[derive(Clone, Copy)]
-pub(crate) struct LaneOrElementRows<'a, T> {
-    pub(crate) data: &'a [T],
-    pub(crate) stride: usize,
-    pub(crate) element: bool,
+pub struct LaneOrElementRows<'a, T> {
+    pub data: &'a [T],
+    pub stride: usize,
+    pub element: bool,
 }
 
 /// A row with one element per lane, or with one element that is broadcast to all lanes. In the latter case, `lanes` is
 /// not read.
-pub(crate) struct LaneOrElementRow<'a, T: Float, S: Simd> {
+pub struct LaneOrElementRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     splat: [T::Vector<S>; 1],
     element: bool,
@@ -173,14 +173,14 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
 /// Rows with one element per lane, or the rows of the destination. The kind is tested at run time, which suits
 /// functions that cost more than this test.
 #[derive(Clone, Copy)]
-pub(crate) struct LaneOrSameRows<'a, T> {
-    pub(crate) data: &'a [T],
-    pub(crate) stride: usize,
-    pub(crate) same: bool,
+pub struct LaneOrSameRows<'a, T> {
+    pub data: &'a [T],
+    pub stride: usize,
+    pub same: bool,
 }
 
 /// A row with one element per lane, or a row of the destination. In the latter case, `lanes` is not read.
-pub(crate) struct LaneOrSameRow<'a, T: Float, S: Simd> {
+pub struct LaneOrSameRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     same: bool,
 }

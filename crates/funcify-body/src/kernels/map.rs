@@ -17,43 +17,43 @@ use super::*;
 
 /// The rows and lanes that a kernel writes.
 #[derive(Debug)]
-pub(crate) struct Target<'a, T> {
+pub struct Target<'a, T> {
     /// The memory from the first written element to the last.
-    pub(crate) data: &'a mut [T],
+    pub data: &'a mut [T],
     /// The number of rows.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// The number of elements per row.
-    pub(crate) lanes: usize,
+    pub lanes: usize,
     /// The stride between rows, in elements.
-    pub(crate) stride: usize,
+    pub stride: usize,
 }
 
 impl<T> Target<'_, T> {
     /// Returns row `row`.
     #[inline(always)]
-    pub(crate) fn row(&mut self, row: usize) -> &mut [T] {
+    pub fn row(&mut self, row: usize) -> &mut [T] {
         &mut self.data[row * self.stride..][..self.lanes]
     }
 }
 
 /// A call to a function with `N` elements, each broadcast to all lanes of a vector. To be run by `Simd::vectorize`.
-pub(crate) struct One<T, F, const N: usize> {
-    pub(crate) from: [T; N],
-    pub(crate) function: PhantomData<F>,
+pub struct One<T, F, const N: usize> {
+    pub from: [T; N],
+    pub function: PhantomData<F>,
 }
 
 /// A call to a function with `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
 /// called, instead of being inlined everywhere.
-pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
-    pub(crate) simd: S,
-    pub(crate) from: [T::Vector<S>; N],
-    pub(crate) function: PhantomData<F>,
+pub struct OneVector<T: Float, S: Simd, F, const N: usize> {
+    pub simd: S,
+    pub from: [T::Vector<S>; N],
+    pub function: PhantomData<F>,
 }
 
 macro_rules! functions {
     ($($name:ident of $n:literal, $count:literal, $map:ident, $rows:ident: $($operand:ident $Operand:ident),+;)*) => {$(
         #[doc = concat!("A function of ", $count, ".")]
-        pub(crate) trait $name<T: Float> {
+        pub trait $name<T: Float> {
             /// `true` if the function is as cheap as a load.
             const IS_CHEAP: bool = false;
 
@@ -62,10 +62,10 @@ macro_rules! functions {
         }
 
         #[doc = concat!("A function of ", $count, " over a target. It ignores the sources beyond its operands.")]
-        pub(crate) struct $map<'m, 'a, T, F> {
-            pub(crate) target: &'m mut Target<'a, T>,
-            pub(crate) sources: &'m [Source<'a, T>; 3],
-            pub(crate) function: PhantomData<F>,
+        pub struct $map<'m, 'a, T, F> {
+            pub target: &'m mut Target<'a, T>,
+            pub sources: &'m [Source<'a, T>; 3],
+            pub function: PhantomData<F>,
         }
 
         impl<T: Float, F: $name<T>> WithSimd for One<T, F, $n> {

@@ -53,6 +53,6 @@ table! {
 }
 
 #[inline(always)]
-pub(crate) fn mask<T: Float, S: Simd>(simd: S, mask: T::Mask<S>) -> T::Vector<S> {
+pub fn mask<T: Float, S: Simd>(simd: S, mask: T::Mask<S>) -> T::Vector<S> {
     T::select(simd, mask, T::splat(simd, T::ONE), T::splat(simd, T::ZERO))
 }

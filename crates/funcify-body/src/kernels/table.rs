@@ -8,7 +8,7 @@ use super::source::Source;
 use super::*;
 
 /// An elementwise op with `N` operands.
-pub(crate) trait Elementwise<const N: usize> {
+pub trait Elementwise<const N: usize> {
     /// Applies the op to all rows and lanes of a target.
     fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]);
     /// Applies the op to one element of each operand.
@@ -42,7 +42,7 @@ macro_rules! table {
 
         $(
             #[doc = $op_doc]
-            pub(crate) struct $op;
+            pub struct $op;
 
             impl<T: MathTable> $Function<T> for $op {
                 $(const IS_CHEAP: bool = $cheap;)?

@@ -10,7 +10,7 @@ use crate::float::Float;
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     arch: Arch,
-    #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code reads it"))]
+
     translation: Translation,
 }
 
@@ -61,8 +61,7 @@ impl Machine {
 
     /// Returns the policy for translating loops to machine code. The scalar instruction set never translates, because
     /// machine code requires a fused multiply-add, which all other instruction sets have.
-    #[cfg(feature = "jit")]
-    pub(crate) fn translation(self) -> Translation {
+    pub fn translation(self) -> Translation {
         if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }
     }
 
@@ -81,7 +80,7 @@ impl Machine {
     }
 
     /// Returns the number of elements in a vector.
-    pub(crate) fn lanes<T: Float>(self) -> usize {
+    pub fn lanes<T: Float>(self) -> usize {
         struct Lanes<T>(PhantomData<T>);
         impl<T: Float> Work for Lanes<T> {
             type Output = usize;
@@ -95,7 +94,7 @@ impl Machine {
 
     /// Runs `work` with the token of the instruction set. `work` itself is not compiled for that instruction set; only
     /// code that it passes to `Simd::vectorize` is.
-    pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
+    pub fn run<W: Work>(self, work: W) -> W::Output {
         match self.arch {
             #[cfg(target_arch = "x86_64")]
             Arch::V3(token) => work.run(token),
@@ -109,7 +108,7 @@ impl Machine {
 }
 
 /// Work that can run on any instruction set.
-pub(crate) trait Work {
+pub trait Work {
     /// The result of the work.
     type Output;
 

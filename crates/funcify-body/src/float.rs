@@ -20,6 +20,8 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn lanes<S: Simd>() -> usize;
     /// Returns the element nearest to `value`.
     fn from_f64(value: f64) -> Self;
+    /// Returns the element nearest to an integer.
+    fn from_i64(value: i64) -> Self;
     /// Converts the element to f64.
     fn to_f64(self) -> f64;
 
@@ -231,6 +233,10 @@ macro_rules! float {
             }
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
+                value as $float
+            }
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
                 value as $float
             }
             #[inline(always)]

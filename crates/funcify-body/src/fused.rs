@@ -1,0 +1,129 @@
+//! A body with its iteration space.
+
+use smallvec::SmallVec;
+
+use crate::code::Code;
+use crate::ir::{Body, Node, Op, Type};
+
+/// A body with its iteration space.
+#[derive(Clone, Debug)]
+pub struct Fused {
+    pub(crate) body: Body,
+    pub(crate) code: Code,
+    /// The sizes of the axes, the outermost first.
+    pub(crate) sizes: SmallVec<[usize; 4]>,
+    pub(crate) streams: Vec<Stream>,
+}
+
+/// The path of a stream through memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) ty: Type,
+    /// The offset of the first lane, which is not 0 if an axis is reversed.
+    pub(crate) first: usize,
+    /// The stride along each axis, in elements.
+    pub(crate) strides: SmallVec<[isize; 4]>,
+    pub(crate) order: Order,
+}
+
+/// The order in which the lanes of a stream are in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// All lanes use the same element.
+    Splat,
+    /// Consecutive lanes are adjacent.
+    Dense,
+    /// Any other order.
+    Strided,
+}
+
+impl Fused {
+    /// Creates a body that runs over axes of the given sizes. `strides` holds, for each stream, its stride along each
+    /// axis, in elements. A stream starts at the lowest address that it accesses, even if an axis is reversed.
+    pub fn new(body: Body, sizes: &[usize], strides: Vec<Vec<isize>>) -> Self {
+        let streams = strides.into_iter().enumerate().map(|(index, strides)| {
+            let is_load = |node: &&Node| node.op == Op::Load(index);
+            let stored = || body.stores().iter().find(|(_, stream)| *stream == index).map(|(value, _)| *value);
+            let loaded = body.nodes().iter().find(is_load).map(|node| node.ty);
+            let ty = loaded.or_else(|| Some(body.nodes()[stored()?].ty)).expect("a stream is loaded or stored");
+            Stream::new(ty, sizes, strides)
+        });
+        let streams: Vec<Stream> = streams.collect();
+        Fused { code: Code::new(&body), sizes: sizes.into(), streams, body }
+    }
+
+    /// Returns the body.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// Returns the sizes of the axes, the outermost first.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// Returns the number of lanes.
+    pub fn lanes(&self) -> usize {
+        self.sizes.iter().product()
+    }
+
+    /// Returns the number of streams.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Returns the type of a stream's elements.
+    pub fn ty(&self, stream: usize) -> Type {
+        self.streams[stream].ty
+    }
+
+    /// Returns the number of elements from the lowest to the highest that a stream accesses.
+    pub fn span(&self, stream: usize) -> usize {
+        let steps = self.streams[stream].strides.iter().zip(&self.sizes);
+        1 + steps.map(|(stride, size)| stride.unsigned_abs() * (size - 1)).sum::<usize>()
+    }
+
+    /// Returns the offset of a lane in a stream, in elements. `index` holds an index for each axis.
+    pub fn offset(&self, stream: usize, index: &[usize]) -> usize {
+        let Stream { first, strides, .. } = &self.streams[stream];
+        let moved: isize = strides.iter().zip(index).map(|(stride, index)| stride * *index as isize).sum();
+        first.wrapping_add_signed(moved)
+    }
+
+    /// Returns whether different lanes of a stream are different elements.
+    pub fn is_injective(&self, stream: usize) -> bool {
+        let strides = self.streams[stream].strides.iter().zip(&self.sizes).filter(|(_, size)| **size > 1);
+        let mut steps: Vec<(usize, usize)> = strides.map(|(stride, size)| (stride.unsigned_abs(), *size)).collect();
+        steps.sort_unstable();
+        let mut reach = 0;
+        steps.into_iter().all(|(stride, size)| {
+            let is_beyond = stride > reach;
+            reach += stride * (size - 1);
+            is_beyond
+        })
+    }
+
+    /// Returns whether the streams have the same strides.
+    pub fn is_parallel(&self, one: usize, other: usize) -> bool {
+        self.streams[one].strides == self.streams[other].strides
+    }
+}
+
+impl Stream {
+    fn new(ty: Type, sizes: &[usize], strides: Vec<isize>) -> Self {
+        let back = strides.iter().zip(sizes).filter(|(stride, _)| **stride < 0);
+        let first = back.map(|(stride, size)| stride.unsigned_abs() * (size - 1)).sum();
+        let mut next = 1;
+        let is_dense = sizes.iter().zip(&strides).rev().all(|(size, stride)| {
+            let is_adjacent = *size == 1 || *stride == next;
+            next *= *size as isize;
+            is_adjacent
+        });
+        let order = match strides.iter().zip(sizes).all(|(stride, size)| *stride == 0 || *size == 1) {
+            true if sizes.iter().any(|size| *size > 1) => Order::Splat,
+            _ if is_dense => Order::Dense,
+            _ => Order::Strided,
+        };
+        Stream { ty, first, strides: strides.into(), order }
+    }
+}

@@ -1,0 +1,57 @@
+//! The body of a loop as data: typed straight-line code over lanes, and the tile interpreter that runs it.
+//!
+//! A [`Body`] is a list of typed values. Each is a constant, is loaded from a stream, or is computed from earlier values
+//! of the same lane. Some values are stored to streams. A [`Fused`] is a body with an iteration space: the sizes of the
+//! axes over which it runs, and the strides of each stream along these axes. [`Tiles`] runs it block by block, so that
+//! intermediate values stay in the L1 cache.
+//!
+//! This crate knows neither graphs nor tensor libraries. A program's float type, `f32` or `f64`, is a type parameter of
+//! the interpreter, so a body is the same for both.
+//!
+//! ```
+//! use funcify_body::{Body, Fused, IntBinary, Machine, Op, Streams, Tiles, Type};
+//!
+//! // y = 3 * x + 1 on 32-bit integers.
+//! let mut body = Body::default();
+//! let x = body.load(0, Type::I32);
+//! let [three, one] = [3, 1].map(|number| body.integer(number, Type::I32));
+//! let product = body.push(Op::Int(IntBinary::Mul), Type::I32, &[x, three]);
+//! let sum = body.push(Op::Int(IntBinary::Add), Type::I32, &[product, one]);
+//! body.store(sum, 1);
+//! let fused = Fused::new(body, &[4], vec![vec![1], vec![1]]);
+//!
+//! struct Memory([Vec<i32>; 2]);
+//! impl Streams for Memory {
+//!     fn read(&self, stream: usize) -> &[u8] {
+//!         bytemuck::cast_slice(&self.0[stream])
+//!     }
+//!     fn write(&mut self, stream: usize) -> &mut [u8] {
+//!         bytemuck::cast_slice_mut(&mut self.0[stream])
+//!     }
+//! }
+//! # use pulp::bytemuck;
+//! let mut memory = Memory([vec![0, 1, 2, i32::MAX], vec![0; 4]]);
+//! Tiles::default().run_on::<f32>(Machine::detect(), &fused, &mut memory);
+//! assert_eq!(memory.0[1], [1, 4, 7, i32::MAX - 1]);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod code;
+pub mod float;
+mod fused;
+#[doc(hidden)]
+pub mod integer;
+mod ir;
+#[doc(hidden)]
+pub mod kernels;
+pub mod machine;
+mod tiles;
+mod typed;
+
+pub use code::Code;
+pub use float::Float;
+pub use fused::Fused;
+pub use ir::{Body, Compare, IntBinary, IntUnary, Node, Op, Type, Value};
+pub use machine::{Machine, Translation};
+pub use tiles::{Item, Streams, Tiles, with_tiles};

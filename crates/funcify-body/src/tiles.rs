@@ -1,0 +1,252 @@
+//! Runs bodies block by block, on tiles that fit into the L1 cache.
+
+use std::cell::RefCell;
+
+use pulp::Simd;
+use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
+use smallvec::SmallVec;
+
+use crate::code::{Source, Step};
+use crate::fused::{Fused, Order, Stream};
+use crate::integer::Element;
+use crate::ir::Op;
+use crate::kernels::math::MathTable;
+use crate::machine::{Machine, Work};
+use crate::typed;
+
+/// The maximum number of lanes in a block.
+const BLOCK: usize = 1024;
+
+/// The memory of a body's streams. Each slice starts at the lowest element that the stream accesses.
+pub trait Streams {
+    /// Returns the bytes of a stream that is loaded.
+    fn read(&self, stream: usize) -> &[u8];
+    /// Returns the bytes of a stream that is stored.
+    fn write(&mut self, stream: usize) -> &mut [u8];
+}
+
+/// The memory for values of a body. It is allocated once, and reused by all bodies that run on it.
+#[derive(Debug, Default)]
+pub struct Tiles {
+    tiles: Vec<Vec<u64>>,
+}
+
+thread_local! {
+    static OF_THREAD: RefCell<Tiles> = RefCell::default();
+}
+
+/// Calls `run` with the tiles of this thread.
+pub fn with_tiles<R>(run: impl FnOnce(&mut Tiles) -> R) -> R {
+    OF_THREAD.with_borrow_mut(run)
+}
+
+impl Tiles {
+    /// Runs a body on all its lanes, with the instruction set of `machine`.
+    pub fn run_on<T: MathTable + Item>(&mut self, machine: Machine, fused: &Fused, streams: &mut impl Streams) {
+        struct Run<'r, T, M> {
+            tiles: &'r mut Tiles,
+            fused: &'r Fused,
+            streams: &'r mut M,
+            float: std::marker::PhantomData<T>,
+        }
+        impl<T: MathTable + Item, M: Streams> Work for Run<'_, T, M> {
+            type Output = ();
+
+            fn run<S: Simd>(self, simd: S) {
+                self.tiles.run::<T, S>(simd, self.fused, self.streams);
+            }
+        }
+        machine.run(Run { tiles: self, fused, streams, float: std::marker::PhantomData::<T> });
+    }
+
+    /// Runs a body on all its lanes.
+    pub fn run<T: MathTable + Item, S: Simd>(&mut self, simd: S, fused: &Fused, streams: &mut impl Streams) {
+        let Fused { code, sizes, streams: paths, .. } = fused;
+        let lanes = fused.lanes();
+        if lanes == 0 {
+            return;
+        }
+        while self.tiles.len() < code.tiles {
+            self.tiles.push(vec![0; BLOCK]);
+        }
+        let width = lanes.min(BLOCK);
+        for (tile, op, ty) in &code.constants {
+            typed::fill::<T>(*op, *ty, &mut bytes_mut(&mut self.tiles[*tile])[..width * ty.size(size_of::<T>())]);
+        }
+        let size = |stream: usize| paths[stream].ty.size(size_of::<T>());
+        for start in (0..lanes).step_by(BLOCK) {
+            let count = (lanes - start).min(BLOCK);
+            for (stream, tile) in &code.loads {
+                let path = &paths[*stream];
+                let is_loaded = match path.order {
+                    Order::Dense => false,
+                    Order::Splat => start == 0,
+                    Order::Strided => true,
+                };
+                if is_loaded {
+                    let count = if path.order == Order::Splat { width } else { count };
+                    let to = &mut bytes_mut(&mut self.tiles[*tile])[..count * size(*stream)];
+                    let lanes = Block { path, sizes, start, count };
+                    match size(*stream) {
+                        8 => lanes.load::<u64>(cast_slice_mut(to), cast_slice(streams.read(*stream))),
+                        4 => lanes.load::<u32>(cast_slice_mut(to), cast_slice(streams.read(*stream))),
+                        _ => lanes.load::<u8>(to, streams.read(*stream)),
+                    }
+                }
+            }
+            for step in &code.steps {
+                self.step::<T, S>(simd, step, fused, streams, (start, count));
+            }
+            for (source, stream) in &code.stores {
+                let path = &paths[*stream];
+                let len = count * size(*stream);
+                // A loaded value that is stored may be in the memory that is written.
+                if let Source::Loaded(load) = source {
+                    let (from, tile) = code.loads[*load];
+                    if paths[from].order == Order::Dense {
+                        let to = &mut bytes_mut(&mut self.tiles[tile])[..len];
+                        to.copy_from_slice(&streams.read(from)[start * size(from)..][..len]);
+                    }
+                }
+                let tile = match source {
+                    Source::Tile(tile) => *tile,
+                    Source::Loaded(load) => code.loads[*load].1,
+                };
+                let from = &bytes(&self.tiles[tile])[..len];
+                let lanes = Block { path, sizes, start, count };
+                match size(*stream) {
+                    8 => lanes.store::<u64>(cast_slice(from), cast_slice_mut(streams.write(*stream))),
+                    4 => lanes.store::<u32>(cast_slice(from), cast_slice_mut(streams.write(*stream))),
+                    _ => lanes.store::<u8>(from, streams.write(*stream)),
+                }
+            }
+        }
+    }
+
+    fn step<T: MathTable + Item, S: Simd>(
+        &mut self,
+        simd: S,
+        step: &Step,
+        fused: &Fused,
+        streams: &impl Streams,
+        (start, count): (usize, usize),
+    ) {
+        let Fused { code, streams: paths, .. } = fused;
+        let mut to = std::mem::take(&mut self.tiles[step.to]);
+        let mut from: [&[u8]; 3] = [&[]; 3];
+        for (from, source) in from.iter_mut().zip(&step.from) {
+            *from = match source {
+                Source::Tile(tile) => bytes(&self.tiles[*tile]),
+                Source::Loaded(load) => match code.loads[*load] {
+                    (stream, _) if paths[stream].order == Order::Dense => {
+                        &streams.read(stream)[start * paths[stream].ty.size(size_of::<T>())..]
+                    }
+                    (_, tile) => bytes(&self.tiles[tile]),
+                },
+            };
+        }
+        let [ty, of] = step.types;
+        let float = size_of::<T>();
+        let mut sizes = [of.size(float); 3];
+        if step.op == Op::Select {
+            sizes[0] = 1;
+        }
+        for (from, size) in from.iter_mut().zip(sizes) {
+            *from = &from[..(count * size).min(from.len())];
+        }
+        typed::run::<T, S>(simd, step.op, step.types, &mut bytes_mut(&mut to)[..count * ty.size(float)], from);
+        self.tiles[step.to] = to;
+    }
+}
+
+/// A float type of programs.
+pub trait Item: Element {}
+impl Item for f32 {}
+impl Item for f64 {}
+
+fn bytes(tile: &[u64]) -> &[u8] {
+    cast_slice(tile)
+}
+
+fn bytes_mut(tile: &mut [u64]) -> &mut [u8] {
+    cast_slice_mut(tile)
+}
+
+/// The lanes of a stream in a block.
+struct Block<'b> {
+    path: &'b Stream,
+    sizes: &'b [usize],
+    start: usize,
+    count: usize,
+}
+
+impl Block<'_> {
+    /// Copies the lanes to a tile.
+    fn load<E: Pod>(&self, to: &mut [E], data: &[E]) {
+        match self.path.order {
+            Order::Splat => to.fill(data[self.path.first]),
+            Order::Dense => to.copy_from_slice(&data[self.start..][..self.count]),
+            Order::Strided => self.rows(|lane, count, at, stride| {
+                let to = &mut to[lane..][..count];
+                match stride {
+                    0 => to.fill(data[at]),
+                    1 => to.copy_from_slice(&data[at..][..count]),
+                    _ => {
+                        for (lane, to) in to.iter_mut().enumerate() {
+                            *to = data[at.wrapping_add_signed(lane as isize * stride)];
+                        }
+                    }
+                }
+            }),
+        }
+    }
+
+    /// Copies a tile to the lanes.
+    fn store<E: Pod>(&self, from: &[E], data: &mut [E]) {
+        match self.path.order {
+            Order::Dense => data[self.start..][..self.count].copy_from_slice(from),
+            Order::Splat | Order::Strided => self.rows(|lane, count, at, stride| {
+                let from = &from[lane..][..count];
+                if stride == 1 {
+                    return data[at..][..count].copy_from_slice(from);
+                }
+                for (lane, from) in from.iter().enumerate() {
+                    data[at.wrapping_add_signed(lane as isize * stride)] = *from;
+                }
+            }),
+        }
+    }
+
+    /// Calls `run` for each row of adjacent lanes along the innermost axis, with the index of its first lane in the
+    /// block, the number of lanes, the offset of the first lane, and the stride between lanes.
+    #[inline(always)]
+    fn rows(&self, mut run: impl FnMut(usize, usize, usize, isize)) {
+        let Block { path, sizes, start, count } = self;
+        let (inner, outer) = sizes.split_last().map_or((1, &[][..]), |(inner, outer)| (*inner, outer));
+        let (stride, strides) = path.strides.split_last().map_or((0, &[][..]), |(stride, rest)| (*stride, rest));
+        let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, outer.len());
+        let mut row = start / inner;
+        let mut at = path.first;
+        for axis in (0..outer.len()).rev() {
+            index[axis] = row % outer[axis];
+            row /= outer[axis];
+            at = at.wrapping_add_signed(index[axis] as isize * strides[axis]);
+        }
+        let (mut lane, mut skipped) = (0, start % inner);
+        while lane < *count {
+            let own = (inner - skipped).min(count - lane);
+            run(lane, own, at.wrapping_add_signed(skipped as isize * stride), stride);
+            lane += own;
+            skipped = 0;
+            for axis in (0..outer.len()).rev() {
+                index[axis] += 1;
+                at = at.wrapping_add_signed(strides[axis]);
+                if index[axis] < outer[axis] {
+                    break;
+                }
+                at = at.wrapping_add_signed(-(strides[axis] * index[axis] as isize));
+                index[axis] = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Runs an op on tiles of any type.
+
+use pulp::bytemuck::{cast_slice, cast_slice_mut};
+use pulp::{NullaryFnOnce, Simd};
+
+use crate::integer::{Element, Integer};
+use crate::ir::{Compare, IntBinary, IntUnary, Op, Type};
+use crate::kernels::map::Target;
+use crate::kernels::math::MathTable;
+use crate::kernels::source::Source;
+use crate::kernels::table::Elementwise;
+
+/// A function applied to each element of one slice.
+struct Each1<'a, A, B, F>(&'a mut [B], &'a [A], F);
+/// A function applied to each pair of elements of two slices.
+struct Each2<'a, A, B, F>(&'a mut [B], [&'a [A]; 2], F);
+/// A choice between elements of two slices, by a mask.
+struct Choose<'a, A>(&'a mut [A], &'a [u8], [&'a [A]; 2]);
+
+impl<A: Copy, B, F: Fn(A) -> B> NullaryFnOnce for Each1<'_, A, B, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Each1(to, x, function) = self;
+        for (to, x) in to.iter_mut().zip(x) {
+            *to = function(*x);
+        }
+    }
+}
+
+impl<A: Copy, B, F: Fn(A, A) -> B> NullaryFnOnce for Each2<'_, A, B, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Each2(to, [x, y], function) = self;
+        for ((to, x), y) in to.iter_mut().zip(x).zip(y) {
+            *to = function(*x, *y);
+        }
+    }
+}
+
+impl<A: Copy> NullaryFnOnce for Choose<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Choose(to, holds, [yes, no]) = self;
+        for (((to, holds), yes), no) in to.iter_mut().zip(holds).zip(yes).zip(no) {
+            *to = if *holds != 0 { *yes } else { *no };
+        }
+    }
+}
+
+/// Runs an op on tiles. `types` are the types of the result and of the last operand.
+pub(crate) fn run<T: MathTable + Element, S: Simd>(
+    simd: S,
+    op: Op,
+    [ty, of]: [Type; 2],
+    to: &mut [u8],
+    from: [&[u8]; 3],
+) {
+    match op {
+        Op::Unary(op) => float_op::<1, T, S>(simd, op, to, from),
+        Op::Binary(op) => float_op::<2, T, S>(simd, op, to, from),
+        Op::Ternary(op) => float_op::<3, T, S>(simd, op, to, from),
+        Op::OneInt(op) => match ty {
+            Type::Float => unreachable!("an integer op has no float result"),
+            Type::I64 => one_integer::<i64, S>(simd, op, to, from[0]),
+            Type::I32 => one_integer::<i32, S>(simd, op, to, from[0]),
+            Type::U32 => one_integer::<u32, S>(simd, op, to, from[0]),
+            Type::U8 => one_integer::<u8, S>(simd, op, to, from[0]),
+            Type::Mask => simd.vectorize(Each1(to, from[0], |x: u8| x ^ 1)),
+        },
+        Op::Int(op) => match ty {
+            Type::Float => unreachable!("an integer op has no float result"),
+            Type::I64 => two_integers::<i64, S>(simd, op, to, from),
+            Type::I32 => two_integers::<i32, S>(simd, op, to, from),
+            Type::U32 => two_integers::<u32, S>(simd, op, to, from),
+            Type::U8 | Type::Mask => two_integers::<u8, S>(simd, op, to, from),
+        },
+        Op::Compare(op) => match of {
+            Type::Float => compare::<T, S>(simd, op, to, from),
+            Type::I64 => compare::<i64, S>(simd, op, to, from),
+            Type::I32 => compare::<i32, S>(simd, op, to, from),
+            Type::U32 => compare::<u32, S>(simd, op, to, from),
+            Type::U8 | Type::Mask => compare::<u8, S>(simd, op, to, from),
+        },
+        Op::Select => match ty.size(size_of::<T>()) {
+            8 => simd.vectorize(Choose::<u64>(cast_slice_mut(to), from[0], [from[1], from[2]].map(cast_slice))),
+            4 => simd.vectorize(Choose::<u32>(cast_slice_mut(to), from[0], [from[1], from[2]].map(cast_slice))),
+            _ => simd.vectorize(Choose::<u8>(to, from[0], [from[1], from[2]])),
+        },
+        Op::Cast | Op::Hold => match of {
+            Type::Float => cast::<T, T, S>(simd, ty, to, from[0]),
+            Type::I64 => cast::<i64, T, S>(simd, ty, to, from[0]),
+            Type::I32 => cast::<i32, T, S>(simd, ty, to, from[0]),
+            Type::U32 => cast::<u32, T, S>(simd, ty, to, from[0]),
+            Type::U8 | Type::Mask => cast::<u8, T, S>(simd, ty, to, from[0]),
+        },
+        Op::Number(_) | Op::Integer(_) | Op::Load(_) => unreachable!("constants and loads are not steps"),
+    }
+}
+
+/// Fills a tile with a constant.
+pub(crate) fn fill<T: MathTable>(op: Op, ty: Type, to: &mut [u8]) {
+    match (op, ty) {
+        (Op::Number(number), _) => cast_slice_mut::<u8, T>(to).fill(T::from_f64(number)),
+        (Op::Integer(number), Type::I64) => cast_slice_mut::<u8, i64>(to).fill(number),
+        (Op::Integer(number), Type::I32) => cast_slice_mut::<u8, i32>(to).fill(number as i32),
+        (Op::Integer(number), Type::U32) => cast_slice_mut::<u8, u32>(to).fill(number as u32),
+        (Op::Integer(number), _) => to.fill(number as u8),
+        (op, _) => unreachable!("{op:?} is not a constant"),
+    }
+}
+
+fn float_op<const N: usize, T: MathTable, S: Simd>(simd: S, op: impl Elementwise<N>, to: &mut [u8], from: [&[u8]; 3]) {
+    let data: &mut [T] = cast_slice_mut(to);
+    let lanes = data.len();
+    let mut target = Target { data, rows: 1, lanes, stride: lanes };
+    let sources = from.map(|source| Source::Lanes { data: cast_slice(source), stride: lanes });
+    op.run(simd, &mut target, &sources);
+}
+
+macro_rules! each_op {
+    ($op:expr, $Ops:ident: $($name:ident)*; |$chosen:ident| $run:expr) => {
+        match $op {
+            $($Ops::$name => {
+                const $chosen: $Ops = $Ops::$name;
+                $run
+            })*
+        }
+    };
+}
+
+fn one_integer<I: Integer, S: Simd>(simd: S, op: IntUnary, to: &mut [u8], x: &[u8]) {
+    let (to, x): (&mut [I], &[I]) = (cast_slice_mut(to), cast_slice(x));
+    each_op!(op, IntUnary: Neg Abs Sign Square Not Popcount LeadingZeros; |OP| {
+        simd.vectorize(Each1(to, x, |x| I::unary(OP, x)))
+    });
+}
+
+fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, y, _]: [&[u8]; 3]) {
+    let (to, from): (&mut [I], [&[I]; 2]) = (cast_slice_mut(to), [x, y].map(cast_slice));
+    each_op!(
+        op,
+        IntBinary: Add Sub Mul Div Rem Max Min Pow And Or Xor ShiftLeft ShiftRightArithmetic ShiftRightLogical;
+        |OP| simd.vectorize(Each2(to, from, |x, y| I::binary(OP, x, y)))
+    );
+}
+
+fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: [&[u8]; 3]) {
+    let from: [&[E]; 2] = [x, y].map(cast_slice);
+    match op {
+        Compare::Equal => simd.vectorize(Each2(to, from, |x, y| u8::from(x == y))),
+        Compare::NotEqual => simd.vectorize(Each2(to, from, |x, y| u8::from(x != y))),
+        Compare::Less => simd.vectorize(Each2(to, from, |x, y| u8::from(x < y))),
+        Compare::LessEqual => simd.vectorize(Each2(to, from, |x, y| u8::from(x <= y))),
+    }
+}
+
+fn cast<E: Element, T: MathTable, S: Simd>(simd: S, ty: Type, to: &mut [u8], x: &[u8]) {
+    let x: &[E] = cast_slice(x);
+    match ty {
+        Type::Float => simd.vectorize(Each1(cast_slice_mut(to), x, |x: E| x.to_float::<T>())),
+        Type::I64 => simd.vectorize(Each1(cast_slice_mut(to), x, E::to_i64)),
+        Type::I32 => simd.vectorize(Each1(cast_slice_mut(to), x, E::to_i32)),
+        Type::U32 => simd.vectorize(Each1(cast_slice_mut(to), x, E::to_u32)),
+        Type::U8 => simd.vectorize(Each1(to, x, E::to_u8)),
+        Type::Mask => simd.vectorize(Each1(to, x, |x: E| u8::from(x.is_nonzero()))),
+    }
+}

@@ -1,0 +1,90 @@
+//! Emits fused bodies.
+
+use std::sync::Arc;
+
+use funcify_body::{Body, Fused, Op as BodyOp};
+
+use funcify_core::TensorType;
+
+use super::*;
+use crate::plan::{Evaluation, FusedNode};
+
+impl Emitter {
+    /// Emits a body over the elements of tensors of the same shape. The views are those of its streams: the one that it
+    /// stores, and then the ones that it loads.
+    pub(in super::super) fn fuse(&mut self, body: Body, to: &View, from: &[&View]) -> Result<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        if let Some(copied) = self.copied_where(from, |view| view.interleaves(to))? {
+            return self.fuse(body, to, &copied.iter().collect::<Vec<_>>());
+        }
+        let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
+        let axes = merge_axes(&views);
+        let (inner, rest): (Vec<&Axis>, Vec<&Axis>) = axes.iter().partition(|axis| self.is_within_units(axis, &views));
+        let sizes: Vec<usize> = inner.iter().map(|axis| axis.size).collect();
+        let strides = (0..views.len()).map(|at| inner.iter().map(|axis| axis.strides[at]).collect()).collect();
+        // A stream starts at the lowest element that it accesses.
+        let lowest =
+            |at: usize| -> isize { inner.iter().map(|axis| axis.strides[at].min(0) * (axis.size as isize - 1)).sum() };
+        let first = (0..views.len()).map(lowest).collect();
+        let fused = Arc::new(Fused::new(body, &sizes, strides));
+        let make = |streams: &[Operand]| Node::Fused(FusedNode { fused: fused.clone(), streams: streams.to_vec() });
+        let (row, across) = (vec![0; views.len()], vec![Across::Lanes; views.len()]);
+        self.push_nodes(to.level, make, &views, first, (&row, &across), &rest)
+    }
+
+    /// Copies a tensor, and converts its elements to the destination's type, which can hold them.
+    pub(super) fn convert(&mut self, to: &View, from: &View) -> Result<()> {
+        let mut body = Body::default();
+        let (of, ty) = (self.ty(from), self.ty(to));
+        let mut value = body.load(1, of);
+        if of != ty {
+            value = body.push(BodyOp::Hold, ty, &[value]);
+        }
+        body.store(value, 0);
+        self.fuse(body, to, &[from])
+    }
+
+    /// Sets all elements of a tensor of integers to `number`.
+    pub(super) fn fill_integers(&mut self, to: &View, number: i64) -> Result<()> {
+        let mut body = Body::default();
+        let value = body.integer(number, self.ty(to));
+        body.store(value, 0);
+        self.fuse(body, to, &[])
+    }
+
+    /// Emits an op that the reference evaluator computes. All tensors are in row-major order.
+    pub(in super::super) fn evaluate(
+        &mut self,
+        level: usize,
+        op: Arc<GraphOp>,
+        inputs: &[(View, TensorType)],
+        outputs: &[(View, TensorType)],
+        sizes: &Sizes,
+    ) -> Result<()> {
+        if outputs.iter().all(|(view, _)| view.is_empty()) {
+            return Ok(());
+        }
+        let views: Vec<&View> = outputs.iter().chain(inputs).map(|(view, _)| view).collect();
+        let types = |all: &[(View, TensorType)]| all.iter().map(|(_, ty)| ty.clone()).collect::<Vec<_>>();
+        let (of_inputs, of_outputs) = (types(inputs), types(outputs));
+        let make = |operands: &[Operand]| {
+            let (to, from) = operands.split_at(of_outputs.len());
+            let with_types = |operands: &[Operand], types: &[TensorType]| {
+                operands.iter().copied().zip(types.iter().cloned()).collect()
+            };
+            Node::Evaluate(Evaluation {
+                op: op.clone(),
+                inputs: with_types(from, &of_inputs),
+                outputs: with_types(to, &of_outputs),
+                sizes: sizes.clone(),
+            })
+        };
+        let (first, row, across) = (vec![0; views.len()], vec![0; views.len()], vec![Across::Lanes; views.len()]);
+        for view in &views[1..outputs.len()] {
+            self.contents.record_write(view.memory());
+        }
+        self.push_nodes(level, make, &views, first, (&row, &across), &[])
+    }
+}

@@ -1,0 +1,413 @@
+//! Plans nodes whose operands or results are integers in a type of their own. Elementwise ops become fused bodies. Ops
+//! that have no instruction run in the reference evaluator.
+
+use std::sync::Arc;
+
+use funcify_body::{Body, Compare, IntBinary, IntUnary, Op as BodyOp, Type, Value as BodyValue};
+use funcify_core::ops::{Along, Creation, Elementwise, EvalContext, Indexing};
+use funcify_core::{Shape, TensorType};
+
+use super::super::type_of;
+use super::elementwise::unary_kernel;
+use super::*;
+
+/// The maximum number of elements of an op that the reference evaluator computes inside a plan.
+const MAX_EVALUATED: usize = 1 << 20;
+
+impl Scope<'_, '_> {
+    /// Plans a node with one result.
+    pub(super) fn typed_node(&mut self, node: &Node, value: ValueId) -> Result<Vec<Option<Value>>> {
+        let name = node.op.name();
+        let is_float = self.planner.representation(self.graph, value) == Type::Float
+            && node.inputs.iter().all(|input| self.is_float(*input));
+        if is_float {
+            if let Ok(result) = self.single_result(node, value, name) {
+                return Ok(vec![Some(self.round_result(node, value, result)?)]);
+            }
+        }
+        let result = match node.op.class() {
+            OpClass::Elementwise(op) => self.typed_elementwise(op, node, value)?,
+            OpClass::Movement(Movement::Bitcast(_)) => None,
+            OpClass::Movement(_) => Some(self.single_result(node, value, name)?),
+            OpClass::Indexing(op) => self.typed_indexing(op, node, value)?.map(Value::Tensor),
+            OpClass::Along(Along::Reduce(reduce)) => self.typed_reduce(reduce, node, value)?.map(Value::Tensor),
+            OpClass::Along(_) | OpClass::Creation(_) | OpClass::Product(_) | OpClass::RandomBits(_) => None,
+            OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => None,
+        };
+        match result {
+            Some(result) => Ok(vec![Some(self.round_result(node, value, result)?)]),
+            None => self.evaluate(node),
+        }
+    }
+
+    /// Returns `true` if the planned form of a value has only floats.
+    fn is_float(&self, value: ValueId) -> bool {
+        match &self.values[value.index()] {
+            Some(Value::Static(tensor)) => {
+                self.planner.is_number(tensor.dtype()) || self.planner.ranges.is_tensor_exact(tensor)
+            }
+            Some(planned) => planned.views().all(|view| self.planner.emitter.ty(view) == Type::Float),
+            None => true,
+        }
+    }
+
+    /// Returns the memory for a value with elements of type `ty`: its target, if that has this type, or new memory. In
+    /// the latter case, [`into_place`](Scope::into_place) must be called on the result.
+    fn typed_target(&mut self, value: ValueId, shape: &[usize], level: usize, ty: Type) -> View {
+        match self.planner.representation(self.graph, value) == ty {
+            true => self.target(value, shape, level),
+            false => self.planner.emitter.reserve_typed(shape, level, ty),
+        }
+    }
+
+    /// Returns a result in the type in which the plan holds `value`.
+    fn into_place(&mut self, value: ValueId, result: View) -> Result<View> {
+        if self.planner.representation(self.graph, value) == self.planner.emitter.ty(&result) {
+            return Ok(result);
+        }
+        let to = self.target(value, &result.shape.clone(), result.level);
+        self.planner.emitter.copy(&to, &result)?;
+        Ok(to)
+    }
+
+    /// Returns a tensor with elements of type `ty`.
+    fn tensor_of(&mut self, value: ValueId, ty: Type) -> Result<View> {
+        let view = self.tensor(value)?;
+        if self.planner.emitter.ty(&view) == ty {
+            return Ok(view);
+        }
+        let copy = self.planner.emitter.reserve_typed(&view.shape, view.level, ty);
+        self.planner.emitter.copy(&copy, &view)?;
+        Ok(copy)
+    }
+
+    /// Plans an elementwise op as a fused body. Returns `None` if bodies do not have the op.
+    fn typed_elementwise(&mut self, op: Elementwise<'_>, node: &Node, value: ValueId) -> Result<Option<Value>> {
+        let mut build = BodyBuilder::default();
+        let mut operands = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            operands.push(build.operand(self, *input)?);
+        }
+        let dtypes: Vec<DType> = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).collect();
+        let dtype = self.graph.ty(value).dtype;
+        // Rounding to the plan's float type and then to a narrower one may differ from rounding once.
+        let is_cast = matches!(op, Elementwise::Cast(_)) && dtypes[0].is_int();
+        if is_cast && self.planner.rounding(dtype).is_some() {
+            return Ok(None);
+        }
+        let Some(computed) = build.compute(op, &operands, &dtypes, dtype) else { return Ok(None) };
+        let stored = build.hold(computed, self.planner.representation(self.graph, value));
+        let BodyBuilder { mut body, views } = build;
+        body.store(stored, 0);
+        let shape = self.shape_of(value)?;
+        let own = self.own_state(value, &Operands { elementwise: &views, others: &[] });
+        let own = own.filter(|state| self.holds(state, value) && views.iter().any(|view| view.is_same_view(state)));
+        let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(&views)));
+        self.planner.emitter.fuse(body, &to, &views.iter().collect::<Vec<_>>())?;
+        Ok(Some(Value::Tensor(to)))
+    }
+
+    fn typed_indexing(&mut self, op: Indexing<'_>, node: &Node, value: ValueId) -> Result<Option<View>> {
+        let shape = self.shape_of(value)?;
+        let ty = match self.planner.representation(self.graph, value) {
+            // The elements move in the type in which the operand holds them.
+            Type::Float => {
+                let x = self.tensor(node.inputs[0])?;
+                self.planner.emitter.ty(&x)
+            }
+            ty => ty,
+        };
+        let result = match op {
+            Indexing::Take(op) => {
+                let [x, index] = [self.tensor_of(node.inputs[0], ty)?, self.tensor(node.inputs[1])?];
+                let x = self.planner.emitter.without_reversed_axes(&x)?;
+                let (rank, after) = (index.shape.len(), x.shape.len() - op.axis - 1);
+                let strides = [&x.strides[..op.axis], &vec![0; rank], &x.strides[op.axis + 1..]].concat();
+                let table = x.with_axes(shape.clone(), strides);
+                let behind = [index.shape.clone(), vec![1; after]].concat();
+                let strides = [index.strides.clone(), vec![0; after]].concat();
+                let index = index.with_axes(behind, strides).broadcast(&shape);
+                self.read_at(value, ty, [table, index], (x.shape[op.axis], x.strides[op.axis].unsigned_abs()))?
+            }
+            Indexing::Gather(op) => {
+                let [x, index] = [self.tensor_of(node.inputs[0], ty)?, self.tensor(node.inputs[1])?];
+                let x = self.planner.emitter.without_reversed_axes(&x)?;
+                let mut table = x.with_axes(shape, x.strides.clone());
+                table.strides[op.axis] = 0;
+                self.read_at(value, ty, [table, index], (x.shape[op.axis], x.strides[op.axis].unsigned_abs()))?
+            }
+            Indexing::DynamicSlice(op) => {
+                let [x, start] = [self.tensor_of(node.inputs[0], ty)?, self.tensor(node.inputs[1])?];
+                let x = self.planner.emitter.without_reversed_axes(&x)?;
+                let Some(places) = (x.shape[op.axis] + 1).checked_sub(shape[op.axis]) else { return Ok(None) };
+                let table = x.part(op.axis, 0, shape[op.axis], 1);
+                let index = start.broadcast(&shape);
+                self.read_at(value, ty, [table, index], (places, x.strides[op.axis].unsigned_abs()))?
+            }
+            Indexing::DynamicUpdate(op) => {
+                let [x, part] = [self.tensor_of(node.inputs[0], ty)?, self.tensor_of(node.inputs[1], ty)?];
+                let start = self.tensor(node.inputs[2])?;
+                let places = (x.shape[op.axis] + 1).checked_sub(part.shape[op.axis]);
+                let Some(places) = places.filter(|_| start.len() == 1) else { return Ok(None) };
+                let to = self.updated(value, ty, x, &[part.clone(), start.clone()])?;
+                if !part.is_empty() {
+                    let start = start.with_axes(part.shape.clone(), vec![0; part.shape.len()]);
+                    let first = to.part(op.axis, 0, part.shape[op.axis], 1);
+                    let apart = to.strides[op.axis].unsigned_abs();
+                    self.planner.emitter.put([&first, &part, &start], (places, apart))?;
+                }
+                to
+            }
+            Indexing::Scatter(op) => {
+                let [x, updates] = [self.tensor_of(node.inputs[0], ty)?, self.tensor_of(node.inputs[2], ty)?];
+                let index = self.tensor(node.inputs[1])?;
+                let fold = match op.mode {
+                    ScatterMode::Set => None,
+                    ScatterMode::Add => Some(Fold::Sum),
+                    ScatterMode::Mul => Some(Fold::Product),
+                    ScatterMode::Max => Some(Fold::Max),
+                    ScatterMode::Min => Some(Fold::Min),
+                };
+                let is_rounded = self.planner.rounding(self.graph.ty(value).dtype).is_some();
+                if is_rounded && matches!(fold, Some(Fold::Sum | Fold::Product)) {
+                    return Ok(None);
+                }
+                let to = self.updated(value, ty, x, &[index.clone(), updates.clone()])?;
+                if !updates.is_empty() && !to.is_empty() {
+                    let mut first = to.with_axes(updates.shape.clone(), to.strides.clone());
+                    first.strides[op.axis] = 0;
+                    let places = (to.shape[op.axis], to.strides[op.axis].unsigned_abs());
+                    self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
+                }
+                to
+            }
+        };
+        self.into_place(value, result).map(Some)
+    }
+
+    /// Emits reads of table elements at indices.
+    fn read_at(&mut self, value: ValueId, ty: Type, [table, index]: [View; 2], places: (usize, usize)) -> Result<View> {
+        let to = self.typed_target(value, &table.shape, table.level.max(index.level), ty);
+        self.planner.emitter.take([&to, &table, &index], places)?;
+        Ok(to)
+    }
+
+    /// Returns the memory in which `x` is updated: `x` itself if it is a state that may be overwritten, or else a copy.
+    fn updated(&mut self, value: ValueId, ty: Type, x: View, others: &[View]) -> Result<View> {
+        if self.planner.representation(self.graph, value) == ty {
+            return self.state_or_copy(value, x, others);
+        }
+        let copy = self.planner.emitter.reserve_typed(&x.shape, level_of(others).max(x.level), ty);
+        self.planner.emitter.copy(&copy, &x)?;
+        Ok(copy)
+    }
+
+    fn typed_reduce(&mut self, reduce: &ops::Reduce, node: &Node, value: ValueId) -> Result<Option<View>> {
+        let fold = match reduce.kind {
+            ReduceKind::Sum => Fold::Sum,
+            ReduceKind::Prod => Fold::Product,
+            ReduceKind::Max => Fold::Max,
+            ReduceKind::Min => Fold::Min,
+            ReduceKind::Any | ReduceKind::All => return Ok(None),
+        };
+        let ty = type_of(self.graph.ty(value).dtype);
+        let x = self.tensor_of(node.inputs[0], ty)?;
+        if ty == Type::Float || reduce.axes.iter().any(|axis| x.shape[*axis] == 0) {
+            return Ok(None);
+        }
+        let shape = self.shape_of(value)?;
+        let to = self.typed_target(value, &shape, x.level, ty);
+        self.planner.emitter.fold(fold, &to, &[&x], &reduce.axes)?;
+        self.into_place(value, to).map(Some)
+    }
+
+    /// Plans an op that the reference evaluator computes.
+    pub(super) fn evaluate(&mut self, node: &Node) -> Result<Vec<Option<Value>>> {
+        let declined = || Declined::new(node.op.name(), "no instruction implements it yet");
+        let is_total = match node.op.class() {
+            OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => false,
+            // Sizes are known when the plan is built. One that is not evaluated then is an error of the program.
+            OpClass::Creation(Creation::Size(_)) => false,
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
+            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => true,
+        };
+        let is_half = |value: &ValueId| matches!(self.graph.ty(*value).dtype, DType::F16 | DType::BF16);
+        // The neighbours of a number in a half type are not those in the plan's type.
+        let is_total = is_total && !(matches!(node.op, GraphOp::NextAfter(_)) && node.inputs.iter().any(is_half));
+        if !self.planner.is_typed || !is_total || self.planner.is_divided {
+            return Err(declined());
+        }
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            let view = self.tensor(*input)?;
+            let view = if view.is_in_order() { view } else { self.planner.emitter.copied(&view)? };
+            inputs.push((view, self.known_type(*input)?));
+        }
+        let level = inputs.iter().map(|(view, _)| view.level).max().unwrap_or(0);
+        let mut outputs = Vec::with_capacity(node.outputs.len());
+        for output in &node.outputs {
+            let (ty, shape) = (self.planner.representation(self.graph, *output), self.shape_of(*output)?);
+            let view = self.planner.emitter.reserve_typed(&shape, level, ty);
+            outputs.push((view, self.known_type(*output)?));
+        }
+        if !self.evaluates(node, &inputs, &outputs) {
+            return Err(declined());
+        }
+        let op = Arc::new(node.op.clone());
+        self.planner.emitter.evaluate(level, op, &inputs, &outputs, &self.planner.sizes)?;
+        Ok(outputs.into_iter().map(|(view, _)| Some(Value::Tensor(view))).collect())
+    }
+
+    /// Returns `true` if the reference evaluator can compute an op. Whether it returns an error depends on sizes only,
+    /// so the op is tried on zeros.
+    fn evaluates(&self, node: &Node, inputs: &[(View, TensorType)], outputs: &[(View, TensorType)]) -> bool {
+        let elements: usize = inputs.iter().chain(outputs).map(|(view, _)| view.len()).sum();
+        let zeros = |(view, ty): &(View, TensorType)| HostTensor::zeros(ty.dtype, &view.shape);
+        let (inputs, types): (Vec<HostTensor>, Vec<TensorType>) =
+            (inputs.iter().map(zeros).collect(), outputs.iter().map(|(_, ty)| ty.clone()).collect());
+        let mut sizes = self.planner.sizes.clone();
+        let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
+        elements <= MAX_EVALUATED && node.op.eval(&mut context, &inputs, &types).is_ok()
+    }
+
+    /// Returns the type of a value, with known sizes.
+    fn known_type(&self, value: ValueId) -> Result<TensorType> {
+        Ok(TensorType::new(self.graph.ty(value).dtype, Shape::from(self.shape_of(value)?.as_slice())))
+    }
+}
+
+/// A body under construction, with the views of its loads. Its first stream is the one that it stores.
+#[derive(Default)]
+struct BodyBuilder {
+    body: Body,
+    views: Vec<View>,
+}
+
+impl BodyBuilder {
+    /// Returns an operand in the type of its dtype: as a constant, or as the element of a stream.
+    fn operand(&mut self, scope: &mut Scope<'_, '_>, input: ValueId) -> Result<BodyValue> {
+        let dtype = scope.graph.ty(input).dtype;
+        let ty = type_in_body(dtype);
+        if let Some(tensor) = scope.static_tensor(input)
+            && tensor.len() == 1
+        {
+            return Ok(self.body.integer(tensor.get(0).as_i64(), ty));
+        }
+        let view = scope.tensor(input)?;
+        let at = self.views.iter().position(|other| other.is_same_view(&view)).unwrap_or(self.views.len());
+        let loaded = self.body.load(at + 1, scope.planner.emitter.ty(&view));
+        if at == self.views.len() {
+            self.views.push(view);
+        }
+        Ok(self.hold(loaded, ty))
+    }
+
+    fn ty(&self, value: BodyValue) -> Type {
+        self.body.nodes()[value].ty()
+    }
+
+    /// Returns a value in another type, which can hold it.
+    fn hold(&mut self, value: BodyValue, ty: Type) -> BodyValue {
+        if self.ty(value) == ty { value } else { self.body.push(BodyOp::Hold, ty, &[value]) }
+    }
+
+    /// Appends an op. Returns `None` if bodies do not have it.
+    fn compute(
+        &mut self,
+        op: Elementwise<'_>,
+        from: &[BodyValue],
+        dtypes: &[DType],
+        dtype: DType,
+    ) -> Option<BodyValue> {
+        let (of, ty) = (type_in_body(*dtypes.last()?), type_in_body(dtype));
+        Some(match op {
+            Elementwise::Unary(ops::Unary::StopGradient) => from[0],
+            Elementwise::Unary(op) if ty == Type::Float => self.body.push(BodyOp::Unary(unary_kernel(*op)), ty, from),
+            Elementwise::Unary(op) => {
+                let op = match op {
+                    ops::Unary::Neg => IntUnary::Neg,
+                    ops::Unary::Abs => IntUnary::Abs,
+                    ops::Unary::Sign => IntUnary::Sign,
+                    ops::Unary::Square => IntUnary::Square,
+                    ops::Unary::Not => IntUnary::Not,
+                    _ => return None,
+                };
+                self.body.push(BodyOp::OneInt(op), ty, from)
+            }
+            Elementwise::Binary(op) if ty == Type::Float => {
+                let op = match op {
+                    ops::Binary::Add => Binary::Add,
+                    ops::Binary::Sub => Binary::Sub,
+                    ops::Binary::Mul => Binary::Mul,
+                    ops::Binary::Div => Binary::Div,
+                    ops::Binary::Rem => Binary::Rem,
+                    ops::Binary::Max => Binary::Max,
+                    ops::Binary::Min => Binary::Min,
+                    ops::Binary::Pow => Binary::Pow,
+                    ops::Binary::Atan2 => Binary::Atan2,
+                    ops::Binary::Copysign => Binary::Copysign,
+                    ops::Binary::And | ops::Binary::Or | ops::Binary::Xor => return None,
+                };
+                self.body.push(BodyOp::Binary(op), ty, from)
+            }
+            Elementwise::Binary(op) => {
+                let op = match op {
+                    ops::Binary::Add => IntBinary::Add,
+                    ops::Binary::Sub => IntBinary::Sub,
+                    ops::Binary::Mul => IntBinary::Mul,
+                    ops::Binary::Div => IntBinary::Div,
+                    ops::Binary::Rem => IntBinary::Rem,
+                    ops::Binary::Max => IntBinary::Max,
+                    ops::Binary::Min => IntBinary::Min,
+                    ops::Binary::Pow => IntBinary::Pow,
+                    ops::Binary::And => IntBinary::And,
+                    ops::Binary::Or => IntBinary::Or,
+                    ops::Binary::Xor => IntBinary::Xor,
+                    ops::Binary::Atan2 | ops::Binary::Copysign => return None,
+                };
+                self.body.push(BodyOp::Int(op), ty, from)
+            }
+            Elementwise::Bits(op) => match op {
+                ops::Bits::ShiftLeft => self.body.push(BodyOp::Int(IntBinary::ShiftLeft), ty, from),
+                ops::Bits::ShiftRightArithmetic => {
+                    self.body.push(BodyOp::Int(IntBinary::ShiftRightArithmetic), ty, from)
+                }
+                ops::Bits::ShiftRightLogical => self.body.push(BodyOp::Int(IntBinary::ShiftRightLogical), ty, from),
+                ops::Bits::Popcount => self.body.push(BodyOp::OneInt(IntUnary::Popcount), ty, &from[..1]),
+                ops::Bits::CountLeadingZeros => self.body.push(BodyOp::OneInt(IntUnary::LeadingZeros), ty, &from[..1]),
+            },
+            Elementwise::Compare(op) => {
+                let (op, turned) = match op {
+                    ops::Compare::Eq => (Compare::Equal, false),
+                    ops::Compare::Ne => (Compare::NotEqual, false),
+                    ops::Compare::Lt => (Compare::Less, false),
+                    ops::Compare::Le => (Compare::LessEqual, false),
+                    ops::Compare::Gt => (Compare::Less, true),
+                    ops::Compare::Ge => (Compare::LessEqual, true),
+                };
+                let from = if turned { [from[1], from[0]] } else { [from[0], from[1]] };
+                self.body.push(BodyOp::Compare(op), Type::Mask, &from)
+            }
+            Elementwise::Predicate(ops::Predicate::IsNan) => {
+                self.body.push(BodyOp::Compare(Compare::NotEqual), Type::Mask, &[from[0], from[0]])
+            }
+            Elementwise::Predicate(ops::Predicate::IsFinite) => {
+                let size = self.body.push(BodyOp::Unary(Unary::Abs), Type::Float, from);
+                let infinity = self.body.number(f64::INFINITY);
+                self.body.push(BodyOp::Compare(Compare::Less), Type::Mask, &[size, infinity])
+            }
+            Elementwise::Select(_) => self.body.push(BodyOp::Select, ty, from),
+            Elementwise::Cast(_) if of == ty => from[0],
+            Elementwise::Cast(_) => self.body.push(BodyOp::Cast, ty, from),
+            Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => return None,
+        })
+    }
+}
+
+/// Returns the type in which a body computes with values of a dtype.
+fn type_in_body(dtype: DType) -> Type {
+    match dtype {
+        DType::Bool => Type::Mask,
+        dtype => type_of(dtype),
+    }
+}

@@ -1,0 +1,415 @@
+//! Runs nodes that work on integers: fused bodies, ops that the reference evaluator computes, and instructions that
+//! move or fold integers.
+
+use std::sync::Arc;
+
+use funcify_body::integer::{Element, Integer};
+use funcify_body::{Fused, IntBinary, Item, Streams, Type, with_tiles};
+use funcify_core::error::{Place, Site};
+use funcify_core::ops::{EvalContext, OpRules};
+use funcify_core::types::Sizes;
+use funcify_core::{DType, HostTensor};
+use pulp::Simd;
+use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
+use smallvec::SmallVec;
+
+use crate::body::Setting;
+use crate::kernels::math::MathTable;
+use crate::kernels::{Fold, Recurrence};
+use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op};
+use crate::views::{Range, Start, View, borrow};
+use funcify_body::float::Float;
+
+/// The estimated nanoseconds per lane of a fused body, and per element that the reference evaluator computes.
+const NS_PER_LANE: f64 = 1.0;
+const NS_PER_EVALUATION: f64 = 50.0;
+
+/// A node that works on integers, in executable form.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    kind: Kind,
+    /// The start of each operand, relative to the counters of the enclosing loops.
+    starts: SmallVec<[Start; 4]>,
+    /// The type of each operand's elements.
+    types: SmallVec<[Type; 4]>,
+    /// The estimated run time.
+    pub(crate) nanoseconds: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Instruction(Instruction),
+    Fused(Arc<Fused>),
+    Evaluation(Evaluation),
+}
+
+impl Typed {
+    /// Prepares an instruction.
+    pub(crate) fn instruction<T: Float>(setting: &Setting<'_>, instruction: &Instruction) -> Self {
+        let spans = instruction.spans::<T>().expect("the plan was checked: every operand has a span");
+        let operands = || std::iter::once(&instruction.to).chain(&instruction.from);
+        let starts = operands().zip(spans).map(|(operand, span)| Start::of(&setting.layouts, operand, span, 0));
+        Typed {
+            starts: starts.collect(),
+            types: operands().map(|operand| setting.regions[operand.region].ty).collect(),
+            nanoseconds: instruction.nanoseconds() as u64,
+            kind: Kind::Instruction(instruction.clone()),
+        }
+    }
+
+    /// Prepares a fused body.
+    pub(crate) fn fused(setting: &Setting<'_>, FusedNode { fused, streams }: &FusedNode) -> Self {
+        let start = |(stream, operand)| Start::of(&setting.layouts, operand, fused.span(stream), 0);
+        let ops = fused.body().nodes().len() as f64;
+        Typed {
+            starts: streams.iter().enumerate().map(start).collect(),
+            types: (0..streams.len()).map(|stream| fused.ty(stream)).collect(),
+            nanoseconds: (NS_PER_LANE * ops * fused.lanes() as f64) as u64,
+            kind: Kind::Fused(fused.clone()),
+        }
+    }
+
+    /// Prepares an op that the reference evaluator computes.
+    pub(crate) fn evaluation(setting: &Setting<'_>, evaluation: &Evaluation) -> Self {
+        let operands = || evaluation.inputs.iter().chain(&evaluation.outputs);
+        let elements =
+            |ty: &funcify_core::TensorType| ty.shape.value(&Sizes::new()).unwrap_or_default().iter().product::<usize>();
+        let starts = operands().map(|(operand, ty)| Start::of(&setting.layouts, operand, elements(ty), 0));
+        let all: usize = operands().map(|(_, ty)| elements(ty)).sum();
+        Typed {
+            starts: starts.collect(),
+            types: operands().map(|(operand, _)| setting.regions[operand.region].ty).collect(),
+            nanoseconds: (NS_PER_EVALUATION * all as f64) as u64,
+            kind: Kind::Evaluation(evaluation.clone()),
+        }
+    }
+
+    /// Runs the node in the current iteration of each loop.
+    pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
+        &self,
+        simd: S,
+        views: &mut [View<'a, T>],
+        integers: &mut [View<'a, u8>],
+        (counters, level): (&[isize; DEPTH], usize),
+    ) {
+        let ranges: SmallVec<[(usize, Range); 8]> =
+            self.starts.iter().map(|start| (start.region, start.inside(counters, level).range)).collect();
+        match &self.kind {
+            Kind::Fused(fused) => {
+                let mut memory = Memory { views, integers, ranges: &ranges, types: &self.types };
+                with_tiles(|tiles| tiles.run::<T, S>(simd, fused, &mut memory));
+            }
+            Kind::Evaluation(evaluation) => {
+                let mut memory = Memory { views, integers, ranges: &ranges, types: &self.types };
+                evaluate(evaluation, &mut memory);
+            }
+            Kind::Instruction(instruction) => {
+                run_instruction(instruction, views, integers, &ranges, &self.types);
+            }
+        }
+    }
+}
+
+/// The memory of operands, as bytes.
+struct Memory<'m, 'a, T> {
+    views: &'m mut [View<'a, T>],
+    integers: &'m mut [View<'a, u8>],
+    ranges: &'m [(usize, Range)],
+    types: &'m [Type],
+}
+
+impl<T: Pod> Streams for Memory<'_, '_, T> {
+    fn read(&self, stream: usize) -> &[u8] {
+        let (region, range) = self.ranges[stream];
+        match self.types[stream] {
+            Type::Float => cast_slice(self.views[region].read(range)),
+            _ => self.integers[region].read(range),
+        }
+    }
+
+    fn write(&mut self, stream: usize) -> &mut [u8] {
+        let (region, range) = self.ranges[stream];
+        match self.types[stream] {
+            Type::Float => cast_slice_mut(self.views[region].write(range)),
+            _ => self.integers[region].write(range),
+        }
+    }
+}
+
+/// Runs an op by the reference evaluator.
+fn evaluate<T: MathTable + Item>(evaluation: &Evaluation, memory: &mut Memory<'_, '_, T>) {
+    let Evaluation { op, inputs, outputs, sizes } = evaluation;
+    let shape = |ty: &funcify_core::TensorType| ty.shape.value(&Sizes::new()).expect("the planner knows all sizes");
+    let tensor = |(stream, (_, ty)): (usize, &(_, funcify_core::TensorType))| {
+        let bytes = memory.read(stream);
+        let tensor = match memory.types[stream] {
+            Type::Float if size_of::<T>() == 8 => {
+                HostTensor::from_vec(cast_slice::<u8, f64>(bytes).to_vec(), shape(ty))
+            }
+            Type::Float => HostTensor::from_vec(cast_slice::<u8, f32>(bytes).to_vec(), shape(ty)),
+            Type::I64 => HostTensor::from_vec(cast_slice::<u8, i64>(bytes).to_vec(), shape(ty)),
+            Type::I32 => HostTensor::from_vec(cast_slice::<u8, i32>(bytes).to_vec(), shape(ty)),
+            Type::U32 => HostTensor::from_vec(cast_slice::<u8, u32>(bytes).to_vec(), shape(ty)),
+            Type::U8 => HostTensor::from_vec(bytes.to_vec(), shape(ty)),
+            Type::Mask => HostTensor::from_vec(bytes.iter().map(|byte| *byte != 0).collect(), shape(ty)),
+        };
+        let tensor = tensor.expect("an operand has as many elements as its shape");
+        if tensor.dtype() == ty.dtype { tensor } else { tensor.cast(ty.dtype) }
+    };
+    let operands: Vec<HostTensor> = inputs.iter().enumerate().map(tensor).collect();
+    let types: Vec<funcify_core::TensorType> = outputs.iter().map(|(_, ty)| ty.clone()).collect();
+    let (at, mut sizes) = (Place::new(op.name(), Site::Unknown), sizes.clone());
+    let results = op.eval(&mut EvalContext { at, sizes: &mut sizes }, &operands, &types);
+    let results = results.expect("the planner evaluates only ops that cannot fail");
+    for (index, result) in results.iter().enumerate() {
+        let stream = inputs.len() + index;
+        let ty = memory.types[stream];
+        let to = memory.write(stream);
+        match ty {
+            Type::Float => {
+                for (to, scalar) in cast_slice_mut::<u8, T>(to).iter_mut().zip(result.scalars()) {
+                    *to = T::from_f64(scalar.as_f64());
+                }
+            }
+            Type::I64 => copy_integers::<i64>(to, result),
+            Type::I32 => copy_integers::<i32>(to, result),
+            Type::U32 => copy_integers::<u32>(to, result),
+            Type::U8 => copy_integers::<u8>(to, result),
+            Type::Mask => copy_integers::<u8>(to, &result.cast(DType::U8)),
+        }
+    }
+}
+
+fn copy_integers<I: Integer>(to: &mut [u8], result: &HostTensor) {
+    for (to, scalar) in cast_slice_mut::<u8, I>(to).iter_mut().zip(result.scalars()) {
+        *to = I::of(scalar.as_i64());
+    }
+}
+
+/// The operands of an instruction that moves or folds elements of type `E`. The index, if any, is the last operand.
+struct Movement<'m, E> {
+    instruction: &'m Instruction,
+    to: &'m mut [E],
+    x: &'m [E],
+    index: Index<'m>,
+}
+
+/// The elements of an index.
+enum Index<'m> {
+    None,
+    F32(&'m [f32]),
+    F64(&'m [f64]),
+    I64(&'m [i64]),
+    I32(&'m [i32]),
+    U32(&'m [u32]),
+    U8(&'m [u8]),
+}
+
+impl<'m> Index<'m> {
+    fn of(ty: Type, bytes: &'m [u8], float: usize) -> Self {
+        match ty {
+            Type::Float if float == 8 => Index::F64(cast_slice(bytes)),
+            Type::Float => Index::F32(cast_slice(bytes)),
+            Type::I64 => Index::I64(cast_slice(bytes)),
+            Type::I32 => Index::I32(cast_slice(bytes)),
+            Type::U32 => Index::U32(cast_slice(bytes)),
+            Type::U8 | Type::Mask => Index::U8(bytes),
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, at: usize) -> i64 {
+        match self {
+            Index::None => 0,
+            Index::F32(index) => index[at].to_i64(),
+            Index::F64(index) => index[at].to_i64(),
+            Index::I64(index) => index[at],
+            Index::I32(index) => i64::from(index[at]),
+            Index::U32(index) => i64::from(index[at]),
+            Index::U8(index) => i64::from(index[at]),
+        }
+    }
+}
+
+fn run_instruction<T: MathTable + Item>(
+    instruction: &Instruction,
+    views: &mut [View<'_, T>],
+    integers: &mut [View<'_, u8>],
+    ranges: &[(usize, Range)],
+    types: &[Type],
+) {
+    let float = size_of::<T>();
+    // The data moves between regions of one type. Only the index may have another type.
+    let last = ranges.len() - 1;
+    let of_index = matches!(instruction.op, Op::Take { .. } | Op::Put { .. } | Op::Scatter { .. }).then_some(last);
+    if types[0] == Type::Float {
+        let mut columns = None;
+        let (to, others) = borrow(views, ranges[0].0, ranges[0].1, &mut columns);
+        let x = others.read(ranges[1].0, ranges[1].1).expect(APART);
+        let index = of_index.map_or(Index::None, |index| {
+            let bytes = match types[index] {
+                Type::Float => cast_slice(others.read(ranges[index].0, ranges[index].1).expect(APART)),
+                _ => integers[ranges[index].0].read(ranges[index].1),
+            };
+            Index::of(types[index], bytes, float)
+        });
+        return Movement { instruction, to, x, index }.run(fold_floats::<T>);
+    }
+    let mut columns = None;
+    let (to, others) = borrow(integers, ranges[0].0, ranges[0].1, &mut columns);
+    let x = others.read(ranges[1].0, ranges[1].1).expect(APART);
+    let index = of_index.map_or(Index::None, |index| {
+        let bytes = match types[index] {
+            Type::Float => cast_slice(views[ranges[index].0].read(ranges[index].1)),
+            _ => others.read(ranges[index].0, ranges[index].1).expect(APART),
+        };
+        Index::of(types[index], bytes, float)
+    });
+    let initial =
+        if let Op::Recur { .. } = instruction.op { Some(others.read(ranges[2].0, ranges[2].1)) } else { None };
+    match types[0] {
+        Type::I64 => along::<i64>(instruction, to, x, index, initial.flatten()),
+        Type::I32 => along::<i32>(instruction, to, x, index, initial.flatten()),
+        Type::U32 => along::<u32>(instruction, to, x, index, initial.flatten()),
+        Type::Float | Type::U8 | Type::Mask => along::<u8>(instruction, to, x, index, initial.flatten()),
+    }
+}
+
+/// The reason why reading an operand does not fail.
+const APART: &str = "the plan was checked: instructions on integers do not read their destination";
+
+fn along<I: Integer>(instruction: &Instruction, to: &mut [u8], x: &[u8], index: Index<'_>, second: Option<&[u8]>) {
+    let (to, x): (&mut [I], &[I]) = (cast_slice_mut(to), cast_slice(x));
+    match &instruction.op {
+        Op::FoldRows { fold, .. } => fold_rows(instruction, *fold, to, x),
+        Op::FoldLanes { fold, .. } => fold_lanes(instruction, *fold, to, x),
+        Op::Recur { recurrence: Recurrence::Running(fold), down } => {
+            let initial = x;
+            recur(instruction, *fold, *down, to, initial, cast_slice(second.expect(APART)));
+        }
+        _ => Movement { instruction, to, x, index }.run(fold_integers::<I>),
+    }
+}
+
+fn fold_floats<T: Float>(fold: Fold, x: T, y: T) -> T {
+    match fold {
+        Fold::Sum => x.plus(y),
+        Fold::Product => x.times(y),
+        Fold::Max => x.larger(y),
+        Fold::Min => x.smaller(y),
+    }
+}
+
+#[inline(always)]
+fn fold_integers<I: Integer>(fold: Fold, x: I, y: I) -> I {
+    match fold {
+        Fold::Sum => I::binary(IntBinary::Add, x, y),
+        Fold::Product => I::binary(IntBinary::Mul, x, y),
+        Fold::Max => x.max(y),
+        Fold::Min => x.min(y),
+    }
+}
+
+fn identity<I: Integer>(fold: Fold) -> I {
+    match fold {
+        Fold::Sum => I::of(0),
+        Fold::Product => I::of(1),
+        Fold::Max => I::LEAST,
+        Fold::Min => I::GREATEST,
+    }
+}
+
+fn fold_rows<I: Integer>(instruction: &Instruction, fold: Fold, to: &mut [I], x: &[I]) {
+    let Instruction { rows, lanes, from, .. } = instruction;
+    let to = &mut to[..*lanes];
+    to.fill(identity(fold));
+    for row in 0..*rows {
+        let x = &x[row * from[0].row..][..*lanes];
+        match fold {
+            Fold::Sum => to.iter_mut().zip(x).for_each(|(to, x)| *to = fold_integers(Fold::Sum, *to, *x)),
+            Fold::Product => to.iter_mut().zip(x).for_each(|(to, x)| *to = fold_integers(Fold::Product, *to, *x)),
+            Fold::Max => to.iter_mut().zip(x).for_each(|(to, x)| *to = (*to).max(*x)),
+            Fold::Min => to.iter_mut().zip(x).for_each(|(to, x)| *to = (*to).min(*x)),
+        }
+    }
+}
+
+fn fold_lanes<I: Integer>(instruction: &Instruction, fold: Fold, to: &mut [I], x: &[I]) {
+    let Instruction { rows, lanes, to: target, from, .. } = instruction;
+    for row in 0..*rows {
+        let x = x[row * from[0].row..][..*lanes].iter().copied();
+        to[row * target.row] = match fold {
+            Fold::Sum => x.fold(I::of(0), |sum, x| fold_integers(Fold::Sum, sum, x)),
+            Fold::Product => x.fold(I::of(1), |product, x| fold_integers(Fold::Product, product, x)),
+            Fold::Max => x.fold(I::LEAST, Ord::max),
+            Fold::Min => x.fold(I::GREATEST, Ord::min),
+        };
+    }
+}
+
+/// Computes running sums, products, maxima or minima of rows.
+fn recur<I: Integer>(instruction: &Instruction, fold: Fold, down: bool, to: &mut [I], initial: &[I], x: &[I]) {
+    let Instruction { rows, lanes, to: target, from, .. } = instruction;
+    let lane_of = |operand: usize, lane: usize| if from[operand].across == Across::Lanes { lane } else { 0 };
+    for step in 0..*rows {
+        let row = if down { rows - 1 - step } else { step };
+        for lane in 0..*lanes {
+            let before = match step {
+                0 => initial[lane_of(0, lane)],
+                _ => to[if down { row + 1 } else { row - 1 } * target.row + lane],
+            };
+            to[row * target.row + lane] = fold_integers(fold, before, x[row * from[1].row + lane_of(1, lane)]);
+        }
+    }
+}
+
+impl<E: Copy> Movement<'_, E> {
+    /// Runs the instruction. `combine` computes one step of a fold.
+    fn run(self, combine: fn(Fold, E, E) -> E) {
+        let Movement { instruction, to, x, index } = self;
+        let Instruction { op, rows, lanes, to: target, from } = instruction;
+        let offset = |operand: usize, row: usize, lane: usize| {
+            row * from[operand].row + if from[operand].across == Across::Lanes { lane } else { 0 }
+        };
+        match op {
+            Op::Take { count, step } => {
+                for row in 0..*rows {
+                    if from[1].across == Across::Element && from[0].across == Across::Lanes {
+                        let position = clamped(index.at(row * from[1].row), *count);
+                        let x = &x[row * from[0].row + position * step..][..*lanes];
+                        to[row * target.row..][..*lanes].copy_from_slice(x);
+                        continue;
+                    }
+                    for lane in 0..*lanes {
+                        let position = clamped(index.at(offset(1, row, lane)), *count);
+                        to[row * target.row + lane] = x[offset(0, row, lane) + position * step];
+                    }
+                }
+            }
+            Op::Put { count, step } => {
+                let start = clamped(index.at(0), *count) * step;
+                for row in 0..*rows {
+                    for lane in 0..*lanes {
+                        to[start + row * target.row + lane] = x[offset(0, row, lane)];
+                    }
+                }
+            }
+            Op::Scatter { count, step, fold } => {
+                for row in 0..*rows {
+                    for lane in 0..*lanes {
+                        let position = usize::try_from(index.at(offset(1, row, lane))).ok();
+                        let Some(position) = position.filter(|position| position < count) else { continue };
+                        let at = row * target.row + lane + position * step;
+                        let x = x[offset(0, row, lane)];
+                        to[at] = fold.map_or(x, |fold| combine(fold, to[at], x));
+                    }
+                }
+            }
+            op => unreachable!("the planner emits {op:?} only for floats"),
+        }
+    }
+}
+
+fn clamped(index: i64, count: usize) -> usize {
+    index.clamp(0, count as i64 - 1) as usize
+}

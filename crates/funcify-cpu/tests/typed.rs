@@ -1,0 +1,178 @@
+//! Programs on integers compile, and compute the same values as the reference evaluator, bit for bit.
+
+use funcify::dispatch::{CompileOptions, Function};
+use funcify::ops::{self, Op, ScatterMode};
+use funcify::prelude::*;
+use funcify::types::Sizes;
+use funcify::{cond, while_loop};
+use funcify_cpu::{Cpu, Division, plan_graph};
+
+const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
+
+/// Integers at the edges of the dtypes, and small ones.
+const EDGES: [i64; 15] = [0, 1, 2, 3, 5, 7, 31, 32, 63, 255, -1, -2, i32::MIN as i64, i32::MAX as i64, i64::MIN];
+
+/// Returns all pairs of edges, as two tensors.
+fn pairs(dtype: DType) -> [HostTensor; 2] {
+    let all = EDGES.len() * EDGES.len();
+    let of = |which: fn(usize) -> usize| {
+        HostTensor::from_fn(dtype, &[all], |index| HostTensor::scalar(EDGES[which(index[0])]).cast(dtype).get(0))
+    };
+    [of(|index| index / EDGES.len()), of(|index| index % EDGES.len())]
+}
+
+/// Asserts that a graph compiles as a whole, and computes the same as the reference evaluator.
+#[track_caller]
+fn check(graph: &Graph, inputs: &[HostTensor]) {
+    let expected = funcify::evaluate(graph, inputs).unwrap();
+    let planned = plan_graph(graph, &Sizes::new(), Division::Worthwhile, false);
+    planned.unwrap_or_else(|declined| panic!("{}: {}\n{graph}", declined.op, declined.reason));
+    for cpu in [Cpu::default(), Cpu::dividing_all()] {
+        for rewrites in [CompileOptions::default().rewrites, None] {
+            let options = CompileOptions { rewrites, ..CompileOptions::default() };
+            let function = Function::compile_with(graph, &cpu, options).unwrap();
+            // Compares the text, in which a NaN equals a NaN.
+            assert_eq!(format!("{:?}", function.call_host(inputs).unwrap()), format!("{expected:?}"), "{graph}");
+        }
+    }
+}
+
+fn op_graph(op: impl Into<Op>, inputs: &[HostTensor]) -> Option<Graph> {
+    let op = op.into();
+    let graph = Graph::build("op", |g| {
+        let operands: Vec<Value> =
+            inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty())).collect();
+        funcify::apply(op.clone(), &operands)
+    });
+    graph.ok()
+}
+
+#[test]
+fn every_elementwise_op_has_the_values_of_the_reference() {
+    let mut count = 0;
+    for dtype in INTEGERS {
+        let inputs = pairs(dtype);
+        let unary = ops::Unary::ALL.iter().map(|op| (Op::from(*op), 1));
+        let binary = ops::Binary::ALL.iter().map(|op| (Op::from(*op), 2));
+        let bits = ops::Bits::ALL.iter().map(|op| (Op::from(*op), 2));
+        let compare = ops::Compare::ALL.iter().map(|op| (Op::from(*op), 2));
+        for (op, operands) in unary.chain(binary).chain(bits).chain(compare) {
+            for operands in [operands, 1] {
+                if let Some(graph) = op_graph(op.clone(), &inputs[..operands]) {
+                    check(&graph, &inputs[..operands]);
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert!(count > 4 * 20, "{count} ops");
+}
+
+#[test]
+fn casts_wrap_and_saturate() {
+    let floats = HostTensor::from([0.0f32, -0.0, 0.5, -1.7, 300.9, -300.9, 3e9, -3e9, 1e30, f32::NAN, f32::INFINITY]);
+    for to in DType::ALL {
+        for from in INTEGERS {
+            check(&op_graph(ops::Cast { dtype: to }, &[pairs(from)[0].clone()]).unwrap(), &[pairs(from)[0].clone()]);
+        }
+        check(&op_graph(ops::Cast { dtype: to }, std::slice::from_ref(&floats)).unwrap(), &[floats.clone()]);
+    }
+}
+
+#[test]
+fn a_cellular_automaton() {
+    let grid = HostTensor::from_fn(DType::I32, &[12, 17], |i| Scalar::Int(((i[0] * 7 + i[1] * 5) % 3 == 0).into()));
+    let roll = |x: Value, axis: i64, by: i64| {
+        let end = if axis == 0 { 12 } else { 17 };
+        let cut = if by > 0 { end - by } else { -by };
+        funcify::concat(&[x.slice(axis, cut..end), x.slice(axis, 0..cut)], axis)
+    };
+    let graph = Graph::build("life", |g| {
+        let start = g.input("grid", grid.ty());
+        funcify::fori_loop(0, 9, start, |_, x| {
+            let rows = roll(x, 0, 1) + x + roll(x, 0, -1);
+            let around = roll(rows, 1, 1) + rows + roll(rows, 1, -1) - x;
+            (around.eq(3) | (around.eq(2) & x.eq(1))).cast(DType::I32)
+        })
+    });
+    check(&graph.unwrap(), &[grid]);
+}
+
+#[test]
+fn a_table_of_integers() {
+    let weights = HostTensor::from([3i32, 5, 2, 9, 4]);
+    let graph = Graph::build("knapsack", |g| {
+        let weights = g.input("weights", weights.ty());
+        let capacity = funcify::iota(40, DType::I32);
+        let start = funcify::full([40usize], DType::I32, 0.0);
+        scan(start, weights, |best, weight| {
+            let rest = capacity - weight;
+            let taken = best.take(0, rest) + weight * 3;
+            let best = funcify::select(rest.ge(0), taken.maximum(best), best);
+            (best, best)
+        })
+    });
+    check(&graph.unwrap(), &[weights]);
+}
+
+#[test]
+fn tables_are_updated_in_place() {
+    let keys = HostTensor::from([3i32, 1, 3, 0, 2, 3, 9, -1]);
+    let graph = Graph::build("counts", |g| {
+        let keys = g.input("keys", keys.ty());
+        let start = funcify::full([5usize], DType::I64, 0.0);
+        scan(start, keys, |counts, key| {
+            let one = funcify::full([1usize], DType::I64, 4e9);
+            let counts = counts.scatter(0, key.unsqueeze(0), one, ScatterMode::Add);
+            (counts, counts.dynamic_index(0, key))
+        })
+    });
+    check(&graph.unwrap(), &[keys]);
+}
+
+#[test]
+fn loops_that_end_by_a_condition() {
+    let start = HostTensor::from([27i64, 1, 97, 871, 6171]);
+    let graph = Graph::build("collatz", |g| {
+        let start = g.input("start", start.ty());
+        let state = (start, funcify::full([5usize], DType::I64, 0.0));
+        while_loop(
+            state,
+            |(x, _)| x.ne(1).any(..),
+            |(x, count)| {
+                let odd = (x % 2).eq(1);
+                let next = funcify::select(odd, x * 3 + 1, x / 2);
+                let is_done = x.eq(1);
+                (funcify::select(is_done, x, next), count + (!is_done).cast(DType::I64))
+            },
+        )
+    });
+    check(&graph.unwrap(), &[start]);
+}
+
+#[test]
+fn branches_on_integers() {
+    let xs = HostTensor::from_fn(DType::U32, &[20], |i| Scalar::Int((i[0] as i64 * 2_654_435_761) & 0xffff_ffff));
+    let graph = Graph::build("branches", |g| {
+        let xs = g.input("xs", xs.ty());
+        scan(funcify::constant(1u32), xs, |hash, x| {
+            let mixed = (hash ^ x) * 16_777_619;
+            let hash = cond((x % 3).eq(0), || mixed ^ (mixed >> 15), || mixed);
+            (hash, hash)
+        })
+    });
+    check(&graph.unwrap(), &[xs]);
+}
+
+#[test]
+fn sorts_and_running_sums_run_inside_a_loop() {
+    let xs = HostTensor::from_fn(DType::I32, &[6, 7], |i| Scalar::Int((i[0] as i64 * 31 + i[1] as i64 * 17) % 23 - 11));
+    let graph = Graph::build("order", |g| {
+        let xs = g.input("xs", xs.ty());
+        scan(funcify::full([7usize], DType::I32, 0.0), xs, |sum, x| {
+            let (sorted, order) = (sum + x).sort(0, false);
+            (sorted.cumsum(0, false), (order, sorted.argmax(0), sorted.sum(0), sorted.max(0)))
+        })
+    });
+    check(&graph.unwrap(), &[xs]);
+}

@@ -201,7 +201,7 @@ fn a_nest_that_prints_also_parses() {
     std::thread::Builder::new().stack_size(2 << 20).spawn(look).unwrap().join().unwrap();
 }
 
-/// The builder and the parser reject nests that exceed the maximum depth by one level or by many.
+/// The builder and the parser reject bodies that are nested too deep, whether by one level or by many.
 #[test]
 fn a_nest_that_is_too_deep_is_refused() {
     for depth in [MAX_DEPTH + 1, 3 * MAX_DEPTH] {

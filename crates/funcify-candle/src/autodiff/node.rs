@@ -1,8 +1,8 @@
 //! Attaches a computation to Candle's graph as a single node, with any number of inputs and outputs of various float
 //! types.
 //!
-//! Candle's custom ops have at most three inputs and one output. To exceed this limit, several ops are connected by
-//! tokens:
+//! Candle's custom ops have at most three inputs and one output. To work around these limits, the node is built from
+//! several ops that are connected by tokens:
 //!
 //! ```text
 //! input 0 ──▶ Input ─┐                      ┌─▶ Output ──▶ output 0

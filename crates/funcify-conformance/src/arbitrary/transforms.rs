@@ -36,7 +36,7 @@ pub(super) fn policy(builder: &mut ProgramBuilder<'_>) -> CheckpointPolicy {
     builder.choices.pick(&policies)
 }
 
-/// Picks a float with known sizes as the point at which to differentiate.
+/// Picks a float value of known shape as the point at which to differentiate.
 fn point(builder: &mut ProgramBuilder<'_>) -> Entry {
     builder.float_of_rank(0).unwrap_or_else(|| builder.number())
 }

@@ -32,7 +32,7 @@ impl Subject {
     }
 }
 
-/// A stage of the check of a program.
+/// A stage in checking a program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// The program itself.
@@ -209,8 +209,8 @@ fn attempt(
     compare(&run.graph, &results, &run.expected)
 }
 
-/// Returns whether a backend may reject a program with this error: it does not support a type, or the trip count of
-/// an unrolled loop is not static.
+/// Returns whether a backend may reject a program with this error: either the backend does not support a type, or the
+/// trip count of an unrolled loop is not static.
 fn is_allowed(error: &Error, subject: &Subject) -> bool {
     error.kind() == "Unsupported" || (subject.strategy == LoopStrategy::Unroll && error.kind() == "StepCountNotStatic")
 }

@@ -104,7 +104,7 @@ pub(crate) struct Printer {
     /// For each name, the next number to try as a suffix.
     numbered: HashMap<String, usize>,
     next_number: usize,
-    /// If set, replaces the spelling of all ops with bodies.
+    /// If set, the printer uses this spelling for every op that has bodies.
     #[cfg(test)]
     spelling: Option<&'static Spelling>,
 }

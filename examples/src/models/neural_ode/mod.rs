@@ -47,7 +47,7 @@ fn solution(step: f64, steps: usize) -> Vec<[f64; 2]> {
 #[derive(Clone, Copy)]
 struct Sizes {
     hidden: usize,
-    /// The time of one step.
+    /// The step size: the time between consecutive points of the solution.
     step: f64,
     /// The number of steps along the whole spiral.
     steps: usize,

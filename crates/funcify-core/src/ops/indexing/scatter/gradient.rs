@@ -75,7 +75,8 @@ impl Combining {
     }
 
     /// Computes, for each update, the product of the other updates with the same index. A stable sort groups the
-    /// updates by index. Cumulative products then yield the product before and after each update in its group.
+    /// updates by index. Forward and reverse cumulative products then yield, for each update, the product of the
+    /// preceding updates in its group, and the product of the following ones.
     fn products_of_others(&self) -> Value {
         let (axis, count) = (self.axis(), self.indices.dim(self.axis()));
         let indices = self.indices.cast(DType::I64);

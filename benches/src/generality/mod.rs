@@ -4,6 +4,8 @@
 //! `peers/jax_generality`. The title of a workload is its kind. Half of the workloads are set aside: see
 //! [`Half`].
 
+#![expect(clippy::reversed_empty_ranges, reason = "negative positions in slices count from the end")]
+
 mod alignment;
 mod automata;
 mod bandits;

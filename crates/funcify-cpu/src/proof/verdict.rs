@@ -40,20 +40,24 @@ pub struct ProofCounts {
     pub up_to_rounding: u64,
     /// The number of plans that have no proof, but returned the right results in test runs.
     pub validated: u64,
+    /// The number of those validated plans in which the reference evaluator computes some of the ops, so that there
+    /// can be no proof.
+    pub with_evaluated_ops: u64,
     /// The number of plans that could not be checked.
     pub unchecked: u64,
     /// The number of wrong plans.
     pub failed: u64,
 }
 
-static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+static COUNTS: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
 
 /// The reasons why plans could not be checked, each with the number of plans that it applies to.
 static REASONS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 impl Verdict {
-    /// Adds this result to the statistics.
-    pub(super) fn count(&self) {
+    /// Adds this result to the statistics. `is_evaluated` is `true` if the reference evaluator computes some of the
+    /// plan's ops.
+    pub(super) fn count(&self, is_evaluated: bool) {
         let index = match self {
             Verdict::Proved => 0,
             Verdict::ProvedUpToRounding => 1,
@@ -62,6 +66,9 @@ impl Verdict {
             Verdict::Failed(_) => 4,
         };
         COUNTS[index].fetch_add(1, Ordering::Relaxed);
+        if *self == Verdict::Validated && is_evaluated {
+            COUNTS[5].fetch_add(1, Ordering::Relaxed);
+        }
         if let Verdict::Unknown(reason) = self {
             *REASONS.lock().unwrap_or_else(PoisonError::into_inner).entry(reason.clone()).or_default() += 1;
         }
@@ -77,7 +84,7 @@ pub fn proof_gaps() -> Vec<(String, u64)> {
 
 /// Returns the statistics of this process so far.
 pub(crate) fn counts() -> ProofCounts {
-    let [proved, up_to_rounding, validated, unchecked, failed] =
-        [0, 1, 2, 3, 4].map(|index: usize| COUNTS[index].load(Ordering::Relaxed));
-    ProofCounts { proved, up_to_rounding, validated, unchecked, failed }
+    let [proved, up_to_rounding, validated, unchecked, failed, with_evaluated_ops] =
+        [0, 1, 2, 3, 4, 5].map(|index: usize| COUNTS[index].load(Ordering::Relaxed));
+    ProofCounts { proved, up_to_rounding, validated, with_evaluated_ops, unchecked, failed }
 }

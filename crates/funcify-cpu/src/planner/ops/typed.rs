@@ -20,10 +20,8 @@ impl Scope<'_, '_> {
         let name = node.op.name();
         let is_float = self.planner.representation(self.graph, value) == Type::Float
             && node.inputs.iter().all(|input| self.is_float(*input));
-        if is_float {
-            if let Ok(result) = self.single_result(node, value, name) {
-                return Ok(vec![Some(self.round_result(node, value, result)?)]);
-            }
+        if is_float && let Ok(result) = self.single_result(node, value, name) {
+            return Ok(vec![Some(self.round_result(node, value, result)?)]);
         }
         let result = match node.op.class() {
             OpClass::Elementwise(op) => self.typed_elementwise(op, node, value)?,
@@ -52,7 +50,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns the memory for a value with elements of type `ty`: its target, if that has this type, or new memory. In
-    /// the latter case, [`into_place`](Scope::into_place) must be called on the result.
+    /// the latter case, [`held_as`](Scope::held_as) must be called on the result.
     fn typed_target(&mut self, value: ValueId, shape: &[usize], level: usize, ty: Type) -> View {
         match self.planner.representation(self.graph, value) == ty {
             true => self.target(value, shape, level),
@@ -60,8 +58,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns a result in the type in which the plan holds `value`.
-    fn into_place(&mut self, value: ValueId, result: View) -> Result<View> {
+    /// Returns the result in the type in which the plan holds `value`.
+    fn held_as(&mut self, value: ValueId, result: View) -> Result<View> {
         if self.planner.representation(self.graph, value) == self.planner.emitter.ty(&result) {
             return Ok(result);
         }
@@ -182,7 +180,7 @@ impl Scope<'_, '_> {
                 to
             }
         };
-        self.into_place(value, result).map(Some)
+        self.held_as(value, result).map(Some)
     }
 
     /// Emits reads of table elements at indices.
@@ -218,7 +216,7 @@ impl Scope<'_, '_> {
         let shape = self.shape_of(value)?;
         let to = self.typed_target(value, &shape, x.level, ty);
         self.planner.emitter.fold(fold, &to, &[&x], &reduce.axes)?;
-        self.into_place(value, to).map(Some)
+        self.held_as(value, to).map(Some)
     }
 
     /// Plans an op that the reference evaluator computes.

@@ -75,7 +75,10 @@ fn casts_wrap_and_saturate() {
         for from in INTEGERS {
             check(&op_graph(ops::Cast { dtype: to }, &[pairs(from)[0].clone()]).unwrap(), &[pairs(from)[0].clone()]);
         }
-        check(&op_graph(ops::Cast { dtype: to }, std::slice::from_ref(&floats)).unwrap(), std::slice::from_ref(&floats));
+        check(
+            &op_graph(ops::Cast { dtype: to }, std::slice::from_ref(&floats)).unwrap(),
+            std::slice::from_ref(&floats),
+        );
     }
 }
 

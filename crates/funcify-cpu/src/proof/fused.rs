@@ -3,12 +3,12 @@
 use funcify_body::{Compare, IntBinary, IntUnary, Op, Type};
 use funcify_core::{DType, Scalar, ops};
 
-use super::field::of_signed;
+use super::field::signed;
 use super::graph::wrap;
 use super::interpret::Interpreter;
 use super::memory::OutOfBounds;
 use super::model::Model;
-use super::ops::{bits, cast, integer_binary, integer_unary, of_scalar, popcount};
+use super::ops::{bits, cast, integer_binary, integer_unary, of_scalar};
 use crate::kernels::{Binary, Ternary};
 use crate::plan::FusedNode;
 
@@ -93,8 +93,8 @@ fn value(model: Model, op: Op, ty: Type, of: Type, from: &[u64]) -> u64 {
                 IntUnary::Sign => ops::Unary::Sign,
                 IntUnary::Square => ops::Unary::Square,
                 IntUnary::Not => ops::Unary::Not,
-                IntUnary::Popcount => return of_signed(popcount(ops::Bits::Popcount, from[0], to)),
-                IntUnary::LeadingZeros => return of_signed(popcount(ops::Bits::CountLeadingZeros, from[0], to)),
+                IntUnary::Popcount => return bits_of(ops::Bits::Popcount, &[from[0]; 2], to),
+                IntUnary::LeadingZeros => return bits_of(ops::Bits::CountLeadingZeros, &[from[0]; 2], to),
             };
             integer_unary(op, from[0], to, model).expect("the op is defined on integers")
         }
@@ -111,9 +111,9 @@ fn value(model: Model, op: Op, ty: Type, of: Type, from: &[u64]) -> u64 {
                 IntBinary::And => ops::Binary::And,
                 IntBinary::Or => ops::Binary::Or,
                 IntBinary::Xor => ops::Binary::Xor,
-                IntBinary::ShiftLeft => return shift(ops::Bits::ShiftLeft, from, to),
-                IntBinary::ShiftRightArithmetic => return shift(ops::Bits::ShiftRightArithmetic, from, to),
-                IntBinary::ShiftRightLogical => return shift(ops::Bits::ShiftRightLogical, from, to),
+                IntBinary::ShiftLeft => return bits_of(ops::Bits::ShiftLeft, from, to),
+                IntBinary::ShiftRightArithmetic => return bits_of(ops::Bits::ShiftRightArithmetic, from, to),
+                IntBinary::ShiftRightLogical => return bits_of(ops::Bits::ShiftRightLogical, from, to),
             };
             integer_binary(op, from[0], from[1], to, model).expect("the op is defined on integers")
         }
@@ -121,7 +121,6 @@ fn value(model: Model, op: Op, ty: Type, of: Type, from: &[u64]) -> u64 {
     }
 }
 
-fn shift(op: ops::Bits, from: &[u64], dtype: DType) -> u64 {
-    use super::field::signed;
-    wrap(bits(op, signed(from[0]), signed(from[1]), dtype).expect("the op is a shift"), dtype)
+fn bits_of(op: ops::Bits, from: &[u64], dtype: DType) -> u64 {
+    wrap(bits(op, signed(from[0]), signed(from[1]), dtype), dtype)
 }

@@ -38,8 +38,8 @@ impl Evaluator<'_> {
             }
             (Op::Bits(op), _) => {
                 let (x, y) = (&operands[0], &operands[operands.len() - 1]);
-                let cells = pairs(x, y).map(|(x, y)| bits(*op, signed(x), signed(y), of).map(|bits| wrap(bits, of)));
-                collect_grid(&x.shape, cells, op)
+                let cells = pairs(x, y).map(|(x, y)| wrap(bits(*op, signed(x), signed(y), of), of));
+                Ok(Grid::new(x.shape.clone(), cells.collect()))
             }
             (Op::Compare(op), [x, y]) => {
                 let model = self.model;
@@ -268,15 +268,6 @@ pub(super) fn cast(model: Model, x: u64, from: DType, to: DType) -> u64 {
     }
 }
 
-/// Counts bits of an integer of dtype `of`.
-pub(super) fn popcount(op: ops::Bits, x: u64, of: DType) -> i64 {
-    let bits = 8 * of.size() as u32;
-    match op {
-        ops::Bits::CountLeadingZeros => ops::count_leading_zeros(signed(x), bits),
-        _ => ops::popcount(signed(x), bits),
-    }
-}
-
 /// Maps ops to the kernels with the same names, and the remaining ops to the given kernels.
 macro_rules! kernels_by_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
@@ -353,12 +344,13 @@ pub(super) fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: 
 }
 
 /// Evaluates an op on the bits of integers of dtype `of`.
-pub(super) fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> Option<i64> {
+pub(super) fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> i64 {
     let bits = 8 * of.size() as u32;
-    Some(match op {
+    match op {
         ops::Bits::ShiftLeft => ops::shift_left(x, y, bits),
         ops::Bits::ShiftRightArithmetic => ops::shift_right_arithmetic(x, y, bits),
         ops::Bits::ShiftRightLogical => ops::shift_right_logical(x, y, bits),
-        ops::Bits::Popcount | ops::Bits::CountLeadingZeros => return None,
-    })
+        ops::Bits::Popcount => ops::popcount(x, bits),
+        ops::Bits::CountLeadingZeros => ops::count_leading_zeros(x, bits),
+    }
 }

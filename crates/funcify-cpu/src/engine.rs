@@ -186,8 +186,6 @@ pub trait Number: Element + Default {
     #[doc(hidden)]
     fn slice_mut<'e>(elements: &'e mut Elements<'_>) -> Option<&'e mut [Self]>;
     #[doc(hidden)]
-    fn wrap(numbers: Vec<Self>) -> Elements<'static>;
-    #[doc(hidden)]
     fn executors(all: &AnyExecutors) -> Option<&Executors<Self>>;
 }
 
@@ -206,10 +204,6 @@ macro_rules! numbers {
 
             fn slice_mut<'e>(elements: &'e mut Elements<'_>) -> Option<&'e mut [$number]> {
                 if let Elements::$variant(numbers) = elements { Some(numbers.to_mut()) } else { None }
-            }
-
-            fn wrap(numbers: Vec<$number>) -> Elements<'static> {
-                Elements::$variant(numbers.into())
             }
 
             fn executors(all: &AnyExecutors) -> Option<&Executors<$number>> {

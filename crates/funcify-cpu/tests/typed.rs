@@ -179,3 +179,18 @@ fn sorts_and_running_sums_run_inside_a_loop() {
     });
     check(&graph.unwrap(), &[xs]);
 }
+
+/// The bodies run in several blocks, with streams that are broadcast, transposed and reversed.
+#[test]
+fn bodies_of_several_blocks() {
+    let of = |shape: &[usize]| {
+        HostTensor::from_fn(DType::I32, shape, |i| Scalar::Int(i.iter().fold(7, |sum, i| sum * 31 + *i as i64) % 1013))
+    };
+    let inputs = [of(&[50, 70]), of(&[70, 50]), of(&[70]), of(&[50, 1])];
+    let graph = Graph::build("blocks", |g| {
+        let [x, turned, row, column] = [0, 1, 2, 3].map(|index| g.input(&format!("x{index}"), inputs[index].ty()));
+        let step = |x: Value| (x * 3 + turned.t() - row.reverse(0).unsqueeze(0)) ^ (column << 2);
+        funcify::fori_loop(0, 3, x, |_, x| step(x).reverse(1))
+    });
+    check(&graph.unwrap(), &inputs);
+}

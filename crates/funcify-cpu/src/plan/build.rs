@@ -63,22 +63,12 @@ impl Plan {
 
     /// Returns the size of the scratch memory, in elements.
     pub fn scratch_elements(&self) -> usize {
-        let len = |region: &Region| match (region.place, region.split) {
-            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
-            (Storage::Scratch, _) => region.units * region.pitch,
-            _ => 0,
-        };
-        self.regions.iter().map(len).sum()
+        self.regions.iter().map(Region::scratch_elements).sum()
     }
 
     /// Returns the size of the scratch memory, in bytes. `float` is the size of a float.
     pub(crate) fn scratch_bytes(&self, float: usize) -> u64 {
-        let bytes = |region: &Region| match (region.place, region.split) {
-            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch * region.ty.size(float),
-            (Storage::Scratch, _) => region.units * region.pitch * region.ty.size(float),
-            _ => 0,
-        };
-        self.regions.iter().map(|region| bytes(region) as u64).sum()
+        self.regions.iter().map(|region| (region.scratch_elements() * region.ty.size(float)) as u64).sum()
     }
 
     /// Returns the number of instructions in the plan, independent of how often loops repeat them.
@@ -99,6 +89,17 @@ impl Plan {
     pub fn bytes(&self) -> usize {
         // Includes the operands, which each instruction allocates separately.
         self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
+    }
+}
+
+impl Region {
+    /// Returns the number of elements in scratch memory, over all parts. It is 0 for inputs and outputs.
+    pub(crate) fn scratch_elements(&self) -> usize {
+        match (self.place, self.split) {
+            (Storage::Scratch, Split::Parts(parts)) => parts * self.units * self.pitch,
+            (Storage::Scratch, Split::Whole | Split::Columns(_)) => self.units * self.pitch,
+            (Storage::Input(_) | Storage::Output(_), _) => 0,
+        }
     }
 }
 

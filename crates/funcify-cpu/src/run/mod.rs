@@ -118,11 +118,9 @@ impl<T: Element> Executor<T> {
 
     /// Creates an executor for a checked plan that already has programs, with its own scratch memory.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
-        let size = |region: &Region, is_float: bool| match (region.place, region.split) {
-            _ if is_float != (region.ty == Type::Float) => 0,
-            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch * region.ty.size(1),
-            (Storage::Scratch, _) => region.units * region.pitch * region.ty.size(1),
-            _ => 0,
+        let size = |region: &Region, is_float: bool| match is_float == (region.ty == Type::Float) {
+            true => region.scratch_elements() * region.ty.size(1),
+            false => 0,
         };
         let arena = Arena::new(plan.regions.iter().map(|region| size(region, true)));
         let of_integers = if plan.is_float() { &[][..] } else { &plan.regions };
@@ -189,14 +187,14 @@ impl<T: Element> Executor<T> {
             if let [part] = stage.parts[..] {
                 let (mut views, mut integers) = (Views::new(), Views::new());
                 let (floats, integer_outputs) = reborrow_outputs(outputs);
-                push_views(plan, arena, inputs, floats, &mut views);
-                push_integer_views(plan, bytes, inputs, integer_outputs, &mut integers);
+                push_views(plan, arena, (inputs, floats_of), floats, (true, &mut views));
+                push_views(plan, bytes, (inputs, bytes_of), integer_outputs, (false, &mut integers));
                 let program = &programs[part.program];
                 T::run_part(*machine, RunPart { program, views: &mut views, integers: &mut integers, stop });
             } else {
                 let (floats, integer_outputs) = reborrow_outputs(outputs);
-                let mut regions = regions_of(plan, arena, inputs, floats);
-                let mut integers = integer_regions_of(plan, bytes, inputs, integer_outputs);
+                let mut regions = regions_of(plan, arena, (inputs, floats_of), floats, true);
+                let mut integers = regions_of(plan, bytes, (inputs, bytes_of), integer_outputs, false);
                 let threads = stage.concurrent && rayon::current_num_threads() > 1;
                 let (regions, integers) = (regions.as_mut_slice(), integers.as_mut_slice());
                 T::run_parts(*machine, RunParts { programs, parts: &stage.parts, regions, integers, threads, stop });
@@ -246,74 +244,44 @@ mod sealed {
 }
 
 /// Appends to `views` the views of all regions, for a stage with a single part. Returning a new list would require a
-/// copy. Regions of integers have no elements here.
-fn push_views<'a, T>(
+/// copy. Regions of floats have elements only if `is_float` is set, and regions of integers only if it is not.
+fn push_views<'a, T, E>(
     plan: &Plan,
-    arena: &'a mut Arena<T>,
-    inputs: &[Slice<'a, T>],
-    mut outputs: Outputs<'a, T>,
-    views: &mut Views<'a, T>,
+    arena: &'a mut Arena<E>,
+    inputs: (&[Slice<'a, T>], Items<'a, T, E>),
+    mut outputs: Outputs<'a, E>,
+    (is_float, views): (bool, &mut Views<'a, E>),
 ) {
     for (region, own) in plan.regions.iter().zip(arena.slices()) {
-        views.push(match (region.place, region.ty) {
-            (_, ty) if ty != Type::Float => View::None,
-            (Storage::Input(index), _) => View::Read(floats(&inputs[index])),
-            (Storage::Scratch, _) => View::Own(own),
-            (Storage::Output(index), _) => View::Own(std::mem::take(&mut outputs[index])),
+        views.push(match region.place {
+            _ if is_float != (region.ty == Type::Float) => View::None,
+            Storage::Input(index) => View::Read(inputs.1(&inputs.0[index])),
+            Storage::Scratch => View::Own(own),
+            Storage::Output(index) => View::Own(std::mem::take(&mut outputs[index])),
         });
     }
 }
 
-/// Appends to `views` the views of all regions of integers. Does nothing if there are none.
-fn push_integer_views<'a, T>(
+/// Returns the regions for a stage with several parts, before they are split: those of floats if `is_float` is set, and
+/// those of integers otherwise. The other regions have no elements.
+fn regions_of<'a, T, E>(
     plan: &Plan,
-    arena: &'a mut Arena<u8>,
-    inputs: &[Slice<'a, T>],
-    mut outputs: Outputs<'a, u8>,
-    views: &mut Views<'a, u8>,
-) {
-    for (region, own) in plan.regions.iter().zip(arena.slices()) {
-        views.push(match (region.place, region.ty) {
-            (_, Type::Float) => View::None,
-            (Storage::Input(index), _) => View::Read(bytes(&inputs[index])),
-            (Storage::Scratch, _) => View::Own(own),
-            (Storage::Output(index), _) => View::Own(std::mem::take(&mut outputs[index])),
-        });
-    }
-}
-
-/// Returns the regions for a stage with several parts, before they are split. Regions of integers have no elements
-/// here.
-fn regions_of<'a, T>(
-    plan: &Plan,
-    arena: &'a mut Arena<T>,
-    inputs: &[Slice<'a, T>],
-    mut outputs: Outputs<'a, T>,
-) -> Regions<'a, T> {
+    arena: &'a mut Arena<E>,
+    inputs: (&[Slice<'a, T>], Items<'a, T, E>),
+    mut outputs: Outputs<'a, E>,
+    is_float: bool,
+) -> Regions<'a, E> {
     let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match region.place {
-        _ if region.ty != Type::Float => UnsplitView::None,
-        Storage::Input(index) => readable(floats(&inputs[index]), region, 1),
-        Storage::Scratch => writable(own, region, 1),
-        Storage::Output(index) => writable(std::mem::take(&mut outputs[index]), region, 1),
-    });
-    regions.collect()
-}
-
-/// Returns the regions of integers for a stage with several parts, or an empty list if there are none.
-fn integer_regions_of<'a, T>(
-    plan: &Plan,
-    arena: &'a mut Arena<u8>,
-    inputs: &[Slice<'a, T>],
-    mut outputs: Outputs<'a, u8>,
-) -> Regions<'a, u8> {
-    let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match region.place {
-        _ if region.ty == Type::Float => UnsplitView::None,
-        Storage::Input(index) => readable(bytes(&inputs[index]), region, region.ty.size(1)),
+        _ if is_float != (region.ty == Type::Float) => UnsplitView::None,
+        Storage::Input(index) => readable(inputs.1(&inputs.0[index]), region, region.ty.size(1)),
         Storage::Scratch => writable(own, region, region.ty.size(1)),
         Storage::Output(index) => writable(std::mem::take(&mut outputs[index]), region, region.ty.size(1)),
     });
     regions.collect()
 }
+
+/// A function that returns the items of an input: its elements if it has floats, or else its bytes.
+type Items<'a, T, E> = fn(&Slice<'a, T>) -> &'a [E];
 
 /// Returns an input before it is split. `size` is the number of items per element.
 fn readable<'a, T>(data: &'a [T], region: &Region, size: usize) -> UnsplitView<'a, T> {
@@ -336,14 +304,14 @@ fn writable<'a, T>(data: &'a mut [T], region: &Region, size: usize) -> UnsplitVi
     }
 }
 
-fn floats<'a, T>(slice: &Slice<'a, T>) -> &'a [T] {
+fn floats_of<'a, T>(slice: &Slice<'a, T>) -> &'a [T] {
     match slice {
         Slice::Float(floats) => floats,
         Slice::Bytes(_) => &[],
     }
 }
 
-fn bytes<'a, T>(slice: &Slice<'a, T>) -> &'a [u8] {
+fn bytes_of<'a, T>(slice: &Slice<'a, T>) -> &'a [u8] {
     match slice {
         Slice::Bytes(bytes) => bytes,
         Slice::Float(_) => &[],

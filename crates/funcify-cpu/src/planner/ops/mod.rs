@@ -398,13 +398,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 Some(indices) => self.take_static(op.axis, node, value, &indices)?,
                 None => self.take(op.axis, node, value)?,
             },
-            GraphOp::DynamicSlice(op) => {
-                let [x, start] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
-                let size = shape[op.axis];
-                let places = (x.shape[op.axis] + 1).checked_sub(size).ok_or_else(declined)?;
-                let table = x.part(op.axis, 0, size, 1);
-                self.emit_take(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis].unsigned_abs()))?
-            }
+            GraphOp::DynamicSlice(op) => self.dynamic_slice(op.axis, node, value)?,
             GraphOp::DynamicUpdate(op) => self.dynamic_update(op.axis, node, value)?,
             GraphOp::Gather(op) => self.gather(op.axis, node, value)?,
             GraphOp::Scatter(op) => self.scatter(op, node, value)?,

@@ -1,5 +1,6 @@
 //! Plans ops that read or write at an index, and `argmax`, which returns an index.
 
+use funcify_body::Type;
 use funcify_core::ops::Scatter;
 
 use super::super::Division;
@@ -11,10 +12,10 @@ const LARGE_VOCABULARY: usize = 256;
 impl Scope<'_, '_> {
     /// Plans a `take`: reads slices along an axis at indices that are known only at run time.
     pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
-        if !self.planner.can_represent(self.graph, node.inputs[1]) {
+        if !self.planner.supports(self.graph, node.inputs[1]) {
             return Err(Declined::new("take", "indices that follow from values"));
         }
-        let [x, index] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
+        let [x, index] = [self.table(node, value)?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
         // The axes of the indices replace the indexed axis.
@@ -37,16 +38,47 @@ impl Scope<'_, '_> {
         [table, index]: [View; 2],
         places: (usize, usize),
     ) -> Result<View> {
-        let to = self.target(value, &table.shape, table.level.max(index.level));
+        let ty = self.planner.emitter.ty(&table);
+        let to = self.typed_target(value, &table.shape, table.level.max(index.level), ty);
         self.planner.emitter.take([&to, &table, &index], places)?;
-        Ok(to)
+        self.held_as(value, to)
+    }
+
+    /// Returns the type in which an op moves its elements: that of the result, or, if the result is held in floats, that
+    /// of the first operand.
+    fn moved_type(&mut self, node: &Node, value: ValueId) -> Result<Type> {
+        match self.planner.representation(self.graph, value) {
+            Type::Float => {
+                let x = self.tensor(node.inputs[0])?;
+                Ok(self.planner.emitter.ty(&x))
+            }
+            ty => Ok(ty),
+        }
+    }
+
+    /// Returns the tensor that an op reads at an index.
+    fn table(&mut self, node: &Node, value: ValueId) -> Result<View> {
+        let ty = self.moved_type(node, value)?;
+        let x = self.tensor_of(node.inputs[0], ty)?;
+        self.planner.emitter.without_reversed_axes(&x)
+    }
+
+    /// Plans a dynamic slice: reads part of a tensor, starting at a run-time index.
+    pub(super) fn dynamic_slice(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
+        let [x, start] = [self.table(node, value)?, self.tensor(node.inputs[1])?];
+        let shape = self.shape_of(value)?;
+        let places = (x.shape[axis] + 1).checked_sub(shape[axis]);
+        let places = places.ok_or_else(|| Declined::new("dynamic_slice", "no instruction implements it yet"))?;
+        let table = x.part(axis, 0, shape[axis], 1);
+        self.emit_take(value, [table, start.broadcast(&shape)], (places, x.strides[axis].unsigned_abs()))
     }
 
     /// Plans a dynamic update: overwrites part of a tensor, starting at a run-time index. If the tensor is a state, it
     /// is updated in place where possible.
     pub(super) fn dynamic_update(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
-        let [x, part, start] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
-        let (x, part, start) = (x?, part?, start?);
+        let ty = self.moved_type(node, value)?;
+        let [x, part] = [self.tensor_of(node.inputs[0], ty)?, self.tensor_of(node.inputs[1], ty)?];
+        let start = self.tensor(node.inputs[2])?;
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
         let places = places.filter(|_| start.len() == 1);
         let places = places.ok_or_else(|| Declined::new("dynamic_update", "a separate position for each lane"))?;
@@ -54,12 +86,12 @@ impl Scope<'_, '_> {
         let start = start.with_axes(part.shape.clone(), vec![0; part.shape.len()]);
         let first = to.part(axis, 0, part.shape[axis], 1);
         self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis].unsigned_abs()))?;
-        Ok(to)
+        self.held_as(value, to)
     }
 
     /// Plans a `gather`: reads elements along an axis, each at its own index.
     pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
-        let [x, index] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
+        let [x, index] = [self.table(node, value)?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         self.reject_large_vocabulary("gather", x.shape[axis])?;
         let mut table = x.with_axes(shape, x.strides.clone());
@@ -70,8 +102,9 @@ impl Scope<'_, '_> {
     /// Plans a `scatter`: updates elements along an axis, each at its own index. If the tensor is a state, it is
     /// updated in place where possible.
     pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View> {
-        let [x, index, updates] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
-        let (x, index, updates) = (x?, index?, updates?);
+        let ty = self.moved_type(node, value)?;
+        let [x, updates] = [self.tensor_of(node.inputs[0], ty)?, self.tensor_of(node.inputs[2], ty)?];
+        let index = self.tensor(node.inputs[1])?;
         self.reject_large_vocabulary("scatter", x.shape[op.axis])?;
         let fold = match op.mode {
             ScatterMode::Set => None,
@@ -91,7 +124,7 @@ impl Scope<'_, '_> {
             let places = (to.shape[op.axis], to.strides[op.axis].unsigned_abs());
             self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
         }
-        Ok(to)
+        self.held_as(value, to)
     }
 
     /// Rejects indexed access to a large vocabulary if the tensor library can do it instead.
@@ -106,11 +139,12 @@ impl Scope<'_, '_> {
 
     /// Returns the memory in which `x` is updated using `others`: `x` itself if it is a state that may be overwritten,
     /// or else a copy.
-    pub(super) fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
+    fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is_same_view(state));
         own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::UpdateInPlace));
-        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level_of(others).max(x.level)));
+        let (level, ty) = (level_of(others).max(x.level), self.planner.emitter.ty(&x));
+        let to = own.unwrap_or_else(|| self.typed_target(value, &x.shape, level, ty));
         if !to.is_same_view(&x) {
             self.planner.emitter.copy(&to, &x)?;
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use funcify_body::{Body, Compare, IntBinary, IntUnary, Op as BodyOp, Type, Value as BodyValue};
-use funcify_core::ops::{Along, Creation, Elementwise, EvalContext, Indexing};
+use funcify_core::ops::{Along, Creation, Elementwise, EvalContext};
 use funcify_core::{Shape, TensorType};
 
 use super::super::type_of;
@@ -27,7 +27,7 @@ impl Scope<'_, '_> {
             OpClass::Elementwise(op) => self.typed_elementwise(op, node, value)?,
             OpClass::Movement(Movement::Bitcast(_)) => None,
             OpClass::Movement(_) => Some(self.single_result(node, value, name)?),
-            OpClass::Indexing(op) => self.typed_indexing(op, node, value)?.map(Value::Tensor),
+            OpClass::Indexing(_) => self.single_result(node, value, name).ok(),
             OpClass::Along(Along::Reduce(reduce)) => self.typed_reduce(reduce, node, value)?.map(Value::Tensor),
             OpClass::Along(_) | OpClass::Creation(_) | OpClass::Product(_) | OpClass::RandomBits(_) => None,
             OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => None,
@@ -51,7 +51,7 @@ impl Scope<'_, '_> {
 
     /// Returns the memory for a value with elements of type `ty`: its target, if that has this type, or new memory. In
     /// the latter case, [`held_as`](Scope::held_as) must be called on the result.
-    fn typed_target(&mut self, value: ValueId, shape: &[usize], level: usize, ty: Type) -> View {
+    pub(super) fn typed_target(&mut self, value: ValueId, shape: &[usize], level: usize, ty: Type) -> View {
         match self.planner.representation(self.graph, value) == ty {
             true => self.target(value, shape, level),
             false => self.planner.emitter.reserve_typed(shape, level, ty),
@@ -59,7 +59,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns the result in the type in which the plan holds `value`.
-    fn held_as(&mut self, value: ValueId, result: View) -> Result<View> {
+    pub(super) fn held_as(&mut self, value: ValueId, result: View) -> Result<View> {
         if self.planner.representation(self.graph, value) == self.planner.emitter.ty(&result) {
             return Ok(result);
         }
@@ -69,7 +69,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns a tensor with elements of type `ty`.
-    fn tensor_of(&mut self, value: ValueId, ty: Type) -> Result<View> {
+    pub(super) fn tensor_of(&mut self, value: ValueId, ty: Type) -> Result<View> {
         let view = self.tensor(value)?;
         if self.planner.emitter.ty(&view) == ty {
             return Ok(view);
@@ -103,101 +103,6 @@ impl Scope<'_, '_> {
         let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(&views)));
         self.planner.emitter.fuse(body, &to, &views.iter().collect::<Vec<_>>())?;
         Ok(Some(Value::Tensor(to)))
-    }
-
-    fn typed_indexing(&mut self, op: Indexing<'_>, node: &Node, value: ValueId) -> Result<Option<View>> {
-        let shape = self.shape_of(value)?;
-        let ty = match self.planner.representation(self.graph, value) {
-            // The elements move in the type in which the operand holds them.
-            Type::Float => {
-                let x = self.tensor(node.inputs[0])?;
-                self.planner.emitter.ty(&x)
-            }
-            ty => ty,
-        };
-        let result = match op {
-            Indexing::Take(op) => {
-                let [x, index] = [self.tensor_of(node.inputs[0], ty)?, self.tensor(node.inputs[1])?];
-                let x = self.planner.emitter.without_reversed_axes(&x)?;
-                let (rank, after) = (index.shape.len(), x.shape.len() - op.axis - 1);
-                let strides = [&x.strides[..op.axis], &vec![0; rank], &x.strides[op.axis + 1..]].concat();
-                let table = x.with_axes(shape.clone(), strides);
-                let behind = [index.shape.clone(), vec![1; after]].concat();
-                let strides = [index.strides.clone(), vec![0; after]].concat();
-                let index = index.with_axes(behind, strides).broadcast(&shape);
-                self.read_at(value, ty, [table, index], (x.shape[op.axis], x.strides[op.axis].unsigned_abs()))?
-            }
-            Indexing::Gather(op) => {
-                let [x, index] = [self.tensor_of(node.inputs[0], ty)?, self.tensor(node.inputs[1])?];
-                let x = self.planner.emitter.without_reversed_axes(&x)?;
-                let mut table = x.with_axes(shape, x.strides.clone());
-                table.strides[op.axis] = 0;
-                self.read_at(value, ty, [table, index], (x.shape[op.axis], x.strides[op.axis].unsigned_abs()))?
-            }
-            Indexing::DynamicSlice(op) => {
-                let [x, start] = [self.tensor_of(node.inputs[0], ty)?, self.tensor(node.inputs[1])?];
-                let x = self.planner.emitter.without_reversed_axes(&x)?;
-                let Some(places) = (x.shape[op.axis] + 1).checked_sub(shape[op.axis]) else { return Ok(None) };
-                let table = x.part(op.axis, 0, shape[op.axis], 1);
-                let index = start.broadcast(&shape);
-                self.read_at(value, ty, [table, index], (places, x.strides[op.axis].unsigned_abs()))?
-            }
-            Indexing::DynamicUpdate(op) => {
-                let [x, part] = [self.tensor_of(node.inputs[0], ty)?, self.tensor_of(node.inputs[1], ty)?];
-                let start = self.tensor(node.inputs[2])?;
-                let places = (x.shape[op.axis] + 1).checked_sub(part.shape[op.axis]);
-                let Some(places) = places.filter(|_| start.len() == 1) else { return Ok(None) };
-                let to = self.updated(value, ty, x, &[part.clone(), start.clone()])?;
-                if !part.is_empty() {
-                    let start = start.with_axes(part.shape.clone(), vec![0; part.shape.len()]);
-                    let first = to.part(op.axis, 0, part.shape[op.axis], 1);
-                    let apart = to.strides[op.axis].unsigned_abs();
-                    self.planner.emitter.put([&first, &part, &start], (places, apart))?;
-                }
-                to
-            }
-            Indexing::Scatter(op) => {
-                let [x, updates] = [self.tensor_of(node.inputs[0], ty)?, self.tensor_of(node.inputs[2], ty)?];
-                let index = self.tensor(node.inputs[1])?;
-                let fold = match op.mode {
-                    ScatterMode::Set => None,
-                    ScatterMode::Add => Some(Fold::Sum),
-                    ScatterMode::Mul => Some(Fold::Product),
-                    ScatterMode::Max => Some(Fold::Max),
-                    ScatterMode::Min => Some(Fold::Min),
-                };
-                let is_rounded = self.planner.rounding(self.graph.ty(value).dtype).is_some();
-                if is_rounded && matches!(fold, Some(Fold::Sum | Fold::Product)) {
-                    return Ok(None);
-                }
-                let to = self.updated(value, ty, x, &[index.clone(), updates.clone()])?;
-                if !updates.is_empty() && !to.is_empty() {
-                    let mut first = to.with_axes(updates.shape.clone(), to.strides.clone());
-                    first.strides[op.axis] = 0;
-                    let places = (to.shape[op.axis], to.strides[op.axis].unsigned_abs());
-                    self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
-                }
-                to
-            }
-        };
-        self.held_as(value, result).map(Some)
-    }
-
-    /// Emits reads of table elements at indices.
-    fn read_at(&mut self, value: ValueId, ty: Type, [table, index]: [View; 2], places: (usize, usize)) -> Result<View> {
-        let to = self.typed_target(value, &table.shape, table.level.max(index.level), ty);
-        self.planner.emitter.take([&to, &table, &index], places)?;
-        Ok(to)
-    }
-
-    /// Returns the memory in which `x` is updated: `x` itself if it is a state that may be overwritten, or else a copy.
-    fn updated(&mut self, value: ValueId, ty: Type, x: View, others: &[View]) -> Result<View> {
-        if self.planner.representation(self.graph, value) == ty {
-            return self.state_or_copy(value, x, others);
-        }
-        let copy = self.planner.emitter.reserve_typed(&x.shape, level_of(others).max(x.level), ty);
-        self.planner.emitter.copy(&copy, &x)?;
-        Ok(copy)
     }
 
     fn typed_reduce(&mut self, reduce: &ops::Reduce, node: &Node, value: ValueId) -> Result<Option<View>> {

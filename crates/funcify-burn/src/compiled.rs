@@ -47,6 +47,10 @@ impl Compiled<Tensor> for Loop {
             tensors.collect()
         })
     }
+
+    fn working_bytes(&self) -> usize {
+        self.engine.working_bytes()
+    }
 }
 
 /// Returns the elements of a float tensor, borrowed if possible.

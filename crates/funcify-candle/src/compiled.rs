@@ -70,6 +70,10 @@ impl Compiled<Tensor> for Loop {
             typed.map(|(elements, (dtype, shape))| tensor(engine, elements, *dtype, shape)).collect()
         })
     }
+
+    fn working_bytes(&self) -> usize {
+        self.0.working_bytes()
+    }
 }
 
 /// Returns the elements of a contiguous tensor.

@@ -111,6 +111,10 @@ impl Compiled<Arc<HostTensor>> for HostProgram {
     fn evaluated_ops(&self) -> Vec<&'static str> {
         self.0.evaluated_ops()
     }
+
+    fn working_bytes(&self) -> usize {
+        self.0.working_bytes()
+    }
 }
 
 /// Borrows the elements of a tensor. Returns `None` if their type is not `dtype`, which is a float type.

@@ -222,8 +222,7 @@ impl Engine {
     /// Compiles a program, or a loop of a program, for `machine`. The error names the op that prevented compilation.
     pub fn compile(whole: WholeRequest<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
-        let constants: usize = plan.constants.iter().map(|constant| constant.len() * constant.dtype().size()).sum();
-        let bytes = plan.plan.scratch_bytes(plan.dtype.size()) + constants as u64 + plan.plan.bytes() as u64;
+        let bytes = plan.working_bytes() + plan.plan.bytes() as u64;
         if bytes > whole.memory_budget {
             return Err(Declined::new(
                 "scan",
@@ -290,6 +289,11 @@ impl Engine {
     /// Returns the names of the ops that the reference evaluator computes.
     pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
         self.plan.plan.evaluated_ops()
+    }
+
+    /// Returns the number of bytes of scratch memory and of constants that a call needs.
+    pub fn working_bytes(&self) -> usize {
+        usize::try_from(self.plan.working_bytes()).unwrap_or(usize::MAX)
     }
 
     /// Returns `true` if the engine holds an operand in floats.

@@ -81,6 +81,14 @@ pub struct GraphPlan {
     pub refuses: bool,
 }
 
+impl GraphPlan {
+    /// Returns the number of bytes of scratch memory and of constants.
+    pub(crate) fn working_bytes(&self) -> u64 {
+        let constants: usize = self.constants.iter().map(|constant| constant.len() * constant.dtype().size()).sum();
+        self.plan.scratch_bytes(self.dtype.size()).saturating_add(constants as u64)
+    }
+}
+
 /// The policy for dividing a program into parts along a parallel axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Division {

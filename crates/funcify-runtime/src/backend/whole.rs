@@ -111,6 +111,12 @@ pub trait Compiled<T>: Any + Send + Sync {
     fn evaluated_ops(&self) -> Vec<&'static str> {
         Vec::new()
     }
+
+    /// Returns the number of bytes that a run needs in addition to its operands and results. They count towards the
+    /// memory budget and [`Report::peak_bytes`](crate::Report::peak_bytes). By default, the number is 0.
+    fn working_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// The compiled code of a program or a loop, or the reason why the backend declined to compile it.

@@ -52,8 +52,8 @@ pub struct Report {
     /// if the size of a tensor depends on data.
     ///
     /// Includes arguments, results and intermediate values. Each tensor counts in full, even if the backend creates it
-    /// as a view or in place. The traces of a native loop count in full from the start of the loop. Temporaries inside
-    /// a kernel do not count.
+    /// as a view or in place. The traces of a native loop count in full from the start of the loop. The scratch
+    /// memory of compiled code counts, but temporaries inside a kernel do not.
     pub peak_bytes: Option<usize>,
     /// The number of programs built so far, and the number of calls that reused one.
     pub counts: CompileCounts,

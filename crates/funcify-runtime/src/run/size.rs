@@ -53,6 +53,14 @@ impl<B: Backend> Program<B> {
                 }
             }
             let mut inside = unused;
+            match &instruction.action {
+                Action::Whole(node) => inside = inside.checked_add(node.compiled.working_bytes())?,
+                Action::While(node) => {
+                    let compiled = node.compiled.as_ref().map_or(0, |each| each.compiled.working_bytes());
+                    inside = inside.max(compiled);
+                }
+                _ => {}
+            }
             let sizes = match &instruction.action {
                 Action::Associative(node) => &node.largest_sizes(sizes),
                 _ => sizes,

@@ -37,6 +37,11 @@ pub(crate) enum Source {
 }
 
 impl Code {
+    /// Returns the size of the largest element in bytes. `float` is the size of a float.
+    pub(crate) fn element(&self, float: usize) -> usize {
+        self.steps.iter().map(|step| step.types[0].size(float)).max().unwrap_or(1)
+    }
+
     pub(crate) fn new(body: &Body) -> Self {
         let nodes = body.nodes();
         let mut last_use = vec![0; nodes.len()];

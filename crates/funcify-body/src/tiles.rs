@@ -14,8 +14,12 @@ use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::typed;
 
-/// The maximum number of lanes in a block.
+/// The maximum number of lanes in a block, and the number of lanes for bodies with many tiles.
 const BLOCK: usize = 1024;
+const SMALL_BLOCK: usize = 256;
+
+/// The size of the tiles that fit into the L1 cache beside the streams, in bytes.
+const TILES_IN_CACHE: usize = 24 << 10;
 
 /// The memory of a body's streams. Each slice starts at the lowest element that the stream accesses.
 pub trait Streams {
@@ -69,13 +73,17 @@ impl Tiles {
         while self.tiles.len() < code.tiles {
             self.tiles.push(vec![0; BLOCK]);
         }
-        let width = lanes.min(BLOCK);
+        let block = match code.tiles * BLOCK * code.element(size_of::<T>()) > TILES_IN_CACHE {
+            true => SMALL_BLOCK,
+            false => BLOCK,
+        };
+        let width = lanes.min(block);
         for (tile, op, ty) in &code.constants {
             typed::fill::<T>(*op, *ty, &mut bytes_mut(&mut self.tiles[*tile])[..width * ty.size(size_of::<T>())]);
         }
         let size = |stream: usize| paths[stream].ty.size(size_of::<T>());
-        for start in (0..lanes).step_by(BLOCK) {
-            let count = (lanes - start).min(BLOCK);
+        for start in (0..lanes).step_by(block) {
+            let count = (lanes - start).min(block);
             for (stream, tile) in &code.loads {
                 let path = &paths[*stream];
                 let is_loaded = match path.order {
@@ -97,17 +105,19 @@ impl Tiles {
             for step in &code.steps {
                 self.step::<T, S>(simd, step, fused, streams, (start, count));
             }
-            for (source, stream) in &code.stores {
-                let path = &paths[*stream];
-                let len = count * size(*stream);
-                // A loaded value that is stored may be in the memory that is written.
+            // A loaded value that is stored may be in memory that an earlier store overwrites.
+            for (source, _) in &code.stores {
                 if let Source::Loaded(load) = source {
                     let (from, tile) = code.loads[*load];
                     if paths[from].order == Order::Dense {
-                        let to = &mut bytes_mut(&mut self.tiles[tile])[..len];
-                        to.copy_from_slice(&streams.read(from)[start * size(from)..][..len]);
+                        let to = &mut bytes_mut(&mut self.tiles[tile])[..count * size(from)];
+                        to.copy_from_slice(&streams.read(from)[start * size(from)..][..count * size(from)]);
                     }
                 }
+            }
+            for (source, stream) in &code.stores {
+                let path = &paths[*stream];
+                let len = count * size(*stream);
                 let tile = match source {
                     Source::Tile(tile) => *tile,
                     Source::Loaded(load) => code.loads[*load].1,
@@ -133,7 +143,8 @@ impl Tiles {
     ) {
         let Fused { code, streams: paths, .. } = fused;
         let mut to = std::mem::take(&mut self.tiles[step.to]);
-        let mut from: [&[u8]; 3] = [&[]; 3];
+        // Even an empty slice must be aligned.
+        let mut from: [&[u8]; 3] = [bytes(&[]); 3];
         for (from, source) in from.iter_mut().zip(&step.from) {
             *from = match source {
                 Source::Tile(tile) => bytes(&self.tiles[*tile]),

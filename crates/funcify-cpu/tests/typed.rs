@@ -5,6 +5,7 @@ use funcify::ops::{self, Op, ScatterMode};
 use funcify::prelude::*;
 use funcify::types::Sizes;
 use funcify::{cond, while_loop};
+use funcify_cpu::plan::Node;
 use funcify_cpu::{Cpu, Division, plan_graph};
 
 const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
@@ -193,4 +194,70 @@ fn bodies_of_several_blocks() {
         funcify::fori_loop(0, 3, x, |_, x| step(x).reverse(1))
     });
     check(&graph.unwrap(), &inputs);
+}
+
+/// Returns the nodes of the only loop in a plan.
+fn step_of(graph: &Graph) -> Vec<Node> {
+    let planned = plan_graph(graph, &Sizes::new(), Division::Worthwhile, false).unwrap();
+    let nodes = planned.plan.stages.iter().flat_map(|stage| &stage.programs).flatten();
+    let bodies = nodes.filter_map(|node| if let Node::Loop { body, .. } = node { Some(body) } else { None });
+    let [body] = bodies.collect::<Vec<_>>()[..] else { panic!("not one loop") };
+    body.clone()
+}
+
+#[test]
+fn a_chain_of_ops_is_one_body() {
+    let xs = HostTensor::from_fn(DType::U32, &[5, 40], |i| Scalar::Int((i[0] * 977 + i[1] * 3571) as i64));
+    let graph = Graph::build("chain", |g| {
+        let (seed, xs) = (g.input("seed", "u32[40]"), g.input("xs", xs.ty()));
+        scan(seed, xs, |seed, x| {
+            let mixed = (seed << 13) ^ x;
+            let mixed = mixed ^ (mixed >> 17);
+            let mixed = mixed.cast(DType::F32) * 0.5 + mixed.eq(x).cast(DType::F32);
+            let next = mixed.cast(DType::U32);
+            (next, next & 255)
+        })
+    });
+    let graph = graph.unwrap();
+    check(&graph, &[HostTensor::from_fn(DType::U32, &[40], |_| Scalar::Int(7)), xs]);
+    let step = step_of(&graph);
+    assert!(matches!(step[..], [Node::Fused(_)]), "the step is one body, which also writes the state: {step:?}");
+}
+
+/// The states replace each other, and are read in another order than they are written.
+#[test]
+fn bodies_do_not_overwrite_what_they_still_read() {
+    let of = |seed: i64| HostTensor::from_fn(DType::I64, &[30], |i| Scalar::Int(seed * (i[0] as i64 + 3) % 101));
+    let states = [of(7), of(11), of(13)];
+    let start = |g: &funcify::Builder| [0, 1, 2].map(|index| g.input(&format!("s{index}"), "i64[30]"));
+    let trading = Graph::build("trading", |g| {
+        let [a, b, c] = start(g);
+        scan((a, b, c), funcify::iota(6, DType::I64), |(a, b, c), t| ((b * 3 + c, a, c ^ t), (a + b, c - a)))
+    });
+    let turning = Graph::build("turning", |g| {
+        let [a, b, c] = start(g);
+        scan((a, b, c), funcify::iota(6, DType::I64), |(a, b, c), t| {
+            let next = a.reverse(0) * 5 + b;
+            ((next, b - a + t, (c + next).reverse(0)), next.max(0) + a)
+        })
+    });
+    let folding = Graph::build("folding", |g| {
+        let [a, b, c] = start(g);
+        scan((a, b, c), funcify::iota(6, DType::I64), |(a, b, c), t| {
+            let (next, other) = (a * 3 + t, b ^ c);
+            let sum = next.sum(0) + a.max(0);
+            ((next - sum, other + sum, a & other), (next, sum))
+        })
+    });
+    let joining = Graph::build("joining", |g| {
+        let [a, b, c] = start(g);
+        scan((a, b, c), funcify::iota(6, DType::I64), |(a, b, c), t| {
+            let (left, right) = (a + t, a - b);
+            let both = funcify::concat(&[left.slice(0, 0..15), right.slice(0, 15..30)], 0);
+            ((both, left * 2, right + c), funcify::concat(&[left, right], 0))
+        })
+    });
+    for graph in [trading, turning, folding, joining] {
+        check(&graph.unwrap(), &states);
+    }
 }

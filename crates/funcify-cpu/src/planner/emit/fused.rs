@@ -10,16 +10,20 @@ use super::*;
 use crate::plan::{Evaluation, FusedNode};
 
 impl Emitter {
-    /// Emits a body over the elements of tensors of the same shape. The views are those of its streams: the one that it
-    /// stores, and then the ones that it loads.
-    pub(in super::super) fn fuse(&mut self, body: Body, to: &View, from: &[&View]) -> Result<()> {
-        if to.is_empty() {
-            return Ok(());
-        }
-        if let Some(copied) = self.copied_where(from, |view| view.interleaves(to))? {
+    /// Emits a body over the elements of tensors of the same shape. The views are those of its streams: the ones that it
+    /// stores, at least one, and then the ones that it loads.
+    pub(in super::super) fn fuse(&mut self, body: Body, to: &[&View], from: &[&View]) -> Result<()> {
+        let Some(first_to) = to.first().filter(|view| !view.is_empty()) else { return Ok(()) };
+        if let Some(copied) = self.copied_where(from, |view| to.iter().any(|to| view.interleaves(to)))? {
             return self.fuse(body, to, &copied.iter().collect::<Vec<_>>());
         }
-        let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
+        // The lanes are in the order in which the first stored tensor is in memory.
+        let order = order_of(first_to);
+        let views: Vec<View> = to.iter().chain(from).map(|view| view.transposed(&order)).collect();
+        let views: Vec<&View> = views.iter().collect();
+        for other in &views[1..to.len()] {
+            self.contents.record_write(other.memory());
+        }
         let axes = merge_axes(&views);
         let (inner, rest): (Vec<&Axis>, Vec<&Axis>) = axes.iter().partition(|axis| self.is_within_units(axis, &views));
         let sizes: Vec<usize> = inner.iter().map(|axis| axis.size).collect();
@@ -31,7 +35,7 @@ impl Emitter {
         let fused = Arc::new(Fused::new(body, &sizes, strides));
         let make = |streams: &[Operand]| Node::Fused(FusedNode { fused: fused.clone(), streams: streams.to_vec() });
         let (row, across) = (vec![0; views.len()], vec![Across::Lanes; views.len()]);
-        self.push_nodes(to.level, make, &views, first, (&row, &across), &rest)
+        self.push_nodes(first_to.level, make, &views, first, (&row, &across), &rest)
     }
 
     /// Copies a tensor, and converts its elements to the destination's type, which can hold them.
@@ -43,7 +47,7 @@ impl Emitter {
             value = body.push(BodyOp::Hold, ty, &[value]);
         }
         body.store(value, 0);
-        self.fuse(body, to, &[from])
+        self.fuse(body, &[to], &[from])
     }
 
     /// Sets all elements of a tensor of integers to `number`.
@@ -51,7 +55,7 @@ impl Emitter {
         let mut body = Body::default();
         let value = body.integer(number, self.ty(to));
         body.store(value, 0);
-        self.fuse(body, to, &[])
+        self.fuse(body, &[to], &[])
     }
 
     /// Emits an op that the reference evaluator computes. All tensors are in row-major order.

@@ -102,7 +102,7 @@ impl Scope<'_, '_> {
 
 /// Returns `true` if an op on numbers of a type may have a result that the type cannot represent, so that the result
 /// must be rounded.
-fn may_round(op: &GraphOp) -> bool {
+pub(super) fn may_round(op: &GraphOp) -> bool {
     use ops::Binary;
     use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};
     match op.class() {

@@ -1,5 +1,6 @@
 //! Implements each op on views.
 
+mod bodies;
 mod elementwise;
 mod joins;
 mod order;
@@ -9,6 +10,7 @@ mod statics;
 mod typed;
 mod words;
 
+use bodies::{OpenBody, Pending};
 use funcify_analysis::{ReadOrder, in_order};
 use funcify_core::graph::Node;
 use funcify_core::ops::{self, Control, Op as GraphOp, OpRules, ReduceKind, ScatterMode};
@@ -34,6 +36,8 @@ enum Value {
     Outer(View, View),
     /// The concatenated rows of several tensors, which the steps of loops read in place.
     Rows(Vec<View>),
+    /// A value of an open body, which has no memory yet.
+    Pending(Pending),
 }
 
 impl Value {
@@ -45,6 +49,7 @@ impl Value {
             Value::Products(products) => products.views().collect(),
             Value::ElementProduct(x, y) | Value::Outer(x, y) => vec![x, y],
             Value::Rows(parts) => parts.iter().collect(),
+            Value::Pending(pending) => pending.views.iter().collect(),
         };
         views.into_iter()
     }
@@ -93,6 +98,8 @@ pub(super) struct Scope<'p, 'g> {
     next_of: Vec<Option<(ValueId, View)>>,
     /// The concatenations whose parts are written directly to their final position.
     joins: Joins,
+    /// The bodies to which elementwise ops are added.
+    bodies: Vec<OpenBody>,
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
@@ -101,7 +108,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         let count = graph.values().count();
         let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
         let (values, places, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
-        let mut scope = Scope { planner, graph, values, order, places, next_of, joins };
+        let mut scope = Scope { planner, graph, values, order, places, next_of, joins, bodies: Vec::new() };
         for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
             let is_read = scope.order.remaining_reads(input.value) > 0;
@@ -215,6 +222,10 @@ impl<'p, 'g> Scope<'p, 'g> {
             Some(Value::Rows(parts)) => {
                 let parts = parts.clone();
                 self.concat(0, parts, value)?
+            }
+            Some(Value::Pending(pending)) => {
+                let body = pending.body;
+                return self.close_body(body, value);
             }
             // The stored value remains static, for consumers that need integers.
             Some(Value::Static(tensor))

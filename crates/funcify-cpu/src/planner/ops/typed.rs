@@ -1,14 +1,13 @@
-//! Plans nodes whose operands or results are integers in a type of their own. Elementwise ops become fused bodies. Ops
+//! Plans nodes whose operands or results are integers in a type of their own. Elementwise ops are added to bodies. Ops
 //! that have no instruction run in the reference evaluator.
 
 use std::sync::Arc;
 
-use funcify_body::{Body, Compare, IntBinary, IntUnary, Op as BodyOp, Type, Value as BodyValue};
-use funcify_core::ops::{Along, Creation, Elementwise, EvalContext};
+use funcify_body::Type;
+use funcify_core::ops::{Along, Creation, EvalContext};
 use funcify_core::{Shape, TensorType};
 
 use super::super::type_of;
-use super::elementwise::unary_kernel;
 use super::*;
 
 /// The maximum number of elements of an op that the reference evaluator computes inside a plan.
@@ -20,11 +19,19 @@ impl Scope<'_, '_> {
         let name = node.op.name();
         let is_float = self.planner.representation(self.graph, value) == Type::Float
             && node.inputs.iter().all(|input| self.is_float(*input));
+        if let OpClass::Elementwise(op) = node.op.class()
+            && (!is_float || node.inputs.iter().any(|input| self.is_pending(*input)))
+        {
+            return match self.add_to_body(op, node, value)? {
+                Some(pending) => Ok(vec![Some(Value::Pending(pending))]),
+                None => self.evaluate(node),
+            };
+        }
         if is_float && let Ok(result) = self.single_result(node, value, name) {
             return Ok(vec![Some(self.round_result(node, value, result)?)]);
         }
         let result = match node.op.class() {
-            OpClass::Elementwise(op) => self.typed_elementwise(op, node, value)?,
+            OpClass::Elementwise(_) => None,
             OpClass::Movement(Movement::Bitcast(_)) => None,
             OpClass::Movement(_) => Some(self.single_result(node, value, name)?),
             OpClass::Indexing(_) => self.single_result(node, value, name).ok(),
@@ -44,6 +51,7 @@ impl Scope<'_, '_> {
             Some(Value::Static(tensor)) => {
                 self.planner.is_number(tensor.dtype()) || self.planner.ranges.is_tensor_exact(tensor)
             }
+            Some(Value::Pending(_)) => self.planner.representation(self.graph, value) == Type::Float,
             Some(planned) => planned.views().all(|view| self.planner.emitter.ty(view) == Type::Float),
             None => true,
         }
@@ -77,32 +85,6 @@ impl Scope<'_, '_> {
         let copy = self.planner.emitter.reserve_typed(&view.shape, view.level, ty);
         self.planner.emitter.copy(&copy, &view)?;
         Ok(copy)
-    }
-
-    /// Plans an elementwise op as a fused body. Returns `None` if bodies do not have the op.
-    fn typed_elementwise(&mut self, op: Elementwise<'_>, node: &Node, value: ValueId) -> Result<Option<Value>> {
-        let mut build = BodyBuilder::default();
-        let mut operands = Vec::with_capacity(node.inputs.len());
-        for input in &node.inputs {
-            operands.push(build.operand(self, *input)?);
-        }
-        let dtypes: Vec<DType> = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).collect();
-        let dtype = self.graph.ty(value).dtype;
-        // Rounding to the plan's float type and then to a narrower one may differ from rounding once.
-        let is_cast = matches!(op, Elementwise::Cast(_)) && dtypes[0].is_int();
-        if is_cast && self.planner.rounding(dtype).is_some() {
-            return Ok(None);
-        }
-        let Some(computed) = build.compute(op, &operands, &dtypes, dtype) else { return Ok(None) };
-        let stored = build.hold(computed, self.planner.representation(self.graph, value));
-        let BodyBuilder { mut body, views } = build;
-        body.store(stored, 0);
-        let shape = self.shape_of(value)?;
-        let own = self.own_state(value, &Operands { elementwise: &views, others: &[] });
-        let own = own.filter(|state| self.holds(state, value) && views.iter().any(|view| view.is_same_view(state)));
-        let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(&views)));
-        self.planner.emitter.fuse(body, &to, &views.iter().collect::<Vec<_>>())?;
-        Ok(Some(Value::Tensor(to)))
     }
 
     fn typed_reduce(&mut self, reduce: &ops::Reduce, node: &Node, value: ValueId) -> Result<Option<View>> {
@@ -176,141 +158,5 @@ impl Scope<'_, '_> {
     /// Returns the type of a value, with known sizes.
     fn known_type(&self, value: ValueId) -> Result<TensorType> {
         Ok(TensorType::new(self.graph.ty(value).dtype, Shape::from(self.shape_of(value)?.as_slice())))
-    }
-}
-
-/// A body under construction, with the views of its loads. Its first stream is the one that it stores.
-#[derive(Default)]
-struct BodyBuilder {
-    body: Body,
-    views: Vec<View>,
-}
-
-impl BodyBuilder {
-    /// Returns an operand in the type of its dtype: as a constant, or as the element of a stream.
-    fn operand(&mut self, scope: &mut Scope<'_, '_>, input: ValueId) -> Result<BodyValue> {
-        let dtype = scope.graph.ty(input).dtype;
-        let ty = type_in_body(dtype);
-        if let Some(tensor) = scope.static_tensor(input)
-            && tensor.len() == 1
-        {
-            return Ok(self.body.integer(tensor.get(0).as_i64(), ty));
-        }
-        let view = scope.tensor(input)?;
-        let at = self.views.iter().position(|other| other.is_same_view(&view)).unwrap_or(self.views.len());
-        let loaded = self.body.load(at + 1, scope.planner.emitter.ty(&view));
-        if at == self.views.len() {
-            self.views.push(view);
-        }
-        Ok(self.hold(loaded, ty))
-    }
-
-    fn ty(&self, value: BodyValue) -> Type {
-        self.body.nodes()[value].ty()
-    }
-
-    /// Returns a value in another type, which can hold it.
-    fn hold(&mut self, value: BodyValue, ty: Type) -> BodyValue {
-        if self.ty(value) == ty { value } else { self.body.push(BodyOp::Hold, ty, &[value]) }
-    }
-
-    /// Appends an op. Returns `None` if bodies do not have it.
-    fn compute(
-        &mut self,
-        op: Elementwise<'_>,
-        from: &[BodyValue],
-        dtypes: &[DType],
-        dtype: DType,
-    ) -> Option<BodyValue> {
-        let (of, ty) = (type_in_body(*dtypes.last()?), type_in_body(dtype));
-        Some(match op {
-            Elementwise::Unary(ops::Unary::StopGradient) => from[0],
-            Elementwise::Unary(op) if ty == Type::Float => self.body.push(BodyOp::Unary(unary_kernel(*op)), ty, from),
-            Elementwise::Unary(op) => {
-                let op = match op {
-                    ops::Unary::Neg => IntUnary::Neg,
-                    ops::Unary::Abs => IntUnary::Abs,
-                    ops::Unary::Sign => IntUnary::Sign,
-                    ops::Unary::Square => IntUnary::Square,
-                    ops::Unary::Not => IntUnary::Not,
-                    _ => return None,
-                };
-                self.body.push(BodyOp::OneInt(op), ty, from)
-            }
-            Elementwise::Binary(op) if ty == Type::Float => {
-                let op = match op {
-                    ops::Binary::Add => Binary::Add,
-                    ops::Binary::Sub => Binary::Sub,
-                    ops::Binary::Mul => Binary::Mul,
-                    ops::Binary::Div => Binary::Div,
-                    ops::Binary::Rem => Binary::Rem,
-                    ops::Binary::Max => Binary::Max,
-                    ops::Binary::Min => Binary::Min,
-                    ops::Binary::Pow => Binary::Pow,
-                    ops::Binary::Atan2 => Binary::Atan2,
-                    ops::Binary::Copysign => Binary::Copysign,
-                    ops::Binary::And | ops::Binary::Or | ops::Binary::Xor => return None,
-                };
-                self.body.push(BodyOp::Binary(op), ty, from)
-            }
-            Elementwise::Binary(op) => {
-                let op = match op {
-                    ops::Binary::Add => IntBinary::Add,
-                    ops::Binary::Sub => IntBinary::Sub,
-                    ops::Binary::Mul => IntBinary::Mul,
-                    ops::Binary::Div => IntBinary::Div,
-                    ops::Binary::Rem => IntBinary::Rem,
-                    ops::Binary::Max => IntBinary::Max,
-                    ops::Binary::Min => IntBinary::Min,
-                    ops::Binary::Pow => IntBinary::Pow,
-                    ops::Binary::And => IntBinary::And,
-                    ops::Binary::Or => IntBinary::Or,
-                    ops::Binary::Xor => IntBinary::Xor,
-                    ops::Binary::Atan2 | ops::Binary::Copysign => return None,
-                };
-                self.body.push(BodyOp::Int(op), ty, from)
-            }
-            Elementwise::Bits(op) => match op {
-                ops::Bits::ShiftLeft => self.body.push(BodyOp::Int(IntBinary::ShiftLeft), ty, from),
-                ops::Bits::ShiftRightArithmetic => {
-                    self.body.push(BodyOp::Int(IntBinary::ShiftRightArithmetic), ty, from)
-                }
-                ops::Bits::ShiftRightLogical => self.body.push(BodyOp::Int(IntBinary::ShiftRightLogical), ty, from),
-                ops::Bits::Popcount => self.body.push(BodyOp::OneInt(IntUnary::Popcount), ty, &from[..1]),
-                ops::Bits::CountLeadingZeros => self.body.push(BodyOp::OneInt(IntUnary::LeadingZeros), ty, &from[..1]),
-            },
-            Elementwise::Compare(op) => {
-                let (op, turned) = match op {
-                    ops::Compare::Eq => (Compare::Equal, false),
-                    ops::Compare::Ne => (Compare::NotEqual, false),
-                    ops::Compare::Lt => (Compare::Less, false),
-                    ops::Compare::Le => (Compare::LessEqual, false),
-                    ops::Compare::Gt => (Compare::Less, true),
-                    ops::Compare::Ge => (Compare::LessEqual, true),
-                };
-                let from = if turned { [from[1], from[0]] } else { [from[0], from[1]] };
-                self.body.push(BodyOp::Compare(op), Type::Mask, &from)
-            }
-            Elementwise::Predicate(ops::Predicate::IsNan) => {
-                self.body.push(BodyOp::Compare(Compare::NotEqual), Type::Mask, &[from[0], from[0]])
-            }
-            Elementwise::Predicate(ops::Predicate::IsFinite) => {
-                let size = self.body.push(BodyOp::Unary(Unary::Abs), Type::Float, from);
-                let infinity = self.body.number(f64::INFINITY);
-                self.body.push(BodyOp::Compare(Compare::Less), Type::Mask, &[size, infinity])
-            }
-            Elementwise::Select(_) => self.body.push(BodyOp::Select, ty, from),
-            Elementwise::Cast(_) if of == ty => from[0],
-            Elementwise::Cast(_) => self.body.push(BodyOp::Cast, ty, from),
-            Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => return None,
-        })
-    }
-}
-
-/// Returns the type in which a body computes with values of a dtype.
-fn type_in_body(dtype: DType) -> Type {
-    match dtype {
-        DType::Bool => Type::Mask,
-        dtype => type_of(dtype),
     }
 }

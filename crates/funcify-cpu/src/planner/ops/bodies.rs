@@ -1,0 +1,423 @@
+//! Collects elementwise ops into bodies: a chain of ops passes over memory once, and its intermediate values need no
+//! memory.
+//!
+//! A *pending* value belongs to an open body. An elementwise op on pending values is added to their body, if it has the
+//! same shape and level; two bodies are joined if necessary. When a pending value is needed in memory, its body is
+//! closed: the plan gets a node that computes the values of the body, and stores those that are still read.
+//!
+//! A pending value occupies the memory that it will be computed from, so nothing overwrites that memory before.
+
+use funcify_body::{Body, Compare, IntBinary, IntUnary, Op as BodyOp, Type, Value as BodyValue};
+use funcify_core::Scalar;
+use funcify_core::ops::Elementwise;
+
+use super::super::type_of;
+use super::elementwise::{may_round, unary_kernel};
+use super::*;
+
+/// The maximum number of ops in a body.
+const MAX_OPS: usize = 1024;
+
+/// A value of an open body.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    /// The index of the body in [`Scope::bodies`].
+    pub(super) body: usize,
+    /// The value of the body, in the type in which bodies compute with it.
+    at: BodyValue,
+    /// The tensors that it is computed from.
+    pub(super) views: Vec<View>,
+}
+
+/// A body under construction. Stream `i` loads the tensor `loads[i]`.
+#[derive(Default)]
+pub(super) struct OpenBody {
+    body: Body,
+    loads: Vec<View>,
+    shape: Vec<usize>,
+    level: usize,
+    /// The values of the graph that it computes.
+    members: Vec<ValueId>,
+}
+
+/// An operand of an elementwise op.
+enum Operand {
+    Constant(Scalar),
+    Pending(Pending),
+    Tensor(View),
+}
+
+impl Scope<'_, '_> {
+    /// Returns `true` if a value belongs to an open body.
+    pub(super) fn is_pending(&self, value: ValueId) -> bool {
+        matches!(self.values[value.index()], Some(Value::Pending(_)))
+    }
+
+    /// Adds an elementwise op to a body. Returns `None` if bodies do not have the op.
+    pub(super) fn add_to_body(&mut self, op: Elementwise<'_>, node: &Node, value: ValueId) -> Result<Option<Pending>> {
+        let dtypes: Vec<DType> = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).collect();
+        let dtype = self.graph.ty(value).dtype;
+        let rounding = self.planner.rounding(dtype);
+        // Rounding to the plan's float type and then to a narrower one may differ from rounding once.
+        if matches!(op, Elementwise::Cast(_)) && dtypes[0].is_int() && rounding.is_some() {
+            return Ok(None);
+        }
+        let shape = self.shape_of(value)?;
+        let operands = self.body_operands(node, &shape)?;
+        let level = operands.iter().map(|operand| self.operand_level(operand)).max().unwrap_or(0);
+        let index = self.body_for(&operands, &shape, level);
+        let mut views: Vec<View> = Vec::new();
+        let mut from = Vec::with_capacity(operands.len());
+        // Joining bodies may have moved the pending operands.
+        for (input, operand) in node.inputs.iter().zip(&operands) {
+            let own = operand.views();
+            views.extend(
+                own.iter()
+                    .filter(|view| !views.iter().any(|other| other.is_same_view(view)))
+                    .cloned()
+                    .collect::<Vec<_>>(),
+            );
+            let at = match (operand, &self.values[input.index()]) {
+                (Operand::Constant(constant), _) => {
+                    self.bodies[index].constant(*constant, type_in_body(self.graph.ty(*input).dtype))
+                }
+                (Operand::Pending(_), Some(Value::Pending(pending))) => pending.at,
+                (Operand::Pending(pending), _) => pending.at,
+                (Operand::Tensor(view), _) => {
+                    let ty = self.planner.emitter.ty(view);
+                    self.bodies[index].load(view, ty)
+                }
+            };
+            from.push(self.bodies[index].hold(at, type_in_body(self.graph.ty(*input).dtype)));
+        }
+        let OpenBody { body, .. } = &mut self.bodies[index];
+        let Some(mut at) = compute(body, op, &from, &dtypes, dtype) else { return Ok(None) };
+        let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
+        if let Some(rounding) = rounding.filter(|_| is_rounded) {
+            at = body.push(BodyOp::Unary(rounding), Type::Float, &[at]);
+        }
+        self.bodies[index].members.push(value);
+        Ok(Some(Pending { body: index, at, views }))
+    }
+
+    /// Returns the operands of an elementwise op whose result has this shape. Closes the bodies of pending operands that
+    /// the op cannot be added to.
+    fn body_operands(&mut self, node: &Node, shape: &[usize]) -> Result<Vec<Operand>> {
+        loop {
+            let mut operands = Vec::with_capacity(node.inputs.len());
+            for input in &node.inputs {
+                operands.push(self.body_operand(*input)?);
+            }
+            let level = operands.iter().map(|operand| self.operand_level(operand)).max().unwrap_or(0);
+            let mut bodies: Vec<usize> = Vec::new();
+            let mut unfit = None;
+            for (input, operand) in node.inputs.iter().zip(&operands) {
+                let Operand::Pending(pending) = operand else { continue };
+                let open = &self.bodies[pending.body];
+                if open.level != level || open.shape != shape {
+                    unfit = Some(*input);
+                }
+                if !bodies.contains(&pending.body) {
+                    bodies.push(pending.body);
+                }
+            }
+            let ops: usize = bodies.iter().map(|body| self.bodies[*body].body.nodes().len()).sum();
+            if ops > MAX_OPS {
+                unfit = node.inputs.iter().copied().find(|input| self.is_pending(*input));
+            }
+            // Closing a body may also give memory to other operands, so all of them are looked at again.
+            match unfit {
+                Some(input) => self.tensor(input).map(|_| ())?,
+                None => return Ok(operands),
+            }
+        }
+    }
+
+    fn body_operand(&mut self, input: ValueId) -> Result<Operand> {
+        if let Some(Value::Pending(pending)) = &self.values[input.index()] {
+            return Ok(Operand::Pending(pending.clone()));
+        }
+        if let Some(tensor) = self.static_tensor(input)
+            && let Some(first) = tensor.scalars().next()
+            && tensor.scalars().all(|scalar| scalar.as_i64() == first.as_i64())
+        {
+            return Ok(Operand::Constant(first));
+        }
+        Ok(Operand::Tensor(self.tensor(input)?))
+    }
+
+    fn operand_level(&self, operand: &Operand) -> usize {
+        match operand {
+            Operand::Constant(_) => 0,
+            Operand::Pending(pending) => self.bodies[pending.body].level,
+            Operand::Tensor(view) => view.level,
+        }
+    }
+
+    /// Returns the body of the pending operands, after joining their bodies, or a new body if there are none.
+    fn body_for(&mut self, operands: &[Operand], shape: &[usize], level: usize) -> usize {
+        let mut bodies: Vec<usize> = Vec::new();
+        for operand in operands {
+            if let Operand::Pending(pending) = operand
+                && !bodies.contains(&pending.body)
+            {
+                bodies.push(pending.body);
+            }
+        }
+        let Some((first, others)) = bodies.split_first() else {
+            self.bodies.push(OpenBody { shape: shape.to_vec(), level, ..OpenBody::default() });
+            return self.bodies.len() - 1;
+        };
+        for other in others {
+            let other = std::mem::take(&mut self.bodies[*other]);
+            let moved = self.bodies[*first].append(&other);
+            for member in &other.members {
+                if let Some(Value::Pending(pending)) = &mut self.values[member.index()] {
+                    pending.body = *first;
+                    pending.at = moved[pending.at];
+                }
+            }
+            self.bodies[*first].members.extend(other.members);
+        }
+        *first
+    }
+
+    /// Emits a body, and returns the tensor of one of its values.
+    pub(super) fn close_body(&mut self, index: usize, wanted: ValueId) -> Result<View> {
+        let open = std::mem::take(&mut self.bodies[index]);
+        let mut live: Vec<(ValueId, BodyValue)> = Vec::new();
+        for member in &open.members {
+            if let Some(Value::Pending(pending)) = &self.values[member.index()]
+                && pending.body == index
+                && (self.order.remaining_reads(*member) > 0 || *member == wanted)
+            {
+                live.push((*member, pending.at));
+            }
+        }
+        // The body itself may overwrite the memory that only it reads.
+        live.iter().for_each(|(member, _)| self.set(*member, None));
+        let stores: Vec<(BodyValue, Type)> =
+            live.iter().map(|(member, at)| (*at, self.planner.representation(self.graph, *member))).collect();
+        let (body, loads) = open.storing(&stores);
+        let mut targets: Vec<View> = Vec::with_capacity(live.len());
+        for (member, _) in &live {
+            let target = self.store_target(*member, &open, &loads, &targets);
+            targets.push(target);
+        }
+        let [to, from] = [&targets, &loads].map(|views| views.iter().collect::<Vec<&View>>());
+        self.planner.emitter.fuse(body, &to, &from)?;
+        for ((member, _), target) in live.iter().zip(&targets) {
+            self.set(*member, Some(Value::Tensor(target.clone())));
+        }
+        let at = live.iter().position(|(member, _)| *member == wanted);
+        at.map(|at| targets[at].clone()).ok_or_else(|| Declined::fault("a body lacks one of its values"))
+    }
+
+    /// Returns the memory that a body writes a value to: the assigned destination of the value, the register of the
+    /// state that it replaces, or new memory.
+    fn store_target(&mut self, member: ValueId, open: &OpenBody, loads: &[View], others: &[View]) -> View {
+        let suits = |to: &View| {
+            to.level == open.level
+                && loads.iter().chain(others).all(|view| !view.interleaves(to))
+                && others.iter().all(|other| !other.is_same_view(to))
+        };
+        if let Some(place) = &self.places[member.index()]
+            && self.holds(place, member)
+            && suits(place)
+        {
+            self.planner.emitter.fired.note(Transformation::Placed);
+            return place.clone();
+        }
+        if let Some((_, register)) = &self.next_of[member.index()]
+            && self.holds(register, member)
+            && suits(register)
+            && self.order.is_free(register.memory())
+            && loads.iter().all(|view| view.is_same_view(register) || !view.shares_memory(register))
+            && others.iter().all(|other| !other.shares_memory(register))
+        {
+            self.planner.emitter.fired.note(Transformation::InPlace);
+            return register.clone();
+        }
+        self.planner.reserve(self.graph, member, &open.shape, open.level)
+    }
+}
+
+impl Operand {
+    /// Returns the tensors that the operand is computed from.
+    fn views(&self) -> &[View] {
+        match self {
+            Operand::Constant(_) => &[],
+            Operand::Pending(pending) => &pending.views,
+            Operand::Tensor(view) => std::slice::from_ref(view),
+        }
+    }
+}
+
+impl OpenBody {
+    /// Returns the element of a tensor.
+    fn load(&mut self, view: &View, ty: Type) -> BodyValue {
+        let at = self.loads.iter().position(|other| other.is_same_view(view)).unwrap_or(self.loads.len());
+        if at == self.loads.len() {
+            self.loads.push(view.clone());
+        }
+        self.body.load(at, ty)
+    }
+
+    fn constant(&mut self, constant: Scalar, ty: Type) -> BodyValue {
+        let op = match ty {
+            Type::Float => BodyOp::Number(constant.as_f64()),
+            _ => BodyOp::Integer(constant.as_i64()),
+        };
+        let known = self.body.nodes().iter().position(|node| (node.op(), node.ty()) == (op, ty));
+        known.unwrap_or_else(|| self.body.push(op, ty, &[]))
+    }
+
+    /// Returns a value in another type, which can hold it.
+    fn hold(&mut self, value: BodyValue, ty: Type) -> BodyValue {
+        hold(&mut self.body, value, ty)
+    }
+
+    /// Appends another body. Returns its values, as values of this body.
+    fn append(&mut self, other: &OpenBody) -> Vec<BodyValue> {
+        let mut moved = Vec::with_capacity(other.body.nodes().len());
+        for node in other.body.nodes() {
+            let from: Vec<BodyValue> = node.operands().iter().map(|value| moved[*value]).collect();
+            moved.push(match node.op() {
+                BodyOp::Load(stream) => self.load(&other.loads[stream], node.ty()),
+                op => self.body.push(op, node.ty(), &from),
+            });
+        }
+        moved
+    }
+
+    /// Returns the body of these values, each stored in the given type, and the tensors that it loads. The stored streams
+    /// come first. Omits ops that none of the values needs.
+    fn storing(&self, stores: &[(BodyValue, Type)]) -> (Body, Vec<View>) {
+        let nodes = self.body.nodes();
+        let mut is_needed = vec![false; nodes.len()];
+        stores.iter().for_each(|(value, _)| is_needed[*value] = true);
+        for index in (0..nodes.len()).rev() {
+            if is_needed[index] {
+                nodes[index].operands().iter().for_each(|value| is_needed[*value] = true);
+            }
+        }
+        let (mut body, mut loads, mut moved) = (Body::default(), Vec::new(), vec![0; nodes.len()]);
+        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| is_needed[*index]) {
+            let from: Vec<BodyValue> = node.operands().iter().map(|value| moved[*value]).collect();
+            moved[index] = match node.op() {
+                BodyOp::Load(stream) => {
+                    loads.push(self.loads[stream].clone());
+                    body.load(stores.len() + loads.len() - 1, node.ty())
+                }
+                op => body.push(op, node.ty(), &from),
+            };
+        }
+        for (stream, (value, ty)) in stores.iter().enumerate() {
+            let stored = hold(&mut body, moved[*value], *ty);
+            body.store(stored, stream);
+        }
+        (body, loads)
+    }
+}
+
+fn hold(body: &mut Body, value: BodyValue, ty: Type) -> BodyValue {
+    if body.nodes()[value].ty() == ty { value } else { body.push(BodyOp::Hold, ty, &[value]) }
+}
+
+/// Appends an op. Returns `None` if bodies do not have it.
+fn compute(
+    body: &mut Body,
+    op: Elementwise<'_>,
+    from: &[BodyValue],
+    dtypes: &[DType],
+    dtype: DType,
+) -> Option<BodyValue> {
+    let (of, ty) = (type_in_body(*dtypes.last()?), type_in_body(dtype));
+    Some(match op {
+        Elementwise::Unary(ops::Unary::StopGradient) => from[0],
+        Elementwise::Unary(op) if ty == Type::Float => body.push(BodyOp::Unary(unary_kernel(*op)), ty, from),
+        Elementwise::Unary(op) => {
+            let op = match op {
+                ops::Unary::Neg => IntUnary::Neg,
+                ops::Unary::Abs => IntUnary::Abs,
+                ops::Unary::Sign => IntUnary::Sign,
+                ops::Unary::Square => IntUnary::Square,
+                ops::Unary::Not => IntUnary::Not,
+                _ => return None,
+            };
+            body.push(BodyOp::OneInt(op), ty, from)
+        }
+        Elementwise::Binary(op) if ty == Type::Float => {
+            let op = match op {
+                ops::Binary::Add => Binary::Add,
+                ops::Binary::Sub => Binary::Sub,
+                ops::Binary::Mul => Binary::Mul,
+                ops::Binary::Div => Binary::Div,
+                ops::Binary::Rem => Binary::Rem,
+                ops::Binary::Max => Binary::Max,
+                ops::Binary::Min => Binary::Min,
+                ops::Binary::Pow => Binary::Pow,
+                ops::Binary::Atan2 => Binary::Atan2,
+                ops::Binary::Copysign => Binary::Copysign,
+                ops::Binary::And | ops::Binary::Or | ops::Binary::Xor => return None,
+            };
+            body.push(BodyOp::Binary(op), ty, from)
+        }
+        Elementwise::Binary(op) => {
+            let op = match op {
+                ops::Binary::Add => IntBinary::Add,
+                ops::Binary::Sub => IntBinary::Sub,
+                ops::Binary::Mul => IntBinary::Mul,
+                ops::Binary::Div => IntBinary::Div,
+                ops::Binary::Rem => IntBinary::Rem,
+                ops::Binary::Max => IntBinary::Max,
+                ops::Binary::Min => IntBinary::Min,
+                ops::Binary::Pow => IntBinary::Pow,
+                ops::Binary::And => IntBinary::And,
+                ops::Binary::Or => IntBinary::Or,
+                ops::Binary::Xor => IntBinary::Xor,
+                ops::Binary::Atan2 | ops::Binary::Copysign => return None,
+            };
+            body.push(BodyOp::Int(op), ty, from)
+        }
+        Elementwise::Bits(op) => match op {
+            ops::Bits::ShiftLeft => body.push(BodyOp::Int(IntBinary::ShiftLeft), ty, from),
+            ops::Bits::ShiftRightArithmetic => body.push(BodyOp::Int(IntBinary::ShiftRightArithmetic), ty, from),
+            ops::Bits::ShiftRightLogical => body.push(BodyOp::Int(IntBinary::ShiftRightLogical), ty, from),
+            ops::Bits::Popcount => body.push(BodyOp::OneInt(IntUnary::Popcount), ty, &from[..1]),
+            ops::Bits::CountLeadingZeros => body.push(BodyOp::OneInt(IntUnary::LeadingZeros), ty, &from[..1]),
+        },
+        Elementwise::Compare(op) => {
+            let (op, turned) = match op {
+                ops::Compare::Eq => (Compare::Equal, false),
+                ops::Compare::Ne => (Compare::NotEqual, false),
+                ops::Compare::Lt => (Compare::Less, false),
+                ops::Compare::Le => (Compare::LessEqual, false),
+                ops::Compare::Gt => (Compare::Less, true),
+                ops::Compare::Ge => (Compare::LessEqual, true),
+            };
+            let from = if turned { [from[1], from[0]] } else { [from[0], from[1]] };
+            body.push(BodyOp::Compare(op), Type::Mask, &from)
+        }
+        Elementwise::Predicate(ops::Predicate::IsNan) => {
+            body.push(BodyOp::Compare(Compare::NotEqual), Type::Mask, &[from[0], from[0]])
+        }
+        Elementwise::Predicate(ops::Predicate::IsFinite) => {
+            let size = body.push(BodyOp::Unary(Unary::Abs), Type::Float, from);
+            let infinity = body.number(f64::INFINITY);
+            body.push(BodyOp::Compare(Compare::Less), Type::Mask, &[size, infinity])
+        }
+        Elementwise::Select(_) => body.push(BodyOp::Select, ty, from),
+        Elementwise::Cast(_) if of == ty => from[0],
+        Elementwise::Cast(_) => body.push(BodyOp::Cast, ty, from),
+        Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => return None,
+    })
+}
+
+/// Returns the type in which a body computes with values of a dtype.
+fn type_in_body(dtype: DType) -> Type {
+    match dtype {
+        DType::Bool => Type::Mask,
+        dtype => type_of(dtype),
+    }
+}

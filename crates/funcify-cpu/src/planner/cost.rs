@@ -15,8 +15,11 @@ const NS_PER_ELEMENT: f64 = 0.1;
 const NS_PER_TERM: f64 = 0.015;
 /// The minimum estimated time of a program, in nanoseconds, for which several threads pay off.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;
-/// The minimum number of rows of a matrix product per part.
+/// The minimum number of rows of a matrix product per part, and of matrices in a batch.
 const MIN_ROWS_PER_PART: usize = 12;
+const MIN_MATRICES_PER_PART: usize = 2;
+/// The minimum number of lanes per part if the parallel axis is innermost. Shorter rows fill few vectors.
+const MIN_LANES_PER_PART: usize = 64;
 /// The maximum number of elements of a value per part, which keeps a step's data in the L1 cache.
 const MAX_ELEMENTS_PER_PART: usize = 2048;
 /// The maximum number of parts.
@@ -28,13 +31,16 @@ struct Cost {
     nanoseconds: f64,
     /// The number of ops that compute something.
     ops: usize,
+    /// `true` if the parallel axis is an axis of the matrices of a product.
     has_products: bool,
+    /// `true` if the parallel axis is a batch axis of a product.
+    has_batches: bool,
     /// The maximum number of elements per index of the parallel axis, over all values in loops.
     width: usize,
 }
 
 /// Returns the number of parts to divide a program into along its parallel axis.
-pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usize {
+pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, is_innermost: bool) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
     // A loop with a single op is memory-bound. One thread that reads whole rows is faster than two that read half rows.
@@ -42,13 +48,17 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usiz
         return 1;
     }
     let divisors = (2..=MAX_PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
-    match cost.has_products {
-        true => divisors.filter(|parts| labels.size() / parts >= MIN_ROWS_PER_PART).max().unwrap_or(1),
+    let least = |size: usize| divisors.clone().filter(|parts| labels.size() / parts >= size).max().unwrap_or(1);
+    match (cost.has_products, cost.has_batches && !is_innermost) {
+        (true, _) => least(MIN_ROWS_PER_PART),
+        (false, true) => least(MIN_MATRICES_PER_PART),
         // Uses the smallest number of parts such that the data of each part fits in the cache. Few parts keep rows
         // long.
-        false => {
+        (false, false) => {
+            let lanes = if is_innermost { MIN_LANES_PER_PART.min(labels.size() / 2) } else { 1 };
+            let mut divisors = divisors.filter(|parts| labels.size() / parts >= lanes);
             let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= MAX_ELEMENTS_PER_PART;
-            divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)
+            divisors.clone().find(fits).or_else(|| divisors.next_back()).unwrap_or(1)
         }
     }
 }
@@ -69,7 +79,9 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
         let touched = NS_PER_ELEMENT * largest;
         let own = match node.op.class() {
             OpClass::Product(Product::MatMul(_)) => {
-                cost.has_products |= is_loop;
+                let is_batch = matches!(labels.of(graph, result), Label::Axis(axis) if axis + 2 < shape(result).len());
+                cost.has_batches |= is_loop && is_batch;
+                cost.has_products |= is_loop && !is_batch;
                 NS_PER_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
             }
             // These ops cost nothing: they only change addresses, or are constants.

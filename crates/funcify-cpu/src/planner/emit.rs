@@ -442,10 +442,12 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns the matrix if its rows are contiguous, or else a copy.
+    /// Returns the matrices if their rows are contiguous, or else a copy.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
-        let has_rows = matrix.strides[1] == 1 || matrix.shape[1] == 1;
-        let is_at_hand = has_rows && !matrix.is_reversed() && self.lies_within_units(matrix);
+        let last = matrix.shape.len() - 1;
+        let has_rows = matrix.strides[last] == 1 || matrix.shape[last] == 1;
+        let is_within_units = self.lies_within_units(&matrix.split_axes(last - 1).1);
+        let is_at_hand = has_rows && !matrix.is_reversed() && is_within_units;
         if is_at_hand { Ok(matrix.clone()) } else { self.copied(matrix) }
     }
 
@@ -472,7 +474,8 @@ impl Emitter {
         }
     }
 
-    /// Packs a matrix `[k, n]` in the order in which products read it.
+    /// Packs matrices `[.., k, n]` in the order in which products read them. Returns a tensor whose leading axes are those
+    /// of the matrices, and whose last axis has the packed elements.
     pub(super) fn pack(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
@@ -482,12 +485,21 @@ impl Emitter {
         }
         let source = self.without_reversed_axes(matrix)?;
         let source = self.within_units(&source)?;
-        let [k, n] = [matrix.shape[0], matrix.shape[1]];
+        let axes = matrix.shape.len() - 2;
+        let [k, n] = [matrix.shape[axes], matrix.shape[axes + 1]];
         let len = if self.element == size_of::<f32>() { packed_len::<f32>(k, n) } else { packed_len::<f64>(k, n) };
-        let to = self.reserve(&[len], matrix.level);
-        let op = Op::Pack { column: source.strides[1].unsigned_abs() };
-        let (row, across) = ([0, source.strides[0]], [Across::Lanes; 2]);
-        self.push(matrix.level, &op, [k, n], &[&to, &source], (&row, &across), &[])?;
+        // A matrix that is broadcast is packed once.
+        let is_own = |axis: usize| source.strides[axis] != 0;
+        let own: Vec<usize> = (0..axes).map(|axis| if is_own(axis) { source.shape[axis] } else { 1 }).collect();
+        let packed = self.reserve(&[own.as_slice(), &[len]].concat(), matrix.level);
+        let op = Op::Pack { column: source.strides[axes + 1].unsigned_abs() };
+        let (row, across) = ([0, source.strides[axes]], [Across::Lanes; 2]);
+        let first = source.with_axes(own.clone(), source.strides[..axes].to_vec());
+        let rest = batch_axes(&[&packed, &first], &own);
+        let rest: Vec<&Axis> = rest.iter().collect();
+        self.push(matrix.level, &op, [k, n], &[&packed, &first], (&row, &across), &rest)?;
+        let strides = (0..axes).map(|axis| if is_own(axis) { packed.strides[axis] } else { 0 }).chain([1]).collect();
+        let to = packed.with_axes([&source.shape[..axes], &[len]].concat(), strides);
         if is_outside {
             self.packs.push(Copied::new(&self.contents, matrix, &to));
         }
@@ -522,8 +534,8 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
     }
 
-    /// Emits a sum of matrix products into `to`, of shape `[m, n]`. The initial value has the same shape. Each factor
-    /// is a left operand `[m, k]` and a packed right operand.
+    /// Emits a sum of matrix products into `to`, of shape `[.., m, n]`. The initial value has the same shape. Each factor
+    /// is a left operand `[.., m, k]` and a packed right operand.
     pub(super) fn product(
         &mut self,
         to: &View,
@@ -531,29 +543,40 @@ impl Emitter {
         factors: &[(View, View)],
         then: Option<Unary>,
     ) -> Result<()> {
-        let [m, n] = [to.shape[0], to.shape[1]];
-        if m * n == 0 {
+        let axes = to.shape.len() - 2;
+        let [m, n] = [to.shape[axes], to.shape[axes + 1]];
+        if to.is_empty() {
             return Ok(());
         }
         // The destination of a product must have contiguous rows.
-        if (n > 1 && to.strides[1] != 1) || !self.lies_within_units(to) {
-            let ordered = self.reserve(&[m, n], to.level);
+        if (n > 1 && to.strides[axes + 1] != 1) || !self.lies_within_units(&to.split_axes(axes).1) {
+            let ordered = self.reserve(&to.shape, to.level);
             self.product(&ordered, init, factors, then)?;
             return self.copy(to, &ordered);
         }
-        let (mut views, mut row, mut lanes) = (vec![to], vec![to.strides[0]], vec![Across::Lanes]);
+        let (mut views, mut row, mut lanes) = (vec![to], vec![to.strides[axes]], vec![Across::Lanes]);
         if let Some(init) = init {
             views.push(init);
-            row.push(init.strides[0]);
-            lanes.push(if n > 1 { across(init.strides[1]) } else { Across::Lanes });
+            row.push(init.strides[axes]);
+            lanes.push(if n > 1 { across(init.strides[axes + 1]) } else { Across::Lanes });
         }
         for (left, right) in factors {
             views.extend([left, right]);
-            row.extend([left.strides[0], 0]);
+            row.extend([left.strides[axes], 0]);
             lanes.extend([Across::Lanes; 2]);
         }
-        let inner = factors.iter().map(|(left, _)| left.shape[1]).collect();
+        let inner = factors.iter().map(|(left, _)| left.shape[axes + 1]).collect();
         let op = Op::Product { inner, init: init.is_some(), then };
-        self.push(to.level, &op, [m, n], &views, (&row, &lanes), &[])
+        let rest = batch_axes(&views, &to.shape[..axes]);
+        self.push(to.level, &op, [m, n], &views, (&row, &lanes), &rest.iter().collect::<Vec<_>>())
     }
+}
+
+/// Returns the leading axes of views, whose sizes are `sizes`. Omits axes of size 1.
+fn batch_axes(views: &[&View], sizes: &[usize]) -> Vec<Axis> {
+    let axis = |(axis, size): (usize, &usize)| Axis {
+        size: *size,
+        strides: views.iter().map(|view| view.strides[axis]).collect(),
+    };
+    sizes.iter().enumerate().filter(|(_, size)| **size != 1).map(axis).collect()
 }

@@ -148,7 +148,7 @@ fn plan_with(
     if let Some(axis) = ParallelAxis::find(graph, sizes, Some(element)) {
         let is_innermost = division.lays_innermost(graph, sizes, &axis);
         let parts = match division {
-            Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &axis),
+            Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &axis, is_innermost),
             Division::Always => {
                 let size = axis.size();
                 (2..=size).find(|parts| size.is_multiple_of(*parts)).expect("`ParallelAxis::find` skips axes of size 1")

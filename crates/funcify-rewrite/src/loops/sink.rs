@@ -11,8 +11,11 @@
 //! sum of -0 and 0 is 0. The memory for the traces is limited to a multiple of the bytes that the loop reads and
 //! writes. Floats are summed in a different order.
 
+use funcify_core::graph::emit_value;
+use funcify_core::types::Shape;
+
 use super::*;
-use crate::numbers::is_zero;
+use crate::numbers::{is_zero, splat};
 
 /// A carry that is a sum over steps.
 struct Sum {
@@ -26,7 +29,8 @@ impl Sum {
     }
 }
 
-/// A term of a sum: an addend, and the ops that move its elements. These ops are applied to the sum, in reverse order.
+/// A term of a sum: an addend, and the ops that move its elements or pad it with zeros. These ops are applied to the sum,
+/// in reverse order.
 struct Term {
     addend: Addend,
     moves: Vec<Op>,
@@ -58,7 +62,11 @@ impl Term {
                 stacked(*value)?.emit(Reduce { kind: ReduceKind::Sum, axes })
             }
         };
-        Some(self.moves.iter().rev().fold(sum, |sum, op| sum.emit(op.clone())))
+        let moved = |sum: Value, op: &Op| match op {
+            Op::Pad(_) => emit_value(op.clone(), &[sum, full(Shape::scalar(), sum.dtype(), 0.0)], Site::Unknown),
+            op => sum.emit(op.clone()),
+        };
+        Some(self.moves.iter().rev().fold(sum, moved))
     }
 }
 
@@ -138,17 +146,25 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
         let addend = match defining_op(body, value) {
             Some((Op::MatMul(_), [left, right])) => Addend::Product(*left, *right),
             Some((Op::Reduce(Reduce { kind: ReduceKind::Sum, axes }), [of])) => Addend::Reduced(*of, axes.clone()),
-            Some((op @ (Op::Transpose(_) | Op::Reshape(_)), [of]))
-                if moves.len() < MAX_NESTED_ADDITIONS && is_certain_value(body, value) =>
-            {
+            Some((op, operands)) if moves.len() < MAX_NESTED_ADDITIONS && moves_terms(body, value) => {
                 moves.push(op.clone());
-                value = *of;
+                value = operands[0];
                 continue;
             }
             _ => Addend::Reduced(value, Vec::new()),
         };
         return Term { addend, moves };
     }
+}
+
+/// Returns `true` if a value is computed by an op that only moves its first operand, or pads it with zeros.
+fn moves_terms(body: &Graph, value: ValueId) -> bool {
+    let is_movement = match defining_op(body, value) {
+        Some((Op::Transpose(_) | Op::Reshape(_), _)) => true,
+        Some((Op::Pad(_), operands)) => splat(body, operands[1]).is_some_and(is_zero),
+        _ => false,
+    };
+    is_movement && is_certain_value(body, value)
 }
 
 /// Collects the values that the loop must trace to provide `value` for all steps: the values that cannot be computed
@@ -158,8 +174,8 @@ fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all:
         return;
     }
     match defining_op(body, value) {
-        Some((Op::Transpose(_) | Op::Reshape(_), [of])) if is_certain_value(body, value) => {
-            collect_values_to_trace(body, classes, *of, all);
+        Some((_, operands)) if moves_terms(body, value) => {
+            collect_values_to_trace(body, classes, operands[0], all);
         }
         _ if all.contains(&value) => {}
         _ => all.push(value),

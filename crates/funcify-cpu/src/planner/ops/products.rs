@@ -133,14 +133,14 @@ impl Scope<'_, '_> {
             self.emit_as_folds(&to, &left, &right)?;
             return Ok(Value::Tensor(to));
         }
-        self.planner.emitter.check_instructions(shape[..axes].iter().product())?;
-        for index in indices(&shape[..axes]) {
-            let matrix = |view: &View| index.iter().fold(view.clone(), |view, index| view.at(0, *index));
-            let (left, right, to) = (matrix(&left), matrix(&right), matrix(&to));
-            match self.factors(&left, &right)? {
-                Factors::Packed(left, right) => self.planner.emitter.product(&to, None, &[(left, right)], None)?,
-                Factors::Transposed(..) | Factors::None => self.emit_as_folds(&to, &left, &right)?,
+        match self.factors(&left, &right)? {
+            Factors::Packed(left, right) => self.planner.emitter.product(&to, None, &[(left, right)], None)?,
+            Factors::Transposed(left, right) => {
+                let turned = self.planner.emitter.reserve(&[&shape[..axes], &[n, m]].concat(), level);
+                self.planner.emitter.product(&turned, None, &[(left, right)], None)?;
+                self.planner.emitter.copy(&to, &turned_matrices(&turned))?;
             }
+            Factors::None => self.emit_as_folds(&to, &left, &right)?,
         }
         Ok(Value::Tensor(to))
     }
@@ -182,16 +182,17 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the operands of a product, one of them packed: preferably the operand that is computed in the outer
-    /// loop. For a product of a vector with an operand that changes in each step, packing does not pay off.
+    /// Returns the operands of products, one of them packed: preferably the operand that is computed in the outer loop.
+    /// For products of vectors with an operand that changes in each step, packing does not pay off.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
-        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
+        let axes = left.shape.len() - 2;
+        let [m, n, k] = [left.shape[axes], right.shape[axes + 1], left.shape[axes + 1]];
         let emitter = &mut self.planner.emitter;
         let is_vector = m == 1 || n == 1;
         if k == 1 || (is_vector && left.level == right.level && left.level > 0) {
             return Ok(Factors::None);
         }
-        let [lefts, rights] = [left, right].map(|view| view.transposed(&[1, 0]));
+        let [lefts, rights] = [left, right].map(turned_matrices);
         if m > 1 && (n == 1 || left.level < right.level) {
             return Ok(Factors::Transposed(emitter.in_rows(&rights)?, emitter.pack(&lefts)?));
         }
@@ -235,10 +236,9 @@ enum Factors {
     None,
 }
 
-/// Returns all multi-indices of a shape, in row-major order.
-fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
-    shape.iter().fold(vec![Vec::new()], |all, size| {
-        let next = |index: &Vec<usize>| (0..*size).map(|last| [index.as_slice(), &[last]].concat()).collect::<Vec<_>>();
-        all.iter().flat_map(next).collect()
-    })
+/// Returns the transposes of matrices `[.., m, n]`.
+fn turned_matrices(view: &View) -> View {
+    let last = view.shape.len() - 1;
+    let axes: Vec<usize> = (0..last - 1).chain([last, last - 1]).collect();
+    view.transposed(&axes)
 }

@@ -261,3 +261,73 @@ fn bodies_do_not_overwrite_what_they_still_read() {
         check(&graph.unwrap(), &states);
     }
 }
+
+/// Large floats are computed in bodies, with the values of the instructions.
+#[test]
+fn chains_of_large_floats_are_bodies() {
+    let field =
+        HostTensor::from_fn(DType::F32, &[80, 64], |i| Scalar::Float(((i[0] * 7 + i[1] * 3) % 11) as f64 / 8.0));
+    let graph = Graph::build("reaction", |g| {
+        let [u, v] = ["u", "v"].map(|name| g.input(name, "f32[80,64]"));
+        let around = |x: Value| {
+            let turned = |axis: i64| {
+                let (first, last) = (x.slice(axis, 0..1), x.slice(axis, 1..x.dim(axis as usize)));
+                funcify::concat(&[last, first], axis)
+            };
+            turned(0) + turned(1) - x * 2.0
+        };
+        funcify::fori_loop(0, 5, (u, v), |_, (u, v)| {
+            let rate = u * v.square();
+            (u + around(u) * 0.125 - rate * 0.25, v + around(v) * 0.0625 + rate * 0.25 - v * 0.5)
+        })
+    });
+    let graph = graph.unwrap();
+    let fused = step_of(&graph).iter().filter(|node| matches!(node, Node::Fused(_))).count();
+    assert!(fused > 0);
+    let inputs = [field.clone(), field];
+    let expected = funcify::evaluate(&graph, &inputs).unwrap();
+    let results = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
+    for (result, expected) in results.iter().zip(&expected) {
+        for (result, expected) in result.scalars().zip(expected.scalars()) {
+            let (result, expected) = (result.as_f64(), expected.as_f64());
+            assert!((result - expected).abs() <= 1e-5 * expected.abs().max(1.0), "{result} and {expected}");
+        }
+    }
+}
+
+/// Batched products are loops over the batch, so plans do not grow with it.
+#[test]
+fn batched_products_are_loops() {
+    let of = |shape: &[usize]| {
+        HostTensor::from_fn(DType::F32, shape, |i| {
+            Scalar::Float(i.iter().fold(1, |sum, i| sum * 5 + i) as f64 % 7.0 - 3.0)
+        })
+    };
+    let instructions = |batch: usize, turned: bool| {
+        let inputs = [of(&[batch, 6, 9]), of(&[batch, 9, 5]), of(&[9, 5])];
+        let graph = Graph::build("batch", |g| {
+            let [x, y, shared] = [0, 1, 2].map(|index| g.input(&format!("x{index}"), inputs[index].ty()));
+            let steps = funcify::iota(3, DType::F32);
+            scan(x, steps, |x, t| {
+                let right = if turned { y + t } else { y };
+                let next = x.matmul(right).matmul(y.transpose([0, 2, 1])) * 0.01 + x;
+                (next, (next.matmul(shared), y.transpose([0, 2, 1]).matmul(next.transpose([0, 2, 1]))))
+            })
+        });
+        let graph = graph.unwrap();
+        let expected = funcify::evaluate(&graph, &inputs).unwrap();
+        for cpu in [Cpu::default(), Cpu::dividing_all()] {
+            let results = Function::compile(&graph, &cpu).unwrap().call_host(&inputs).unwrap();
+            for (result, expected) in results.iter().zip(&expected) {
+                for (result, expected) in result.scalars().zip(expected.scalars()) {
+                    let (result, expected) = (result.as_f64(), expected.as_f64());
+                    assert!((result - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{result} and {expected}");
+                }
+            }
+        }
+        plan_graph(&graph, &Sizes::new(), Division::Worthwhile, false).unwrap().plan.instructions()
+    };
+    for turned in [false, true] {
+        assert_eq!(instructions(40, turned), instructions(80, turned));
+    }
+}

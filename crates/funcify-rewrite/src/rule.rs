@@ -137,6 +137,11 @@ pub const RULES: &[Rule] = &[
         "a sum over steps can be computed after the loop, where a sum of products becomes a single product",
         loops::sink,
     ),
+    reordering(
+        "padded_sums",
+        "a sum over steps of values that are padded with zeros can be padded after the loop",
+        loops::padded_sums,
+    ),
     on_request(
         "affine_recurrence",
         "a state that each step only scales and shifts can be an associative scan, which has logarithmic depth",

@@ -61,6 +61,41 @@ fn a_weight_gradient_is_one_product() {
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
 }
 
+/// Checks that the gradient of a filter's coefficients sums scalars in the loop, and pads the sums after it.
+#[test]
+fn the_gradient_of_coefficients_is_padded_after_the_loop() {
+    use funcify_core::ops::Op;
+
+    let graph = Graph::build("filter", |g| {
+        let (w, start, xs) = (g.input("w", "f64[3]"), g.input("start", "f64[]"), g.input("xs", "f64[T]"));
+        let ys = scan((start, start), xs, |(y, before), x| {
+            let next = w.index(0, 0) * x + w.index(0, 1) * y + w.index(0, 2) * before;
+            ((next, y), next)
+        });
+        ys.1.square().sum(..)
+    });
+    let gradient = graph.unwrap().grad("w", GradOptions::new()).unwrap();
+    let pads_in_loops = |graph: &Graph| {
+        let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
+        bodies.flat_map(|body| body.nodes()).filter(|node| matches!(node.op, Op::Pad(_))).count()
+    };
+    let options = RewriteOptions::new().without("sums_over_steps");
+    let rewritten = gradient.rewritten_with(&options).unwrap();
+    assert_eq!((pads_in_loops(&gradient), pads_in_loops(&rewritten.graph)), (3, 0), "{}", rewritten.graph);
+    assert!(rewritten.counts().contains_key("padded_sums"));
+    for steps in [0, 1, 7] {
+        let xs = HostTensor::from_fn(funcify_core::DType::F64, &[steps], |index| {
+            funcify_core::Scalar::Float((index[0] as f64 * 0.7).sin())
+        });
+        let inputs = [HostTensor::from([0.5, 0.25, -0.125]), HostTensor::scalar(0.5), xs];
+        let [before, after] = [&gradient, &rewritten.graph].map(|graph| evaluate(graph, &inputs).unwrap().remove(0));
+        for (before, after) in before.scalars().zip(after.scalars()) {
+            let (before, after) = (before.as_f64(), after.as_f64());
+            assert!((before - after).abs() <= 1e-14 * before.abs(), "{steps} steps: {before} and {after}");
+        }
+    }
+}
+
 /// Checks that loops that compute running minima and maxima, or running sums and products of integers, are replaced by
 /// `cumulative`, with the same results in both directions and for any number of steps.
 #[test]

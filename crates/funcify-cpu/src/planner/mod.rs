@@ -110,6 +110,12 @@ impl Division {
         if self == Division::Always { 2 } else { 8 }
     }
 
+    /// Returns the minimum number of floats for which a body is faster than an instruction per op, because the operands
+    /// do not fit into the L1 cache together.
+    fn min_floats(self) -> usize {
+        if self == Division::Always { 2 } else { 4096 }
+    }
+
     /// Returns `true` if values in loops should be laid out with `axis` innermost.
     fn lays_innermost(self, graph: &Graph, sizes: &Sizes, axis: &ParallelAxis) -> bool {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
@@ -124,12 +130,15 @@ impl Division {
 /// Plans a graph for the given sizes. With `may_refuse`, the plan may reject a call at run time, and the caller must
 /// check that the plan's element type can represent the integers in the inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
-    let floats = plan_with(graph, sizes, (division, false), may_refuse);
-    match floats {
-        Err(declined) if division != Division::BesideLibrary => {
-            plan_with(graph, sizes, (division, true), may_refuse).map_err(|_| declined)
-        }
-        floats => floats,
+    let declined = match plan_with(graph, sizes, (division, false), may_refuse) {
+        Err(declined) => declined,
+        floats => return floats,
+    };
+    match plan_with(graph, sizes, (division, true), may_refuse) {
+        // A tensor library has kernels for the ops that have no instruction here.
+        Ok(typed) if division == Division::BesideLibrary && !typed.plan.evaluated_ops().is_empty() => Err(declined),
+        Err(_) => Err(declined),
+        typed => typed,
     }
 }
 

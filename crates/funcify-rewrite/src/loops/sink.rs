@@ -62,12 +62,17 @@ impl Term {
                 stacked(*value)?.emit(Reduce { kind: ReduceKind::Sum, axes })
             }
         };
-        let moved = |sum: Value, op: &Op| match op {
-            Op::Pad(_) => emit_value(op.clone(), &[sum, full(Shape::scalar(), sum.dtype(), 0.0)], Site::Unknown),
-            op => sum.emit(op.clone()),
-        };
-        Some(self.moves.iter().rev().fold(sum, moved))
+        Some(apply_moves(sum, &self.moves))
     }
+}
+
+/// Applies ops that move the elements of a value or pad it with zeros. The last one is applied first.
+pub(super) fn apply_moves(value: Value, moves: &[Op]) -> Value {
+    let moved = |value: Value, op: &Op| match op {
+        Op::Pad(_) => emit_value(op.clone(), &[value, full(Shape::scalar(), value.dtype(), 0.0)], Site::Unknown),
+        op => value.emit(op.clone()),
+    };
+    moves.iter().rev().fold(value, moved)
 }
 
 /// Replaces carries that are sums over steps with ops after the loop.
@@ -97,8 +102,9 @@ fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
         let addends = if starts_at_zero { addends(body, &uses, next, param, 0)? } else { return None };
         let mut terms = Vec::new();
         for addend in addends {
-            split(body, &uses, addend, &mut terms);
+            split_addend(body, &uses, addend, &mut terms);
         }
+        let terms: Vec<Term> = terms.into_iter().map(|value| term(body, value)).collect();
         (!terms.is_empty()).then_some(Sum { carry, terms })
     };
     carries.filter_map(sum).collect()
@@ -109,7 +115,13 @@ const MAX_NESTED_ADDITIONS: usize = 16;
 
 /// If `value` is `carry` plus other values, returns these values. Returns `None` otherwise, and if anything else uses
 /// `value` or one of the intermediate sums.
-fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: usize) -> Option<Vec<ValueId>> {
+pub(super) fn addends(
+    body: &Graph,
+    uses: &[usize],
+    value: ValueId,
+    carry: ValueId,
+    depth: usize,
+) -> Option<Vec<ValueId>> {
     if uses[value.index()] != 1 || depth > MAX_NESTED_ADDITIONS {
         return None;
     }
@@ -126,17 +138,17 @@ fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: 
     None
 }
 
-/// Splits an addend into terms. If it is an addition whose result is not used elsewhere, splits both operands
+/// Appends the terms of an addend. If it is an addition whose result is not used elsewhere, splits both operands
 /// recursively.
-fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
+pub(super) fn split_addend(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<ValueId>) {
     match defining_op(body, addend) {
         Some((Op::Binary(Binary::Add), [left, right]))
             if uses[addend.index()] == 1 && terms.len() < MAX_NESTED_ADDITIONS =>
         {
-            split(body, uses, *left, terms);
-            split(body, uses, *right, terms);
+            split_addend(body, uses, *left, terms);
+            split_addend(body, uses, *right, terms);
         }
-        _ => terms.push(term(body, addend)),
+        _ => terms.push(addend),
     }
 }
 
@@ -158,7 +170,7 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
 }
 
 /// Returns `true` if a value is computed by an op that only moves its first operand, or pads it with zeros.
-fn moves_terms(body: &Graph, value: ValueId) -> bool {
+pub(super) fn moves_terms(body: &Graph, value: ValueId) -> bool {
     let is_movement = match defining_op(body, value) {
         Some((Op::Transpose(_) | Op::Reshape(_), _)) => true,
         Some((Op::Pad(_), operands)) => splat(body, operands[1]).is_some_and(is_zero),

@@ -45,12 +45,39 @@ enum Operand {
     Constant(Scalar),
     Pending(Pending),
     Tensor(View),
+    /// The product of two tensors.
+    Product([View; 2]),
 }
 
 impl Scope<'_, '_> {
     /// Returns `true` if a value belongs to an open body.
     pub(super) fn is_pending(&self, value: ValueId) -> bool {
         matches!(self.values[value.index()], Some(Value::Pending(_)))
+    }
+
+    /// Returns `true` if an elementwise op is to be added to a body: if it continues one, works on integers in types of
+    /// their own, or on many floats.
+    pub(super) fn belongs_in_body(&self, node: &Node, value: ValueId) -> Result<bool> {
+        let is_number = |value: ValueId| self.planner.is_number(self.graph.ty(value).dtype);
+        let continues = node.inputs.iter().any(|input| self.is_pending(*input));
+        if self.planner.is_typed {
+            let is_float = self.planner.representation(self.graph, value) == Type::Float
+                && node.inputs.iter().all(|input| self.is_float(*input));
+            if continues || !is_float {
+                return Ok(true);
+            }
+        }
+        let values = || node.inputs.iter().copied().chain([value]);
+        // Instructions fuse these into products and folds.
+        let is_deferred =
+            |input: &ValueId| matches!(self.values[input.index()], Some(Value::Products(_) | Value::Outer(..)));
+        let may_be_deferred = matches!(node.op, GraphOp::Binary(ops::Binary::Mul)) && self.is_used_once(value);
+        Ok(values().all(is_number)
+            && values().all(|value| self.planner.label(self.graph, value) != Label::Share)
+            && !node.inputs.iter().any(is_deferred)
+            && (continues
+                || !may_be_deferred
+                    && self.shape_of(value)?.iter().product::<usize>() >= self.planner.division.min_floats()))
     }
 
     /// Adds an elementwise op to a body. Returns `None` if bodies do not have the op.
@@ -87,11 +114,18 @@ impl Scope<'_, '_> {
                     let ty = self.planner.emitter.ty(view);
                     self.bodies[index].load(view, ty)
                 }
+                (Operand::Product(factors), _) => {
+                    let factors = [0, 1].map(|at| self.bodies[index].load(&factors[at], Type::Float));
+                    self.bodies[index].body.push(BodyOp::Binary(Binary::Mul), Type::Float, &factors)
+                }
             };
             from.push(self.bodies[index].hold(at, type_in_body(self.graph.ty(*input).dtype)));
         }
+        let is_used_once: Vec<bool> =
+            node.inputs.iter().map(|input| self.is_used_once(*input) && rounding.is_none()).collect();
         let OpenBody { body, .. } = &mut self.bodies[index];
-        let Some(mut at) = compute(body, op, &from, &dtypes, dtype) else { return Ok(None) };
+        let of_product = multiply_add(body, op, &from, &is_used_once);
+        let Some(mut at) = of_product.or_else(|| compute(body, op, &from, &dtypes, dtype)) else { return Ok(None) };
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         if let Some(rounding) = rounding.filter(|_| is_rounded) {
             at = body.push(BodyOp::Unary(rounding), Type::Float, &[at]);
@@ -137,6 +171,9 @@ impl Scope<'_, '_> {
         if let Some(Value::Pending(pending)) = &self.values[input.index()] {
             return Ok(Operand::Pending(pending.clone()));
         }
+        if let Some(Value::ElementProduct(x, y)) = &self.values[input.index()] {
+            return Ok(Operand::Product([x.clone(), y.clone()]));
+        }
         if let Some(tensor) = self.static_tensor(input)
             && let Some(first) = tensor.scalars().next()
             && tensor.scalars().all(|scalar| scalar.as_i64() == first.as_i64())
@@ -151,6 +188,7 @@ impl Scope<'_, '_> {
             Operand::Constant(_) => 0,
             Operand::Pending(pending) => self.bodies[pending.body].level,
             Operand::Tensor(view) => view.level,
+            Operand::Product([x, y]) => x.level.max(y.level),
         }
     }
 
@@ -249,6 +287,7 @@ impl Operand {
             Operand::Constant(_) => &[],
             Operand::Pending(pending) => &pending.views,
             Operand::Tensor(view) => std::slice::from_ref(view),
+            Operand::Product(factors) => factors,
         }
     }
 }
@@ -318,6 +357,25 @@ impl OpenBody {
         }
         (body, loads)
     }
+}
+
+/// Appends the sum or the difference of a product and a float as one op. Only operands
+/// that are used once are fused. Returns `None` for any other op.
+fn multiply_add(body: &mut Body, op: Elementwise<'_>, from: &[BodyValue], is_used_once: &[bool]) -> Option<BodyValue> {
+    let Elementwise::Binary(op) = op else { return None };
+    let factors = |value: BodyValue| match &body.nodes()[value] {
+        node if node.op() == BodyOp::Binary(Binary::Mul) => Some([node.operands()[0], node.operands()[1]]),
+        _ => None,
+    };
+    let product = |at: usize| factors(from[at]).filter(|_| is_used_once[at]);
+    let (op, [x, y], z) = match (op, product(0), from.get(1).and_then(|_| product(1))) {
+        (ops::Binary::Add, Some(factors), _) => (Ternary::MulAdd, factors, from[1]),
+        (ops::Binary::Add, None, Some(factors)) => (Ternary::MulAdd, factors, from[0]),
+        (ops::Binary::Sub, _, Some(factors)) => (Ternary::NegMulAdd, factors, from[0]),
+        (ops::Binary::Sub, Some(factors), None) => (Ternary::MulSub, factors, from[1]),
+        _ => return None,
+    };
+    Some(body.push(BodyOp::Ternary(op), Type::Float, &[x, y, z]))
 }
 
 fn hold(body: &mut Body, value: BodyValue, ty: Type) -> BodyValue {

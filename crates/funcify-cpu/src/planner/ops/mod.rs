@@ -298,6 +298,12 @@ impl<'p, 'g> Scope<'p, 'g> {
         if let Some(value) = self.static_value(node, *value)? {
             return Ok(vec![Some(value)]);
         }
+        if let OpClass::Elementwise(op) = node.op.class()
+            && self.belongs_in_body(node, *value)?
+            && let Some(pending) = self.add_to_body(op, node, *value)?
+        {
+            return Ok(vec![Some(Value::Pending(pending))]);
+        }
         if self.planner.is_typed {
             return self.typed_node(node, *value);
         }

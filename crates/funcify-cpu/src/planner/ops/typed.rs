@@ -19,14 +19,6 @@ impl Scope<'_, '_> {
         let name = node.op.name();
         let is_float = self.planner.representation(self.graph, value) == Type::Float
             && node.inputs.iter().all(|input| self.is_float(*input));
-        if let OpClass::Elementwise(op) = node.op.class()
-            && (!is_float || node.inputs.iter().any(|input| self.is_pending(*input)))
-        {
-            return match self.add_to_body(op, node, value)? {
-                Some(pending) => Ok(vec![Some(Value::Pending(pending))]),
-                None => self.evaluate(node),
-            };
-        }
         if is_float && let Ok(result) = self.single_result(node, value, name) {
             return Ok(vec![Some(self.round_result(node, value, result)?)]);
         }
@@ -46,7 +38,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns `true` if the planned form of a value has only floats.
-    fn is_float(&self, value: ValueId) -> bool {
+    pub(super) fn is_float(&self, value: ValueId) -> bool {
         match &self.values[value.index()] {
             Some(Value::Static(tensor)) => {
                 self.planner.is_number(tensor.dtype()) || self.planner.ranges.is_tensor_exact(tensor)

@@ -1,0 +1,90 @@
+//! Pads sums over steps after the loop. The gradient of `w[0]`, `w[1]`, .. in a loop is a sum of scalars that are padded to
+//! the shape of `w` in each step; without the padding, each of them is a sum of scalars.
+//!
+//! If a carry starts at zero, each step adds only values that are padded with zeros, and nothing else reads the carry,
+//! then each of these values gets a carry of its own, and the final values are padded and added.
+//!
+//! Precondition: as for [`sink`](super::sink), the carry is known to start at 0. The new carries have at most
+//! [`MAX_GROWTH`] times as many elements as the old one. Floats are summed in a different order.
+
+use funcify_core::types::TensorType;
+
+use super::sink::{addends, apply_moves, moves_terms, split_addend};
+use super::*;
+use crate::numbers::is_zero;
+
+/// The maximum number of elements of the new carries, as a multiple of those of the old one.
+const MAX_GROWTH: i64 = 2;
+
+/// A value that each step adds to a carry, and the ops that pad it, the outermost first.
+struct Padded {
+    value: ValueId,
+    moves: Vec<Op>,
+}
+
+/// Replaces carries that are sums of padded values with smaller carries.
+pub(crate) fn padded_sums(context: &RewriteContext<'_>) -> Option<Patch> {
+    let scan = whole_loop(context).filter(|scan| !scan.body.binds_any())?;
+    let sums: Vec<Option<Vec<Padded>>> = (0..scan.carries).map(|carry| padded(context, scan, carry)).collect();
+    if sums.iter().all(Option::is_none) {
+        return None;
+    }
+    context.build(context.operands, |operands| emit_padded_after(scan, &sums, operands))
+}
+
+/// Returns the padded values that each step adds to a carry, or `None` if the rule does not apply to the carry.
+fn padded(context: &RewriteContext<'_>, scan: &Scan, carry: usize) -> Option<Vec<Padded>> {
+    let body = &scan.body;
+    let (param, next) = (scan.params().carries.start + carry, scan.results().carries.start + carry);
+    let (param, next) = (body.inputs()[param].value, body.outputs()[next].value);
+    let start = context.operands[scan.operands().carries.start + carry];
+    let ty = body.ty(param);
+    if !(ty.dtype.is_int() || context.splat(start).is_some_and(is_zero)) {
+        return None;
+    }
+    let uses = uses(body);
+    let mut values = Vec::new();
+    for addend in addends(body, &uses, next, param, 0)? {
+        split_addend(body, &uses, addend, &mut values);
+    }
+    let sum = values.into_iter().map(|value| unpadded(body, value)).collect::<Option<Vec<Padded>>>()?;
+    let elements = |ty: &TensorType| ty.shape.dims().iter().try_fold(1, |product, dim| Some(product * dim.constant()?));
+    let all = sum.iter().try_fold(0, |all, padded| Some(all + elements(body.ty(padded.value))?))?;
+    (!sum.is_empty() && all <= MAX_GROWTH * elements(ty)?).then_some(sum)
+}
+
+/// Strips the ops that pad a value with zeros and move its elements. Returns `None` if nothing pads it.
+fn unpadded(body: &Graph, mut value: ValueId) -> Option<Padded> {
+    let mut moves = Vec::new();
+    while let Some((op, operands)) = defining_op(body, value).filter(|_| moves_terms(body, value)) {
+        moves.push(op.clone());
+        value = operands[0];
+    }
+    moves.iter().any(|op| matches!(op, Op::Pad(_))).then_some(Padded { value, moves })
+}
+
+fn emit_padded_after(scan: &Scan, sums: &[Option<Vec<Padded>>], operands: &[Value]) -> Option<Vec<Value>> {
+    let starts = &operands[scan.operands().carries];
+    let mut parts = Loop::of(scan, operands);
+    let number = |carry: usize| scan.buffers.len() + carry;
+    let is_sum = |index: usize| index >= scan.buffers.len() && sums[index - scan.buffers.len()].is_some();
+    parts.carries.retain(|part| !part.number.is_some_and(is_sum));
+    let kept = parts.carries.len();
+    for padded in sums.iter().flatten().flatten() {
+        let ty = parts.body.ty(padded.value).clone();
+        let param = parts.body.push_input("sum", ty.clone(), false);
+        let next = parts.body.push_node(Binary::Add.into(), &[param, padded.value], Site::Unknown).ok()?;
+        let value = full(ty.shape, ty.dtype, 0.0);
+        parts.carries.push(CarryPart { value, param, next: *next.first()?, number: None });
+    }
+    let mut results = parts.emit()?;
+    let mut totals = results.carries.split_off(kept).into_iter();
+    for (carry, sum) in sums.iter().enumerate() {
+        for padded in sum.iter().flatten() {
+            let total = apply_moves(totals.next()?, &padded.moves);
+            let before = results.old[number(carry)].unwrap_or(starts[carry]);
+            results.old[number(carry)] = Some(before + total);
+        }
+    }
+    results.old.into_iter().collect()
+}

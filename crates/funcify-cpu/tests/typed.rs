@@ -271,7 +271,7 @@ fn chains_of_large_floats_are_bodies() {
         let [u, v] = ["u", "v"].map(|name| g.input(name, "f32[80,64]"));
         let around = |x: Value| {
             let turned = |axis: i64| {
-                let (first, last) = (x.slice(axis, 0..1), x.slice(axis, 1..x.dim(axis as usize)));
+                let (first, last) = (x.slice(axis, 0..1), x.slice(axis, funcify::Dim::from(1)..x.dim(axis)));
                 funcify::concat(&[last, first], axis)
             };
             turned(0) + turned(1) - x * 2.0

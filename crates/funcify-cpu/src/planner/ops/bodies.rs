@@ -95,31 +95,13 @@ impl Scope<'_, '_> {
         let index = self.body_for(&operands, &shape, level);
         let mut views: Vec<View> = Vec::new();
         let mut from = Vec::with_capacity(operands.len());
-        // Joining bodies may have moved the pending operands.
         for (input, operand) in node.inputs.iter().zip(&operands) {
-            let own = operand.views();
-            views.extend(
-                own.iter()
-                    .filter(|view| !views.iter().any(|other| other.is_same_view(view)))
-                    .cloned()
-                    .collect::<Vec<_>>(),
-            );
-            let at = match (operand, &self.values[input.index()]) {
-                (Operand::Constant(constant), _) => {
-                    self.bodies[index].constant(*constant, type_in_body(self.graph.ty(*input).dtype))
+            for view in operand.views() {
+                if !views.iter().any(|other| other.is_same_view(view)) {
+                    views.push(view.clone());
                 }
-                (Operand::Pending(_), Some(Value::Pending(pending))) => pending.at,
-                (Operand::Pending(pending), _) => pending.at,
-                (Operand::Tensor(view), _) => {
-                    let ty = self.planner.emitter.ty(view);
-                    self.bodies[index].load(view, ty)
-                }
-                (Operand::Product(factors), _) => {
-                    let factors = [0, 1].map(|at| self.bodies[index].load(&factors[at], Type::Float));
-                    self.bodies[index].body.push(BodyOp::Binary(Binary::Mul), Type::Float, &factors)
-                }
-            };
-            from.push(self.bodies[index].hold(at, type_in_body(self.graph.ty(*input).dtype)));
+            }
+            from.push(self.operand_value(index, *input, operand));
         }
         let is_used_once: Vec<bool> =
             node.inputs.iter().map(|input| self.is_used_once(*input) && rounding.is_none()).collect();
@@ -190,6 +172,24 @@ impl Scope<'_, '_> {
             Operand::Tensor(view) => view.level,
             Operand::Product([x, y]) => x.level.max(y.level),
         }
+    }
+
+    /// Returns an operand as a value of a body, in the type of its dtype.
+    fn operand_value(&mut self, index: usize, input: ValueId, operand: &Operand) -> BodyValue {
+        let ty = type_in_body(self.graph.ty(input).dtype);
+        let open = &mut self.bodies[index];
+        let value = match (operand, &self.values[input.index()]) {
+            (Operand::Constant(constant), _) => open.constant(*constant, ty),
+            // Joining bodies may have moved the operand.
+            (Operand::Pending(_), Some(Value::Pending(pending))) => pending.at,
+            (Operand::Pending(pending), _) => pending.at,
+            (Operand::Tensor(view), _) => open.load(view, self.planner.emitter.ty(view)),
+            (Operand::Product(factors), _) => {
+                let factors = [0, 1].map(|at| open.load(&factors[at], Type::Float));
+                open.body.push(BodyOp::Binary(Binary::Mul), Type::Float, &factors)
+            }
+        };
+        hold(&mut open.body, value, ty)
     }
 
     /// Returns the body of the pending operands, after joining their bodies, or a new body if there are none.
@@ -311,11 +311,6 @@ impl OpenBody {
         known.unwrap_or_else(|| self.body.push(op, ty, &[]))
     }
 
-    /// Returns a value in another type, which can hold it.
-    fn hold(&mut self, value: BodyValue, ty: Type) -> BodyValue {
-        hold(&mut self.body, value, ty)
-    }
-
     /// Appends another body. Returns its values, as values of this body.
     fn append(&mut self, other: &OpenBody) -> Vec<BodyValue> {
         let mut moved = Vec::with_capacity(other.body.nodes().len());
@@ -378,6 +373,7 @@ fn multiply_add(body: &mut Body, op: Elementwise<'_>, from: &[BodyValue], is_use
     Some(body.push(BodyOp::Ternary(op), Type::Float, &[x, y, z]))
 }
 
+/// Returns a value in another type, which can hold it.
 fn hold(body: &mut Body, value: BodyValue, ty: Type) -> BodyValue {
     if body.nodes()[value].ty() == ty { value } else { body.push(BodyOp::Hold, ty, &[value]) }
 }

@@ -5,6 +5,7 @@ pub(crate) mod movement;
 pub(crate) mod product;
 pub(crate) mod recurrence;
 pub(crate) mod sink;
+pub(crate) mod whole;
 pub(crate) mod words;
 
 pub use fold::Fold;

@@ -3,7 +3,7 @@
 use funcify_body::Type;
 use funcify_core::ops::OpRules;
 
-use super::{Across, DEPTH, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
+use super::{Across, DEPTH, Evaluation, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
 
 impl Plan {
     /// Adds a region, and returns its index, which operands use to refer to it.
@@ -48,15 +48,28 @@ impl Plan {
 
     /// Returns the names of the ops that the reference evaluator computes.
     pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
-        fn of(nodes: &[Node]) -> Vec<&'static str> {
-            let of_node = |node: &Node| match node {
-                Node::Evaluate(evaluation) => vec![evaluation.op.name()],
+        let evaluations = self.evaluations().into_iter();
+        evaluations.filter(|evaluation| evaluation.kernel.is_none()).map(|evaluation| evaluation.op.name()).collect()
+    }
+
+    /// Returns `true` if some ops are computed as a whole, by a kernel or by the reference evaluator.
+    pub(crate) fn has_whole_ops(&self) -> bool {
+        !self.evaluations().is_empty()
+    }
+
+    /// Returns the ops that are computed as a whole.
+    fn evaluations(&self) -> Vec<&Evaluation> {
+        fn of(nodes: &[Node]) -> Vec<&Evaluation> {
+            nodes.iter().flat_map(of_node).collect()
+        }
+        fn of_node(node: &Node) -> Vec<&Evaluation> {
+            match node {
+                Node::Evaluate(evaluation) => vec![evaluation],
                 Node::Do(_) | Node::Fused(_) => Vec::new(),
                 Node::Loop { body, .. } => of(body),
                 Node::While { test, body, .. } => [of(test), of(body)].concat(),
                 Node::Choice { branches, .. } => branches.iter().flat_map(|nodes| of(nodes)).collect(),
-            };
-            nodes.iter().flat_map(of_node).collect()
+            }
         }
         self.stages.iter().flat_map(|stage| &stage.programs).flat_map(|program| of(program)).collect()
     }

@@ -170,7 +170,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks an op that the reference evaluator computes.
+    /// Checks an op that is computed as a whole.
     fn check_evaluation(&self, Evaluation { inputs, outputs, .. }: &Evaluation, times: &[usize]) -> Result<(), String> {
         let mut all = Vec::new();
         for (index, (operand, ty)) in inputs.iter().chain(outputs).enumerate() {

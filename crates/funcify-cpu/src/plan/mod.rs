@@ -114,6 +114,7 @@ use funcify_core::TensorType;
 use funcify_core::ops::{Op as GraphOp, Words};
 use funcify_core::types::Sizes;
 
+use crate::kernels::whole::WholeKernel;
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 
 /// The fixed overhead of an instruction in nanoseconds, measured on one server core.
@@ -202,7 +203,7 @@ pub enum Node {
     Do(Instruction),
     /// A fused body. It loads all lanes of a block before it stores any of them.
     Fused(FusedNode),
-    /// An op that the reference evaluator computes.
+    /// An op that is computed as a whole, on contiguous tensors.
     Evaluate(Evaluation),
     /// A loop with a fixed trip count.
     Loop {
@@ -241,7 +242,8 @@ pub struct FusedNode {
     pub streams: Vec<Operand>,
 }
 
-/// An op that the reference evaluator computes on contiguous tensors.
+/// An op that is computed as a whole on contiguous tensors, in row-major order: by a kernel, or by the reference
+/// evaluator.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     /// The op.
@@ -252,6 +254,8 @@ pub struct Evaluation {
     pub outputs: Vec<(Operand, TensorType)>,
     /// The sizes that the op's attributes may refer to.
     pub sizes: Sizes,
+    /// The kernel that computes the op, or `None` if the reference evaluator computes it.
+    pub(crate) kernel: Option<Arc<WholeKernel>>,
 }
 
 /// An op applied to rows and lanes.

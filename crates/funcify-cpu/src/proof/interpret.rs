@@ -116,7 +116,7 @@ impl<'p> Interpreter<'p> {
                 self.spend(node.fused.lanes() * (1 + node.fused.body().nodes().len()))?;
                 self.fused(node).map_err(|error| self.out_of_bounds(&error))
             }
-            Node::Evaluate(_) => unreachable!("plans with evaluated ops are not proved"),
+            Node::Evaluate(_) => unreachable!("plans with ops that are computed as a whole are not proved"),
             Node::Loop { times: 0, .. } | Node::While { bound: Some(0), .. } => Ok(()),
             Node::Loop { times, body } => self.run_loop(node, *times, |it| it.repeat(*times, body)),
             Node::While { test, holds, body, bound } => {

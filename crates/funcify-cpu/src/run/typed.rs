@@ -1,5 +1,5 @@
-//! Runs nodes that work on integers: fused bodies, ops that the reference evaluator computes, and instructions that
-//! move or fold integers.
+//! Runs nodes that work on integers: fused bodies, ops that are computed as a whole, and instructions that move or fold
+//! integers.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
+use crate::kernels::whole::WholeKernel;
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op};
 use crate::views::{Range, Start, View, borrow};
@@ -69,7 +70,7 @@ impl Typed {
         }
     }
 
-    /// Prepares an op that the reference evaluator computes.
+    /// Prepares an op that is computed as a whole.
     pub(crate) fn evaluation(setting: &Setting<'_>, evaluation: &Evaluation) -> Self {
         let operands = || evaluation.inputs.iter().chain(&evaluation.outputs);
         let elements =
@@ -79,7 +80,10 @@ impl Typed {
         Typed {
             starts: starts.collect(),
             types: operands().map(|(operand, _)| setting.regions[operand.region].ty).collect(),
-            nanoseconds: (NS_PER_EVALUATION * all as f64) as u64,
+            nanoseconds: match &evaluation.kernel {
+                Some(kernel) => kernel.nanoseconds(all) as u64,
+                None => (NS_PER_EVALUATION * all as f64) as u64,
+            },
             kind: Kind::Evaluation(evaluation.clone()),
         }
     }
@@ -101,7 +105,10 @@ impl Typed {
             }
             Kind::Evaluation(evaluation) => {
                 let mut memory = Memory { views, integers, ranges: &ranges, types: &self.types };
-                evaluate(evaluation, &mut memory);
+                match &evaluation.kernel {
+                    Some(kernel) => memory.run_kernel(simd, kernel, evaluation.inputs.len()),
+                    None => evaluate(evaluation, &mut memory),
+                }
             }
             Kind::Instruction(instruction) => {
                 run_instruction(instruction, views, integers, &ranges, &self.types);
@@ -136,9 +143,42 @@ impl<T: Pod> Streams for Memory<'_, '_, T> {
     }
 }
 
+impl<T: MathTable> Memory<'_, '_, T> {
+    /// Runs a kernel that computes a whole op with `inputs` operands. The last result is computed first.
+    fn run_kernel<S: Simd>(&mut self, simd: S, kernel: &WholeKernel, inputs: usize) {
+        for stream in (inputs..self.ranges.len()).rev() {
+            self.with_slices(stream, |to, from| kernel.run::<T, S>(simd, stream - inputs, to, from));
+        }
+    }
+
+    /// Calls `run` with the bytes of the stream to write, and the bytes of all streams. The list of all streams has an
+    /// empty slice in place of the stream to write.
+    fn with_slices(&mut self, written: usize, run: impl FnOnce(&mut [u8], &[&[u8]])) {
+        let streams = || self.ranges.iter().copied().zip(self.types);
+        let (region, range) = self.ranges[written];
+        if self.types[written] == Type::Float {
+            let mut columns = None;
+            let (to, others) = borrow(self.views, region, range, &mut columns);
+            let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
+                Type::Float => others.read(region, range).map_or(&[][..], cast_slice),
+                _ => self.integers[region].read(range),
+            };
+            run(cast_slice_mut(to), &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
+        } else {
+            let mut columns = None;
+            let (to, others) = borrow(self.integers, region, range, &mut columns);
+            let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
+                Type::Float => cast_slice(self.views[region].read(range)),
+                _ => others.read(region, range).unwrap_or_default(),
+            };
+            run(to, &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
+        }
+    }
+}
+
 /// Runs an op by the reference evaluator.
 fn evaluate<T: MathTable + Item>(evaluation: &Evaluation, memory: &mut Memory<'_, '_, T>) {
-    let Evaluation { op, inputs, outputs, sizes } = evaluation;
+    let Evaluation { op, inputs, outputs, sizes, .. } = evaluation;
     let shape = |ty: &funcify_core::TensorType| ty.shape.value(&Sizes::new()).expect("the planner knows all sizes");
     let tensor = |(stream, (_, ty)): (usize, &(_, funcify_core::TensorType))| {
         let bytes = memory.read(stream);

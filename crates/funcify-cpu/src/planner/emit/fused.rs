@@ -7,6 +7,7 @@ use funcify_body::{Body, Fused, Op as BodyOp};
 use funcify_core::TensorType;
 
 use super::*;
+use crate::kernels::whole::WholeKernel;
 use crate::plan::{Evaluation, FusedNode};
 
 impl Emitter {
@@ -58,11 +59,12 @@ impl Emitter {
         self.fuse(body, &[to], &[])
     }
 
-    /// Emits an op that the reference evaluator computes. All tensors are in row-major order.
+    /// Emits an op that is computed as a whole: by `kernel`, or else by the reference evaluator. All tensors are in
+    /// row-major order.
     pub(in super::super) fn evaluate(
         &mut self,
         level: usize,
-        op: Arc<GraphOp>,
+        (op, kernel): (Arc<GraphOp>, Option<Arc<WholeKernel>>),
         inputs: &[(View, TensorType)],
         outputs: &[(View, TensorType)],
         sizes: &Sizes,
@@ -83,6 +85,7 @@ impl Emitter {
                 inputs: with_types(from, &of_inputs),
                 outputs: with_types(to, &of_outputs),
                 sizes: sizes.clone(),
+                kernel: kernel.clone(),
             })
         };
         let (first, row, across) = (vec![0; views.len()], vec![0; views.len()], vec![Across::Lanes; views.len()]);

@@ -1,5 +1,5 @@
 //! Plans nodes whose operands or results are integers in a type of their own. Elementwise ops are added to bodies. Ops
-//! that have no instruction run in the reference evaluator.
+//! that have no instruction are computed as a whole: by a kernel, or by the reference evaluator if there is none.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use funcify_core::{Shape, TensorType};
 
 use super::super::type_of;
 use super::*;
+use crate::kernels::whole::WholeKernel;
 
 /// The maximum number of elements of an op that the reference evaluator computes inside a plan.
 const MAX_EVALUATED: usize = 1 << 20;
@@ -98,7 +99,7 @@ impl Scope<'_, '_> {
         self.held_as(value, to).map(Some)
     }
 
-    /// Plans an op that the reference evaluator computes.
+    /// Plans an op that is computed as a whole.
     pub(super) fn evaluate(&mut self, node: &Node) -> Result<Vec<Option<Value>>> {
         let declined = || Declined::new(node.op.name(), "no instruction implements it yet");
         let is_total = match node.op.class() {
@@ -111,7 +112,13 @@ impl Scope<'_, '_> {
         let is_half = |value: &ValueId| matches!(self.graph.ty(*value).dtype, DType::F16 | DType::BF16);
         // The neighbours of a number in a half type are not those in the plan's type.
         let is_total = is_total && !(matches!(node.op, GraphOp::NextAfter(_)) && node.inputs.iter().any(is_half));
-        if !self.planner.is_typed || !is_total || self.planner.is_divided {
+        if !self.planner.is_typed || !is_total {
+            return Err(declined());
+        }
+        if let Some(kernel) = self.whole_kernel(node)? {
+            return self.run_whole(node, Arc::new(kernel));
+        }
+        if self.planner.is_divided {
             return Err(declined());
         }
         let mut inputs = Vec::with_capacity(node.inputs.len());
@@ -131,8 +138,46 @@ impl Scope<'_, '_> {
             return Err(declined());
         }
         let op = Arc::new(node.op.clone());
-        self.planner.emitter.evaluate(level, op, &inputs, &outputs, &self.planner.sizes)?;
+        self.planner.emitter.evaluate(level, (op, None), &inputs, &outputs, &self.planner.sizes)?;
         Ok(outputs.into_iter().map(|(view, _)| Some(Value::Tensor(view))).collect())
+    }
+
+    /// Returns the kernel that computes an op as a whole, if there is one. There is none for partial sums, which must
+    /// not be rounded.
+    fn whole_kernel(&mut self, node: &Node) -> Result<Option<WholeKernel>> {
+        if node.outputs.iter().any(|output| self.planner.label(self.graph, *output) == Label::Share) {
+            return Ok(None);
+        }
+        let inputs = node.inputs.iter().map(|input| self.known_type(*input)).collect::<Result<Vec<_>>>()?;
+        let outputs = node.outputs.iter().map(|output| self.known_type(*output)).collect::<Result<Vec<_>>>()?;
+        Ok(WholeKernel::of(&node.op, &inputs, &outputs, &self.planner.sizes, self.planner.dtype))
+    }
+
+    /// Plans an op that a kernel computes as a whole. The kernel reads and writes integers in their own type.
+    fn run_whole(&mut self, node: &Node, kernel: Arc<WholeKernel>) -> Result<Vec<Option<Value>>> {
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            let view = self.tensor_of(*input, type_of(self.graph.ty(*input).dtype))?;
+            let view = if view.is_in_order() { view } else { self.planner.emitter.copied(&view)? };
+            inputs.push((view, self.known_type(*input)?));
+        }
+        let level = inputs.iter().map(|(view, _)| view.level).max().unwrap_or(0);
+        let mut outputs = Vec::with_capacity(node.outputs.len());
+        for output in &node.outputs {
+            let (ty, shape) = (type_of(self.graph.ty(*output).dtype), self.shape_of(*output)?);
+            let target = self.typed_target(*output, &shape, level, ty);
+            let target =
+                if target.is_in_order() { target } else { self.planner.emitter.reserve_typed(&shape, level, ty) };
+            outputs.push((target, self.known_type(*output)?));
+        }
+        let op = (Arc::new(node.op.clone()), Some(kernel));
+        self.planner.emitter.evaluate(level, op, &inputs, &outputs, &self.planner.sizes)?;
+        let mut results = Vec::with_capacity(outputs.len());
+        for (output, (view, _)) in node.outputs.iter().zip(outputs) {
+            let held = Value::Tensor(self.held_as(*output, view)?);
+            results.push(Some(self.round_result(node, *output, held)?));
+        }
+        Ok(results)
     }
 
     /// Returns `true` if the reference evaluator can compute an op. Whether it returns an error depends on sizes only,

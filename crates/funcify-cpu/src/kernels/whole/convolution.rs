@@ -1,0 +1,282 @@
+//! Convolutions, as products of the kernel matrix and a matrix of patches.
+//!
+//! A column of the patch matrix holds the elements of the operand that one element of the result is computed from. The
+//! columns run over the batch and over all positions of the window. The matrix is never stored as a whole: a block of
+//! it is packed in the order in which [`product`] reads it, and multiplied. The zeros of the padding are packed too, so
+//! that a product with an infinite element of the kernel is NaN.
+
+use funcify_core::ops::Conv;
+
+use super::map::Target;
+use super::product::{Factor, product};
+use super::source::Source;
+use super::*;
+
+/// The maximum number of rows of a block of the patch matrix, and its number of panels.
+const BLOCK_ROWS: usize = 256;
+const BLOCK_PANELS: usize = 4;
+
+/// A convolution of known sizes.
+#[derive(Clone, Debug)]
+pub(crate) struct Convolution {
+    batch: usize,
+    groups: usize,
+    /// The numbers of channels and of result channels per group.
+    channels: usize,
+    results: usize,
+    /// The axis of rows, and the axis of columns. With one spatial axis, there is a single row.
+    axes: [Spatial; 2],
+}
+
+/// A spatial axis.
+#[derive(Clone, Debug)]
+struct Spatial {
+    size: usize,
+    output: usize,
+    /// For each element of the window, where it meets elements of the operand.
+    taps: Vec<Tap>,
+}
+
+/// The positions of the window where one of its elements meets an element of the operand: `first`, `first + step`, ...
+/// The elements of the operand are `from`, `from + by`, ...
+#[derive(Clone, Copy, Debug)]
+struct Tap {
+    first: usize,
+    step: usize,
+    count: usize,
+    from: usize,
+    by: usize,
+}
+
+/// Consecutive columns of the patch matrix in one row of the result and in one panel.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The first element, for the first row of the patch matrix.
+    packed: usize,
+    len: usize,
+    image: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Convolution {
+    /// Returns `None` if a size is unknown. `operands` holds the shapes of the operand and of the kernel, and `result`
+    /// the shape of the result.
+    pub(super) fn new(op: &Conv, operands: [Vec<usize>; 2], result: &[usize], sizes: &Sizes) -> Option<Self> {
+        let [x, kernel] = operands;
+        let groups = usize::try_from(op.groups.value(sizes).ok()?).ok()?;
+        let spatial = |axis: usize| -> Option<Spatial> {
+            let steps = [op.strides[axis], op.dilation[axis], op.input_dilation[axis]];
+            let low = op.low[axis].value(sizes).ok()?;
+            Some(Spatial::new(steps, low, [x[axis + 2], kernel[axis + 2], result[axis + 2]]))
+        };
+        let single = Spatial::new([1; 3], 0, [1; 3]);
+        let axes = match op.strides.len() {
+            1 => [single, spatial(0)?],
+            _ => [spatial(0)?, spatial(1)?],
+        };
+        Some(Convolution { batch: x[0], groups, channels: kernel[1], results: kernel[0].checked_div(groups)?, axes })
+    }
+
+    /// Returns the number of rows of the patch matrix.
+    fn inner(&self) -> usize {
+        self.channels * self.axes[0].taps.len() * self.axes[1].taps.len()
+    }
+
+    /// Returns the number of multiplications.
+    pub(super) fn terms(&self) -> f64 {
+        let results = self.batch * self.groups * self.results * self.axes[0].output * self.axes[1].output;
+        results as f64 * self.inner() as f64
+    }
+
+    pub(super) fn run<T: MathTable, S: Simd>(&self, simd: S, to: &mut [T], x: &[T], kernel: &[T]) {
+        let inner = self.inner();
+        if to.is_empty() || inner == 0 {
+            to.fill(T::ZERO);
+            return;
+        }
+        let width = 2 * T::lanes::<S>();
+        let columns = self.batch * self.axes[0].output * self.axes[1].output;
+        let lanes = (BLOCK_PANELS * width).min(columns.next_multiple_of(width));
+        let rows = BLOCK_ROWS.min(inner);
+        with_scratch((rows + self.results) * lanes, |scratch: &mut [T]| {
+            let (packed, sums) = scratch.split_at_mut(rows * lanes);
+            for group in 0..self.groups {
+                let kernel = &kernel[group * self.results * inner..][..self.results * inner];
+                for first in (0..columns).step_by(lanes) {
+                    let block = Block { group, first, lanes: lanes.min(columns - first) };
+                    for row in (0..inner).step_by(rows) {
+                        let k = rows.min(inner - row);
+                        self.pack(packed, x, block, row..row + k, width);
+                        let factor = Factor { left: &kernel[row..], stride: inner, k, packed };
+                        let mut target =
+                            Target { data: &mut *sums, rows: self.results, lanes: block.lanes, stride: lanes };
+                        product(simd, &mut target, &[factor], (row > 0).then_some(Source::Same), None);
+                    }
+                    self.store(to, sums, block, lanes);
+                }
+            }
+        });
+    }
+
+    /// Packs rows of a block of the patch matrix.
+    fn pack<T: Float>(&self, packed: &mut [T], x: &[T], block: Block, rows: std::ops::Range<usize>, width: usize) {
+        let [ys, xs] = &self.axes;
+        let window = ys.taps.len() * xs.taps.len();
+        let image = ys.size * xs.size;
+        for run in self.runs(block, rows.len(), width) {
+            let channels = (run.image * self.groups + block.group) * self.channels;
+            let (mut channel, inside) = (rows.start / window, rows.start % window);
+            let (mut tap_row, mut tap_column) = (inside / xs.taps.len(), inside % xs.taps.len());
+            let mut line = self.line(x, channels + channel, image, tap_row, run.row);
+            for index in 0..rows.len() {
+                let to = &mut packed[run.packed + index * width..][..run.len];
+                match line {
+                    Some(line) => xs.taps[tap_column].copy(to, line, run.column),
+                    None => to.fill(T::ZERO),
+                }
+                tap_column += 1;
+                if tap_column == xs.taps.len() {
+                    (tap_row, tap_column) = (tap_row + 1, 0);
+                    if tap_row == ys.taps.len() {
+                        (channel, tap_row) = (channel + 1, 0);
+                    }
+                    if index + 1 < rows.len() {
+                        line = self.line(x, channels + channel, image, tap_row, run.row);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the row of the operand that an element of the window meets, or `None` if it meets zeros.
+    fn line<'x, T>(&self, x: &'x [T], channel: usize, image: usize, tap: usize, row: usize) -> Option<&'x [T]> {
+        let [ys, xs] = &self.axes;
+        Some(&x[channel * image + ys.taps[tap].source(row)? * xs.size..][..xs.size])
+    }
+
+    /// Splits the columns of a block into runs.
+    fn runs(&self, block: Block, rows: usize, width: usize) -> impl Iterator<Item = Run> {
+        let [height, line] = [self.axes[0].output, self.axes[1].output];
+        let mut lane = 0;
+        std::iter::from_fn(move || {
+            if lane == block.lanes {
+                return None;
+            }
+            let at = block.first + lane;
+            let (row, column) = (at / line, at % line);
+            let len = (line - column).min(width - lane % width).min(block.lanes - lane);
+            let packed = lane / width * rows * width + lane % width;
+            lane += len;
+            Some(Run { packed, len, image: row / height, row: row % height, column })
+        })
+    }
+
+    /// Copies the sums of a block to the result.
+    fn store<T: Float>(&self, to: &mut [T], sums: &[T], block: Block, stride: usize) {
+        let image = self.axes[0].output * self.axes[1].output;
+        let mut lane = 0;
+        while lane < block.lanes {
+            let at = block.first + lane;
+            let len = (image - at % image).min(block.lanes - lane);
+            let first = (at / image * self.groups + block.group) * self.results;
+            for channel in 0..self.results {
+                let to = &mut to[(first + channel) * image + at % image..][..len];
+                to.copy_from_slice(&sums[channel * stride + lane..][..len]);
+            }
+            lane += len;
+        }
+    }
+}
+
+/// Some columns of the patch matrix of a group.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    group: usize,
+    first: usize,
+    lanes: usize,
+}
+
+impl Spatial {
+    fn new(
+        [stride, dilation, input_dilation]: [usize; 3],
+        low: i64,
+        [size, window, output]: [usize; 3],
+    ) -> Self {
+        let (step, by) = {
+            let common = greatest_common_divisor(stride, input_dilation);
+            (input_dilation / common, stride / common)
+        };
+        let tap = |element: usize| {
+            let nowhere = Tap { first: 0, step, count: 0, from: 0, by };
+            // The position of the window's element in the dilated operand, if the window is at 0.
+            let start = (element as i128) * (dilation as i128) - i128::from(low);
+            let position = |at: usize| start + at as i128 * stride as i128;
+            let first = (-start).max(0).unsigned_abs().div_ceil(stride as u128);
+            let first = usize::try_from(first).unwrap_or(usize::MAX);
+            let mut candidates = (first..output).take(step);
+            let Some(first) = candidates.find(|at| position(*at) % input_dilation as i128 == 0) else { return nowhere };
+            let from = usize::try_from(position(first) / input_dilation as i128).unwrap_or(usize::MAX);
+            if from >= size {
+                return nowhere;
+            }
+            let count = (output - first).div_ceil(step).min((size - from).div_ceil(by));
+            Tap { first, step, count, from, by }
+        };
+        Spatial { size, output, taps: (0..window).map(tap).collect() }
+    }
+}
+
+impl Tap {
+    /// Returns the element of the operand that is met at a position of the window.
+    #[inline]
+    fn source(self, position: usize) -> Option<usize> {
+        let after = position.checked_sub(self.first)?;
+        let index = if self.step == 1 { after } else { after / self.step };
+        (index < self.count && index * self.step == after).then(|| self.from + index * self.by)
+    }
+
+    /// Copies the elements that are met from position `start` on, and zeros in between.
+    #[inline]
+    fn copy<T: Float>(self, to: &mut [T], line: &[T], start: usize) {
+        let Tap { first, step, count, from, by } = self;
+        let (begin, end) = (start.saturating_sub(first), (start + to.len()).saturating_sub(first));
+        if step == 1 {
+            let (begin, end) = (begin.min(count), end.min(count));
+            if begin == end {
+                return to.fill(T::ZERO);
+            }
+            let head = first + begin - start;
+            to[..head].fill(T::ZERO);
+            to[head + end - begin..].fill(T::ZERO);
+            let to = &mut to[head..][..end - begin];
+            if by == 1 {
+                copy_line(to, &line[from + begin..][..end - begin]);
+            } else {
+                to.iter_mut().zip(line[from + begin * by..].iter().step_by(by)).for_each(|(to, x)| *to = *x);
+            }
+            return;
+        }
+        to.fill(T::ZERO);
+        for index in begin.div_ceil(step)..end.div_ceil(step).min(count) {
+            to[first + index * step - start] = line[from + index * by];
+        }
+    }
+}
+
+/// Copies elements. Few elements are copied one by one, which takes less time than a call.
+#[inline(always)]
+fn copy_line<T: Copy>(to: &mut [T], from: &[T]) {
+    if to.len() < 8 {
+        to.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
+    } else {
+        to.copy_from_slice(from);
+    }
+}
+
+fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

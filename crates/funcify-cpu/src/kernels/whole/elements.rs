@@ -1,0 +1,107 @@
+//! Elementwise ops that fused bodies do not have, and counting.
+
+use funcify_body::integer::Element;
+use funcify_core::ops::{next_after, special};
+use funcify_core::types::round_integer_to_odd;
+
+use super::*;
+
+/// A reinterpretation of bits.
+#[derive(Clone, Debug)]
+pub(crate) struct Bitcast {
+    pub(super) from: ElementType,
+    pub(super) to: ElementType,
+}
+
+impl Bitcast {
+    pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
+        use ElementType::{F64, I32, U32};
+        match (self.from, self.to) {
+            // Numbers of type f32, which the plan holds in f64.
+            (F64, I32 | U32) => {
+                let (to, x): (&mut [u32], &[f64]) = (cast_slice_mut(to), cast_slice(x));
+                to.iter_mut().zip(x).for_each(|(to, x)| *to = (*x as f32).to_bits());
+            }
+            (I32 | U32, F64) => {
+                let (to, x): (&mut [f64], &[u32]) = (cast_slice_mut(to), cast_slice(x));
+                to.iter_mut().zip(x).for_each(|(to, x)| *to = f32::from_bits(*x).into());
+            }
+            _ => to.copy_from_slice(x),
+        }
+    }
+}
+
+/// The numbers 0, 1, 2, ...
+#[derive(Clone, Debug)]
+pub(crate) struct Iota {
+    pub(super) ty: ElementType,
+    pub(super) rounding: Rounding,
+}
+
+impl Iota {
+    pub(super) fn run(&self, to: &mut [u8]) {
+        with_element!(self.ty, E => {
+            let to: &mut [E] = cast_slice_mut(to);
+            match self.rounding {
+                Rounding::None => to.iter_mut().enumerate().for_each(|(at, to)| *to = at as E),
+                rounding => to.iter_mut().enumerate().for_each(|(at, to)| *to = rounding.round(at as f64) as E),
+            }
+        });
+    }
+}
+
+/// The neighbours of floats.
+#[derive(Clone, Debug)]
+pub(crate) struct Neighbor {
+    pub(super) ty: ElementType,
+    /// The type whose neighbours are meant.
+    pub(super) dtype: DType,
+}
+
+impl Neighbor {
+    pub(super) fn run(&self, to: &mut [u8], x: &[u8], toward: &[u8]) {
+        with_element!(float self.ty, E => {
+            let (to, x, toward): (&mut [E], &[E], &[E]) = (cast_slice_mut(to), cast_slice(x), cast_slice(toward));
+            for ((to, x), toward) in to.iter_mut().zip(x).zip(toward) {
+                *to = next_after((*x).into(), (*toward).into(), self.dtype) as E;
+            }
+        });
+    }
+}
+
+/// A derivative of the digamma function.
+#[derive(Clone, Debug)]
+pub(crate) struct Polygamma {
+    pub(super) order: usize,
+    pub(super) ty: ElementType,
+    pub(super) rounding: Rounding,
+}
+
+impl Polygamma {
+    pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
+        with_element!(float self.ty, E => {
+            let (to, x): (&mut [E], &[E]) = (cast_slice_mut(to), cast_slice(x));
+            let value = |x: E| self.rounding.round(special::polygamma(self.order, x.into())) as E;
+            to.iter_mut().zip(x).for_each(|(to, x)| *to = value(*x));
+        });
+    }
+}
+
+/// A conversion of integers to a half type.
+#[derive(Clone, Debug)]
+pub(crate) struct HalfCast {
+    pub(super) from: ElementType,
+    pub(super) to: ElementType,
+    pub(super) rounding: Rounding,
+}
+
+impl HalfCast {
+    pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
+        with_element!(float self.to, F => with_element!(integer self.from, E => {
+            let (to, x): (&mut [F], &[E]) = (cast_slice_mut(to), cast_slice(x));
+            for (to, x) in to.iter_mut().zip(x) {
+                *to = self.rounding.round(round_integer_to_odd(x.to_i64())) as F;
+            }
+        }));
+    }
+}

@@ -1,0 +1,57 @@
+//! Products of integer matrices.
+
+use funcify_body::IntBinary;
+use funcify_body::integer::Integer;
+
+use super::*;
+
+/// Products of two stacks of integer matrices. Integers wrap.
+#[derive(Clone, Debug)]
+pub(crate) struct IntegerProduct {
+    matrices: usize,
+    rows: usize,
+    inner: usize,
+    columns: usize,
+    ty: ElementType,
+}
+
+impl IntegerProduct {
+    /// `left` is the shape of the left operand, and `result` the shape of the result.
+    pub(super) fn new(left: &[usize], result: &[usize], ty: ElementType) -> Self {
+        let [batch @ .., rows, columns] = result else { unreachable!("the type rule requires at least two axes") };
+        let inner = *left.last().expect("the type rule requires at least two axes");
+        IntegerProduct { matrices: batch.iter().product(), rows: *rows, inner, columns: *columns, ty }
+    }
+
+    /// Returns the number of multiplications.
+    pub(super) fn terms(&self) -> f64 {
+        (self.matrices * self.rows * self.columns) as f64 * self.inner as f64
+    }
+
+    pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [u8], left: &[u8], right: &[u8]) {
+        with_element!(integer self.ty, E => {
+            let (to, left, right): (&mut [E], &[E], &[E]) = (cast_slice_mut(to), cast_slice(left), cast_slice(right));
+            simd.vectorize(#[inline(always)] || self.multiply(to, left, right));
+        });
+    }
+
+    #[inline(always)]
+    fn multiply<I: Integer>(&self, to: &mut [I], left: &[I], right: &[I]) {
+        let IntegerProduct { rows, inner, columns, .. } = *self;
+        let (sum, product) = (|a, b| I::binary(IntBinary::Add, a, b), |a, b| I::binary(IntBinary::Mul, a, b));
+        to.fill(I::of(0));
+        for matrix in 0..self.matrices {
+            let right = &right[matrix * inner * columns..][..inner * columns];
+            for row in matrix * rows..(matrix + 1) * rows {
+                let (to, left) = (&mut to[row * columns..][..columns], &left[row * inner..][..inner]);
+                if columns == 1 {
+                    to[0] = left.iter().zip(right).fold(to[0], |total, (x, y)| sum(total, product(*x, *y)));
+                    continue;
+                }
+                for (x, line) in left.iter().zip(right.chunks_exact(columns.max(1))) {
+                    to.iter_mut().zip(line).for_each(|(to, y)| *to = sum(*to, product(*x, *y)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Sorting, and the position of the largest element.
+
+use super::*;
+
+/// An element type with a total order in which NaN is the greatest, and -0 and +0 are equal.
+trait Ordered: Pod + PartialOrd {
+    /// An integer that holds the key of an element and its position.
+    type Packed: Pod + Ord;
+
+    /// Packs an element and its position in such a way that integers are ordered by the element, and by the position
+    /// among equal elements. With `descending`, the greatest element comes first.
+    fn pack(self, position: usize, descending: bool) -> Self::Packed;
+    /// Returns the position in a packed integer.
+    fn position(packed: Self::Packed) -> usize;
+    /// Returns `true` if the element is NaN.
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! ordered {
+    ($($element:ident: $key:ident in $packed:ident, |$x:ident| $to_key:expr, $is_nan:path;)*) => {$(
+        impl Ordered for $element {
+            type Packed = $packed;
+
+            #[inline(always)]
+            fn pack(self, position: usize, descending: bool) -> $packed {
+                let $x = self;
+                let key: $key = $to_key;
+                $packed::from(if descending { !key } else { key }) << $key::BITS | position as $packed
+            }
+            #[inline(always)]
+            fn position(packed: $packed) -> usize {
+                packed as $key as usize
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                $is_nan(self)
+            }
+        }
+    )*};
+}
+
+ordered! {
+    i64: u64 in u128, |x| (x as u64) ^ (1 << 63), never;
+    i32: u32 in u64, |x| (x as u32) ^ (1 << 31), never;
+    u32: u32 in u64, |x| x, never;
+    u8: u32 in u64, |x| x.into(), never;
+    f32: u32 in u64, |x| match (x + 0.0).to_bits() {
+        _ if x.is_nan() => u32::MAX,
+        bits if bits >> 31 == 1 => !bits,
+        bits => bits | 1 << 31,
+    }, f32::is_nan;
+    f64: u64 in u128, |x| match (x + 0.0).to_bits() {
+        _ if x.is_nan() => u64::MAX,
+        bits if bits >> 63 == 1 => !bits,
+        bits => bits | 1 << 63,
+    }, f64::is_nan;
+}
+
+fn never<E>(_: E) -> bool {
+    false
+}
+
+/// A stable sort of lines. The results are the sorted elements, and their original positions.
+#[derive(Clone, Debug)]
+pub(crate) struct Sort {
+    pub(super) lines: Lines,
+    pub(super) descending: bool,
+    pub(super) ty: ElementType,
+}
+
+impl Sort {
+    /// The longest line whose positions fit in 32 bits.
+    pub(super) const MAX_SIZE: usize = u32::MAX as usize;
+
+    pub(super) fn run(&self, result: usize, to: &mut [u8], from: &[&[u8]]) {
+        match result {
+            1 => with_element!(self.ty, E => self.positions::<E>(cast_slice_mut(to), cast_slice(from[0]))),
+            _ => with_element!(self.ty, E => {
+                self.elements::<E>(cast_slice_mut(to), cast_slice(from[0]), cast_slice(from[2]));
+            }),
+        }
+    }
+
+    fn positions<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
+        let Lines { size, stride, .. } = self.lines;
+        with_scratch(size, |line: &mut [E::Packed]| {
+            for start in self.lines.starts() {
+                for (position, packed) in line.iter_mut().enumerate() {
+                    *packed = x[start + position * stride].pack(position, self.descending);
+                }
+                line.sort_unstable();
+                for (target, packed) in line.iter().enumerate() {
+                    to[start + target * stride] = E::position(*packed) as i64;
+                }
+            }
+        });
+    }
+
+    /// Moves the elements to their places. `positions` holds the original position of the element of each place.
+    fn elements<E: Ordered>(&self, to: &mut [E], x: &[E], positions: &[i64]) {
+        let Lines { size, stride, .. } = self.lines;
+        for start in self.lines.starts() {
+            for target in 0..size {
+                let place = start + target * stride;
+                to[place] = x[start + positions[place] as usize * stride];
+            }
+        }
+    }
+}
+
+/// The position of the largest element of each line: the first NaN, or the first of equal elements.
+#[derive(Clone, Debug)]
+pub(crate) struct ArgMax {
+    pub(super) lines: Lines,
+    pub(super) ty: ElementType,
+}
+
+/// The number of elements that are compared together.
+const LANES: usize = 32;
+
+impl ArgMax {
+    pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [i64], x: &[u8]) {
+        with_element!(self.ty, E => {
+            let x: &[E] = cast_slice(x);
+            match self.lines.stride {
+                1 => simd.vectorize(#[inline(always)] || self.along_rows(to, x)),
+                _ => simd.vectorize(#[inline(always)] || self.across_rows(to, x)),
+            }
+        });
+    }
+
+    /// Finds the positions in lines that are contiguous.
+    #[inline(always)]
+    fn along_rows<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
+        for (to, line) in to.iter_mut().zip(x.chunks_exact(self.lines.size)) {
+            let (mut largest, mut has_nan) = ([line[0]; LANES], false);
+            let (chunks, rest) = line.as_chunks::<LANES>();
+            for chunk in chunks {
+                for (largest, x) in largest.iter_mut().zip(chunk) {
+                    *largest = if *x > *largest { *x } else { *largest };
+                    has_nan |= x.is_nan();
+                }
+            }
+            let mut all = largest[0];
+            for x in largest.iter().chain(rest) {
+                all = if *x > all { *x } else { all };
+                has_nan |= x.is_nan();
+            }
+            let position = match has_nan {
+                true => line.iter().position(|x| x.is_nan()),
+                false => line.iter().position(|x| *x == all),
+            };
+            *to = position.expect("the largest element is in the line") as i64;
+        }
+    }
+
+    /// Finds the positions in lines that are next to each other.
+    #[inline(always)]
+    fn across_rows<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
+        let Lines { size, stride, .. } = self.lines;
+        for (to, start) in to.chunks_exact_mut(stride.max(1)).zip(self.lines.blocks()) {
+            for (index, to) in to.chunks_mut(LANES).enumerate() {
+                let first = start + index * LANES;
+                let mut largest = [x[first]; LANES];
+                largest[..to.len()].copy_from_slice(&x[first..][..to.len()]);
+                to.fill(0);
+                for position in 1..size {
+                    let row = &x[first + position * stride..][..to.len()];
+                    for ((to, largest), x) in to.iter_mut().zip(&mut largest).zip(row) {
+                        let is_larger = *x > *largest || x.is_nan() & !largest.is_nan();
+                        *to = if is_larger { position as i64 } else { *to };
+                        *largest = if is_larger { *x } else { *largest };
+                    }
+                }
+            }
+        }
+    }
+}

@@ -36,7 +36,7 @@ pub trait Integer: Element + Ord {
 }
 
 macro_rules! integers {
-    ($($int:ident, unsigned $unsigned:ident, signed $signed:ident;)*) => {$(
+    ($($int:ident, unsigned $unsigned:ident, signed $signed:ident, to float $number:ident by $of_number:ident;)*) => {$(
         impl Element for $int {
             #[inline(always)]
             fn to_i64(self) -> i64 { self as i64 }
@@ -47,7 +47,7 @@ macro_rules! integers {
             #[inline(always)]
             fn to_u8(self) -> u8 { self as u8 }
             #[inline(always)]
-            fn to_float<T: Float>(self) -> T { T::from_i64(self as i64) }
+            fn to_float<T: Float>(self) -> T { T::$of_number(self as $number) }
             #[inline(always)]
             fn is_nonzero(self) -> bool { self != 0 }
         }
@@ -61,10 +61,11 @@ macro_rules! integers {
 
             #[inline(always)]
             fn unary(op: IntUnary, x: Self) -> Self {
+                let is_negative = $int::MIN != 0 && (x as $signed) < 0;
                 match op {
                     IntUnary::Neg => x.wrapping_neg(),
-                    IntUnary::Abs => if is_negative(x) { x.wrapping_neg() } else { x },
-                    IntUnary::Sign => ((x > 0) as $int).wrapping_sub(is_negative(x) as $int),
+                    IntUnary::Abs => if is_negative { x.wrapping_neg() } else { x },
+                    IntUnary::Sign => ((x > 0) as $int).wrapping_sub(is_negative as $int),
                     IntUnary::Square => x.wrapping_mul(x),
                     IntUnary::Not => !x,
                     IntUnary::Popcount => x.count_ones() as $int,
@@ -74,6 +75,8 @@ macro_rules! integers {
 
             #[inline(always)]
             fn binary(op: IntBinary, x: Self, y: Self) -> Self {
+                // A shift by `y` leaves some bits in place.
+                let is_within = (y as $unsigned) < <$int>::BITS as $unsigned;
                 match op {
                     IntBinary::Add => x.wrapping_add(y),
                     IntBinary::Sub => x.wrapping_sub(y),
@@ -86,13 +89,13 @@ macro_rules! integers {
                     IntBinary::And => x & y,
                     IntBinary::Or => x | y,
                     IntBinary::Xor => x ^ y,
-                    IntBinary::ShiftLeft => if is_within::<$int>(y) { x.wrapping_shl(y as u32) } else { 0 },
+                    IntBinary::ShiftLeft => if is_within { x.wrapping_shl(y as u32) } else { 0 },
                     IntBinary::ShiftRightArithmetic => {
                         let most = <$int>::BITS - 1;
-                        (x as $signed).wrapping_shr(if is_within::<$int>(y) { y as u32 } else { most }) as $int
+                        (x as $signed).wrapping_shr(if is_within { y as u32 } else { most }) as $int
                     }
                     IntBinary::ShiftRightLogical => {
-                        if is_within::<$int>(y) { (x as $unsigned).wrapping_shr(y as u32) as $int } else { 0 }
+                        if is_within { (x as $unsigned).wrapping_shr(y as u32) as $int } else { 0 }
                     }
                 }
             }
@@ -101,10 +104,10 @@ macro_rules! integers {
 }
 
 integers! {
-    i64, unsigned u64, signed i64;
-    i32, unsigned u32, signed i32;
-    u32, unsigned u32, signed i32;
-    u8, unsigned u8, signed i8;
+    i64, unsigned u64, signed i64, to float i64 by from_i64;
+    i32, unsigned u32, signed i32, to float f64 by from_f64;
+    u32, unsigned u32, signed i32, to float f64 by from_f64;
+    u8, unsigned u8, signed i8, to float f64 by from_f64;
 }
 
 macro_rules! floats {
@@ -127,17 +130,6 @@ macro_rules! floats {
 }
 
 floats! { f32 f64 }
-
-#[inline(always)]
-fn is_negative<I: Element>(x: I) -> bool {
-    x.to_i64() < 0
-}
-
-/// Returns `true` if a shift by `amount` leaves some bits of an element in place.
-#[inline(always)]
-fn is_within<I: Element>(amount: I) -> bool {
-    (0..8 * size_of::<I>() as i64).contains(&amount.to_i64())
-}
 
 /// Computes an integer power by repeated squaring.
 fn power<I: Integer>(base: I, exponent: I) -> I {

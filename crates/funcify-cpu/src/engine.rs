@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use funcify_analysis::greatest_integer;
 use funcify_body::Type;
+use funcify_body::integer::{Element as BodyElement, Integer};
 use funcify_core::cancel::{ActiveHandles, Progress, free_on_another_thread};
 use funcify_core::error::{BackendError, Place, Site};
 use funcify_core::{DType, HostTensor, Scalar};
@@ -57,6 +58,16 @@ impl Elements<'static> {
             DType::F64 => Elements::F64(numbers.collect()),
             _ => Elements::F32(numbers.map(|number| number as f32).collect()),
         }
+    }
+
+    /// Converts integers to floats of type `dtype`. Returns `None` unless all of them are between `-greatest` and
+    /// `greatest`.
+    fn holding<I: Integer>(integers: &[I], greatest: i64, dtype: DType) -> Option<Self> {
+        let are_held = integers.iter().all(|integer| (-greatest..=greatest).contains(&integer.to_i64()));
+        are_held.then(|| match dtype {
+            DType::F64 => Elements::F64(integers.iter().map(|integer| integer.to_float()).collect()),
+            _ => Elements::F32(integers.iter().map(|integer| integer.to_float()).collect()),
+        })
     }
 
     /// Returns the type of the elements.
@@ -327,15 +338,28 @@ impl Engine {
         }
         // Allows only half of the range of exact integers, which leaves room for additions.
         let greatest = greatest_integer(dtype) / 2;
-        let is_held = |scalar: Scalar| (-greatest..=greatest).contains(&scalar.as_i64());
-        let are_held = !tensor.dtype().is_int() || tensor.scalars().all(is_held);
-        are_held.then(|| Elements::of_numbers(tensor.scalars().map(Scalar::as_f64), dtype))
+        match tensor.dtype() {
+            DType::I64 => Elements::holding::<i64>(tensor.as_slice()?, greatest, dtype),
+            DType::I32 => Elements::holding::<i32>(tensor.as_slice()?, greatest, dtype),
+            DType::U32 => Elements::holding::<u32>(tensor.as_slice()?, greatest, dtype),
+            DType::U8 => Elements::holding::<u8>(tensor.as_slice()?, greatest, dtype),
+            DType::Bool => {
+                let bytes = tensor.as_slice::<bool>()?.iter().map(|holds| f64::from(u8::from(*holds)));
+                Some(Elements::of_numbers(bytes, dtype))
+            }
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
+                Some(Elements::of_numbers(tensor.scalars().map(Scalar::as_f64), dtype))
+            }
+        }
     }
 
     /// Converts a result to a tensor of type `dtype`.
     pub fn tensor(&self, result: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
         let tensor = match result {
             words if self.is_words(dtype) => HostTensor::from_vec(words.words(), shape),
+            Elements::F32(numbers) if dtype.is_int() => integers_of(&numbers, dtype, shape),
+            Elements::F64(numbers) if dtype.is_int() => integers_of(&numbers, dtype, shape),
+            numbers if dtype == DType::Bool => HostTensor::from_vec(numbers.to_bools::<bool>(), shape),
             Elements::F32(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
             Elements::F64(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
             Elements::I64(integers) => HostTensor::from_vec(integers.into_owned(), shape),
@@ -447,6 +471,17 @@ impl<T: Number> Executors<T> {
         let is_done = executor.call_typed(&inputs, outputs, stop)?;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
         Ok(is_done)
+    }
+}
+
+/// Returns a tensor of the integers that floats hold.
+fn integers_of<E: BodyElement>(numbers: &[E], dtype: DType, shape: &[usize]) -> Option<HostTensor> {
+    let numbers = numbers.iter();
+    match dtype {
+        DType::I64 => HostTensor::from_vec(numbers.map(|number| number.to_i64()).collect(), shape),
+        DType::I32 => HostTensor::from_vec(numbers.map(|number| number.to_i32()).collect(), shape),
+        DType::U32 => HostTensor::from_vec(numbers.map(|number| number.to_u32()).collect(), shape),
+        _ => HostTensor::from_vec(numbers.map(|number| number.to_u8()).collect(), shape),
     }
 }
 

@@ -92,18 +92,43 @@ pub(crate) fn scatter<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,
     index: Source<'_, T>,
-    (count, step): (usize, usize),
+    size: (usize, usize),
     fold: Option<Fold>,
 ) {
+    match fold {
+        None => scatter_with(target, x, index, size, |_, x| x),
+        Some(Fold::Sum) => scatter_with(target, x, index, size, |to, x| Fold::Sum.combine_elements(to, x)),
+        Some(Fold::Product) => scatter_with(target, x, index, size, |to, x| Fold::Product.combine_elements(to, x)),
+        Some(Fold::Max) => scatter_with(target, x, index, size, |to, x| Fold::Max.combine_elements(to, x)),
+        Some(Fold::Min) => scatter_with(target, x, index, size, |to, x| Fold::Min.combine_elements(to, x)),
+    }
+}
+
+#[inline(always)]
+fn scatter_with<T: Float>(
+    target: &mut Target<'_, T>,
+    x: Source<'_, T>,
+    index: Source<'_, T>,
+    (count, step): (usize, usize),
+    combine: impl Fn(T, T) -> T,
+) {
+    let place = |row: usize, lane: usize| {
+        let place = index.element(row, lane, T::default()).to_f64();
+        (0.0..count as f64).contains(&place).then_some(place as usize * step)
+    };
     for row in 0..target.rows {
+        let first = row * target.stride;
+        if let (Source::Lanes { data, stride }, Source::Element { .. }) = (x, index) {
+            let Some(place) = place(row, 0) else { continue };
+            let (to, x) = (&mut target.data[first + place..][..target.lanes], &data[row * stride..][..target.lanes]);
+            to.iter_mut().zip(x).for_each(|(to, x)| *to = combine(*to, *x));
+            continue;
+        }
         for lane in 0..target.lanes {
-            let place = index.element(row, lane, T::default()).to_f64();
-            if !(0.0..count as f64).contains(&place) {
-                continue;
+            if let Some(place) = place(row, lane) {
+                let to = &mut target.data[first + lane + place];
+                *to = combine(*to, x.element(row, lane, *to));
             }
-            let to = &mut target.data[row * target.stride + lane + place as usize * step];
-            let x = x.element(row, lane, *to);
-            *to = fold.map_or(x, |fold| fold.combine_elements(*to, x));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::body::Setting;
 use crate::kernels::math::MathTable;
 use crate::kernels::whole::WholeKernel;
 use crate::kernels::{Fold, Recurrence};
-use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op};
+use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op, Operand};
 use crate::views::{Range, Start, View, borrow};
 use funcify_body::float::Float;
 
@@ -403,49 +403,101 @@ fn recur<I: Integer>(instruction: &Instruction, fold: Fold, down: bool, to: &mut
     }
 }
 
+/// Evaluates `$run` with `$elements` bound to the elements of an index.
+macro_rules! with_index {
+    ($index:expr, $elements:ident => $run:expr) => {
+        match $index {
+            Index::None => unreachable!("the plan was checked: the instruction has an index"),
+            Index::F32($elements) => $run,
+            Index::F64($elements) => $run,
+            Index::I64($elements) => $run,
+            Index::I32($elements) => $run,
+            Index::U32($elements) => $run,
+            Index::U8($elements) => $run,
+        }
+    };
+}
+
 impl<E: Copy> Movement<'_, E> {
     /// Runs the instruction. `combine` computes one step of a fold.
-    fn run(self, combine: fn(Fold, E, E) -> E) {
+    #[inline(always)]
+    fn run(self, combine: impl Fn(Fold, E, E) -> E) {
         let Movement { instruction, to, x, index } = self;
-        let Instruction { op, rows, lanes, to: target, from } = instruction;
-        let offset = |operand: usize, row: usize, lane: usize| {
-            row * from[operand].row + if from[operand].across == Across::Lanes { lane } else { 0 }
-        };
-        match op {
-            Op::Take { count, step } => {
-                for row in 0..*rows {
-                    if from[1].across == Across::Element && from[0].across == Across::Lanes {
-                        let position = clamped(index.at(row * from[1].row), *count);
-                        let x = &x[row * from[0].row + position * step..][..*lanes];
-                        to[row * target.row..][..*lanes].copy_from_slice(x);
-                        continue;
-                    }
-                    for lane in 0..*lanes {
-                        let position = clamped(index.at(offset(1, row, lane)), *count);
-                        to[row * target.row + lane] = x[offset(0, row, lane) + position * step];
-                    }
+        match instruction.op {
+            Op::Take { count, step } => with_index!(index, index => take(instruction, to, x, index, (count, step))),
+            Op::Put { count, step } => put(instruction, &mut to[clamped(index.at(0), count) * step..], x),
+            Op::Scatter { count, step, fold } => with_index!(index, index => {
+                let size = (count, step);
+                match fold {
+                    None => scatter(instruction, to, x, index, size, |_, x| x),
+                    Some(Fold::Sum) => scatter(instruction, to, x, index, size, |to, x| combine(Fold::Sum, to, x)),
+                    Some(fold) => scatter(instruction, to, x, index, size, |to, x| combine(fold, to, x)),
                 }
+            }),
+            ref op => unreachable!("the planner emits {op:?} only for floats"),
+        }
+    }
+}
+
+/// Returns the stride between the lanes of an operand.
+fn lane_stride(operand: &Operand) -> usize {
+    usize::from(operand.across == Across::Lanes)
+}
+
+fn take<E: Copy, I: Element>(
+    Instruction { rows, lanes, to: target, from, .. }: &Instruction,
+    to: &mut [E],
+    x: &[E],
+    index: &[I],
+    (count, step): (usize, usize),
+) {
+    let (of_x, of_index) = (lane_stride(&from[0]), lane_stride(&from[1]));
+    for row in 0..*rows {
+        let to = &mut to[row * target.row..][..*lanes];
+        let (x, index) = (&x[row * from[0].row..], &index[row * from[1].row..]);
+        if (of_x, of_index) == (1, 0) {
+            to.copy_from_slice(&x[clamped(index[0].to_i64(), count) * step..][..*lanes]);
+            continue;
+        }
+        for (lane, to) in to.iter_mut().enumerate() {
+            *to = x[lane * of_x + clamped(index[lane * of_index].to_i64(), count) * step];
+        }
+    }
+}
+
+fn put<E: Copy>(Instruction { rows, lanes, to: target, from, .. }: &Instruction, to: &mut [E], x: &[E]) {
+    for row in 0..*rows {
+        let (to, x) = (&mut to[row * target.row..][..*lanes], &x[row * from[0].row..]);
+        match from[0].across {
+            Across::Lanes => to.copy_from_slice(&x[..*lanes]),
+            Across::Element => to.fill(x[0]),
+        }
+    }
+}
+
+#[inline(always)]
+fn scatter<E: Copy, I: Element>(
+    Instruction { rows, lanes, to: target, from, .. }: &Instruction,
+    to: &mut [E],
+    x: &[E],
+    index: &[I],
+    (count, step): (usize, usize),
+    combine: impl Fn(E, E) -> E,
+) {
+    let place = |index: &I| usize::try_from(index.to_i64()).ok().filter(|index| *index < count).map(|at| at * step);
+    let (of_x, of_index) = (lane_stride(&from[0]), lane_stride(&from[1]));
+    for row in 0..*rows {
+        let to = &mut to[row * target.row..];
+        let (x, index) = (&x[row * from[0].row..], &index[row * from[1].row..]);
+        if (of_x, of_index) == (1, 0) {
+            let Some(place) = place(&index[0]) else { continue };
+            to[place..][..*lanes].iter_mut().zip(x).for_each(|(to, x)| *to = combine(*to, *x));
+            continue;
+        }
+        for lane in 0..*lanes {
+            if let Some(place) = place(&index[lane * of_index]) {
+                to[lane + place] = combine(to[lane + place], x[lane * of_x]);
             }
-            Op::Put { count, step } => {
-                let start = clamped(index.at(0), *count) * step;
-                for row in 0..*rows {
-                    for lane in 0..*lanes {
-                        to[start + row * target.row + lane] = x[offset(0, row, lane)];
-                    }
-                }
-            }
-            Op::Scatter { count, step, fold } => {
-                for row in 0..*rows {
-                    for lane in 0..*lanes {
-                        let position = usize::try_from(index.at(offset(1, row, lane))).ok();
-                        let Some(position) = position.filter(|position| position < count) else { continue };
-                        let at = row * target.row + lane + position * step;
-                        let x = x[offset(0, row, lane)];
-                        to[at] = fold.map_or(x, |fold| combine(fold, to[at], x));
-                    }
-                }
-            }
-            op => unreachable!("the planner emits {op:?} only for floats"),
         }
     }
 }

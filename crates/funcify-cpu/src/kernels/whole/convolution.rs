@@ -198,11 +198,7 @@ struct Block {
 }
 
 impl Spatial {
-    fn new(
-        [stride, dilation, input_dilation]: [usize; 3],
-        low: i64,
-        [size, window, output]: [usize; 3],
-    ) -> Self {
+    fn new([stride, dilation, input_dilation]: [usize; 3], low: i64, [size, window, output]: [usize; 3]) -> Self {
         let (step, by) = {
             let common = greatest_common_divisor(stride, input_dilation);
             (input_dilation / common, stride / common)

@@ -89,9 +89,10 @@ impl WholeKernel {
             OpClass::Product(Product::MatMul(_)) if outputs[0].dtype.is_int() => {
                 WholeKernel::IntegerProduct(IntegerProduct::new(&shape(&inputs[0])?, &shape_of_result, to))
             }
-            OpClass::RandomBits(op) => {
-                WholeKernel::RandomBits(RandomBits { blocks: op.shape.value(sizes).ok()?.iter().product(), words: op.words })
-            }
+            OpClass::RandomBits(op) => WholeKernel::RandomBits(RandomBits {
+                blocks: op.shape.value(sizes).ok()?.iter().product(),
+                words: op.words,
+            }),
             OpClass::Movement(Movement::Bitcast(_)) => WholeKernel::Bitcast(Bitcast { from: element(&inputs[0]), to }),
             OpClass::Creation(Creation::Iota(_)) => WholeKernel::Iota(Iota { ty: to, rounding }),
             OpClass::Elementwise(Elementwise::NextAfter(_)) => {

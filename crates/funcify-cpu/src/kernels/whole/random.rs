@@ -17,7 +17,10 @@ const BLOCKS: usize = 32;
 
 impl RandomBits {
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [u32], keys: &[u32], counters: &[u32]) {
-        simd.vectorize(#[inline(always)] || self.generate(to, keys.as_chunks::<2>().0, counters.as_chunks::<2>().0));
+        simd.vectorize(
+            #[inline(always)]
+            || self.generate(to, keys.as_chunks::<2>().0, counters.as_chunks::<2>().0),
+        );
     }
 
     #[inline(always)]

@@ -114,8 +114,7 @@ fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> 
             for result in (0..expected.len()).rev() {
                 let (mut to, len) = (streams[inputs.len() + result].0.clone(), streams[inputs.len() + result].1);
                 let from: Vec<&[u8]> = streams.iter().map(|(stream, len)| &cast_slice(stream)[..*len]).collect();
-                let run =
-                    Run { kernel: &kernel, float, result, to: &mut cast_slice_mut(&mut to)[..len], from: &from };
+                let run = Run { kernel: &kernel, float, result, to: &mut cast_slice_mut(&mut to)[..len], from: &from };
                 arch.dispatch(run);
                 streams[inputs.len() + result].0 = to;
             }
@@ -179,7 +178,8 @@ fn folds_along_axes() {
         let x = random.tensor(dtype, &shape);
         let axes = (0..rank).filter(|_| random.below(2) == 0).collect();
         let (axis, reverse) = (random.below(rank), random.below(2) == 0);
-        check(ops::Reduce { kind, axes }, std::slice::from_ref(&x)) && check(ops::Cumulative { kind, axis, reverse }, &[x])
+        check(ops::Reduce { kind, axes }, std::slice::from_ref(&x))
+            && check(ops::Cumulative { kind, axis, reverse }, &[x])
     });
     assert!(check(ops::Reduce { kind: ReduceKind::Sum, axes: vec![] }, &[HostTensor::scalar(3i32)]));
 }
@@ -189,7 +189,8 @@ fn products_of_integers() {
     cases(60, |random| {
         let dtype = random.choose(&NUMBERS[..4]);
         let [batch, rows, inner, columns] = [(); 4].map(|()| random.choose(&[0, 1, 2, 3, 17, 40]));
-        let (left, right) = (random.tensor(dtype, &[batch, rows, inner]), random.tensor(dtype, &[batch, inner, columns]));
+        let (left, right) =
+            (random.tensor(dtype, &[batch, rows, inner]), random.tensor(dtype, &[batch, inner, columns]));
         check(ops::MatMul, &[left, right])
     });
 }

@@ -3,7 +3,9 @@
 use funcify_body::Type;
 use funcify_core::ops::OpRules;
 
-use super::{Across, DEPTH, Evaluation, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
+use super::{
+    Across, DEPTH, Evaluation, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage,
+};
 
 impl Plan {
     /// Adds a region, and returns its index, which operands use to refer to it.

@@ -114,8 +114,7 @@ fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> 
             for result in (0..expected.len()).rev() {
                 let (mut to, len) = (streams[inputs.len() + result].0.clone(), streams[inputs.len() + result].1);
                 let from: Vec<&[u8]> = streams.iter().map(|(stream, len)| &cast_slice(stream)[..*len]).collect();
-                let run =
-                    Run { kernel: &kernel, float, result, to: &mut cast_slice_mut(&mut to)[..len], from: &from };
+                let run = Run { kernel: &kernel, float, result, to: &mut cast_slice_mut(&mut to)[..len], from: &from };
                 arch.dispatch(run);
                 streams[inputs.len() + result].0 = to;
             }
@@ -163,6 +162,15 @@ fn sorts_and_largest_elements() {
         let x = random.tensor(dtype, &shape);
         check(ops::Sort { axis, descending }, std::slice::from_ref(&x)) | check(ops::ArgMax { axis }, &[x])
     });
+    // Long lines are sorted by digits.
+    for (seed, dtype) in NUMBERS.into_iter().enumerate() {
+        let x = Random(seed as u64).tensor(dtype, &[700, 2]);
+        assert!(
+            [false, true]
+                .into_iter()
+                .all(|descending| check(ops::Sort { axis: 0, descending }, std::slice::from_ref(&x)))
+        );
+    }
 }
 
 #[test]
@@ -179,7 +187,8 @@ fn folds_along_axes() {
         let x = random.tensor(dtype, &shape);
         let axes = (0..rank).filter(|_| random.below(2) == 0).collect();
         let (axis, reverse) = (random.below(rank), random.below(2) == 0);
-        check(ops::Reduce { kind, axes }, std::slice::from_ref(&x)) && check(ops::Cumulative { kind, axis, reverse }, &[x])
+        check(ops::Reduce { kind, axes }, std::slice::from_ref(&x))
+            && check(ops::Cumulative { kind, axis, reverse }, &[x])
     });
     assert!(check(ops::Reduce { kind: ReduceKind::Sum, axes: vec![] }, &[HostTensor::scalar(3i32)]));
 }
@@ -189,7 +198,8 @@ fn products_of_integers() {
     cases(60, |random| {
         let dtype = random.choose(&NUMBERS[..4]);
         let [batch, rows, inner, columns] = [(); 4].map(|()| random.choose(&[0, 1, 2, 3, 17, 40]));
-        let (left, right) = (random.tensor(dtype, &[batch, rows, inner]), random.tensor(dtype, &[batch, inner, columns]));
+        let (left, right) =
+            (random.tensor(dtype, &[batch, rows, inner]), random.tensor(dtype, &[batch, inner, columns]));
         check(ops::MatMul, &[left, right])
     });
 }
@@ -199,7 +209,8 @@ fn random_bits() {
     cases(40, |random| {
         let keys = [random.below(4), 2];
         let (key, counter) = (random.tensor(DType::U32, &keys), random.tensor(DType::U32, &keys));
-        let (shape, words) = (random.shape(2), random.choose(&[Words::Mixed, Words::Both]));
+        let (mut shape, words) = (random.shape(2), random.choose(&[Words::Mixed, Words::Both]));
+        shape[0] *= random.choose(&[1, 9]);
         check(ops::Threefry { shape: Shape::from(shape.as_slice()), words }, &[key, counter])
     });
 }
@@ -230,6 +241,9 @@ fn elements() {
         }
         assert!(check(ops::NextAfter, &[x, y]));
     }
+    // Converting to f64 first would round twice.
+    let above_the_middle = HostTensor::from([(1i64 << 60) + (1 << 52) + 1]);
+    assert!(check(ops::Cast { dtype: DType::BF16 }, &[above_the_middle]));
     for from in &NUMBERS[..4] {
         for dtype in [DType::F16, DType::BF16] {
             assert!(check(ops::Cast { dtype }, &[Random(7).tensor(*from, &[500])]));

@@ -8,9 +8,9 @@ use funcify_core::ops::{Along, Creation, Elementwise, EvalContext};
 use funcify_core::{Shape, TensorType};
 
 use super::super::type_of;
-use crate::kernels::whole::WholeKernel;
 use super::elementwise::unary_kernel;
 use super::*;
+use crate::kernels::whole::WholeKernel;
 
 /// The maximum number of elements of an op that the reference evaluator computes inside a plan.
 const MAX_EVALUATED: usize = 1 << 20;

@@ -8,4 +8,4 @@ pub(in crate::ops) mod threefry;
 pub use constant::Constant;
 pub use iota::Iota;
 pub use size::Size;
-pub use threefry::{Threefry, Words, threefry_bits, threefry_blocks, threefry_words};
+pub use threefry::{Threefry, Words, threefry_bits, threefry_words};

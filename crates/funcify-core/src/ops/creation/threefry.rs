@@ -111,9 +111,7 @@ pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Wo
 
 /// Computes `N` blocks for a key, starting at the counter `first`. Returns the first words of all blocks, and then the
 /// second words. A block is the counter, as two words, encrypted with the key.
-#[doc(hidden)]
-#[inline(always)]
-pub fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
+fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: u32 = 0x1bd1_1bda;
     let schedule = [key[0], key[1], key[0] ^ key[1] ^ PARITY];

@@ -128,22 +128,18 @@ impl Convolution {
             let channels = (run.image * self.groups + block.group) * self.channels;
             let (mut channel, inside) = (rows.start / window, rows.start % window);
             let (mut tap_row, mut tap_column) = (inside / xs.taps.len(), inside % xs.taps.len());
-            let mut line = self.line(x, channels + channel, image, tap_row, run.row);
-            for index in 0..rows.len() {
-                let to = &mut packed[run.packed + index * width..][..run.len];
-                match line {
-                    Some(line) => xs.taps[tap_column].copy(to, line, run.column),
-                    None => to.fill(T::ZERO),
+            let mut packed_rows = 0;
+            while packed_rows < rows.len() {
+                let count = (xs.taps.len() - tap_column).min(rows.len() - packed_rows);
+                let to = packed[run.packed + packed_rows * width..].chunks_mut(width).take(count);
+                match self.line(x, channels + channel, image, tap_row, run.row) {
+                    Some(line) => copy_taps(to, &xs.taps[tap_column..], line, run),
+                    None => to.for_each(|to| to[..run.len].fill(T::ZERO)),
                 }
-                tap_column += 1;
-                if tap_column == xs.taps.len() {
-                    (tap_row, tap_column) = (tap_row + 1, 0);
-                    if tap_row == ys.taps.len() {
-                        (channel, tap_row) = (channel + 1, 0);
-                    }
-                    if index + 1 < rows.len() {
-                        line = self.line(x, channels + channel, image, tap_row, run.row);
-                    }
+                packed_rows += count;
+                (tap_row, tap_column) = (tap_row + 1, 0);
+                if tap_row == ys.taps.len() {
+                    (channel, tap_row) = (channel + 1, 0);
                 }
             }
         }
@@ -233,7 +229,7 @@ impl Tap {
     }
 
     /// Copies the elements that are met from position `start` on, and zeros in between.
-    #[inline]
+    #[inline(always)]
     fn copy<T: Float>(self, to: &mut [T], line: &[T], start: usize) {
         let Tap { first, step, count, from, by } = self;
         let (begin, end) = (start.saturating_sub(first), (start + to.len()).saturating_sub(first));
@@ -256,6 +252,35 @@ impl Tap {
         to.fill(T::ZERO);
         for index in begin.div_ceil(step)..end.div_ceil(step).min(count) {
             to[first + index * step - start] = line[from + index * by];
+        }
+    }
+}
+
+/// Copies the elements that each tap meets in a run of columns. `to` are the rows of the patch matrix, one per tap.
+fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], line: &[T], run: Run) {
+    match run.len {
+        1 => copy_few::<T, 1>(to, taps, line, run.column),
+        2 => copy_few::<T, 2>(to, taps, line, run.column),
+        3 => copy_few::<T, 3>(to, taps, line, run.column),
+        4 => copy_few::<T, 4>(to, taps, line, run.column),
+        len => to.zip(taps).for_each(|(to, tap)| tap.copy(&mut to[..len], line, run.column)),
+    }
+}
+
+/// Like [`copy_taps`] for `N` columns. The gradient of a kernel has as few columns as the kernel, and many taps.
+fn copy_few<'t, T: Float, const N: usize>(
+    to: impl Iterator<Item = &'t mut [T]>,
+    taps: &[Tap],
+    line: &[T],
+    column: usize,
+) {
+    for (to, tap) in to.zip(taps) {
+        let is_inside = tap.first <= column && column + N <= tap.first + tap.count;
+        let from =
+            (is_inside && tap.step == 1 && tap.by == 1).then(|| line[tap.from + column - tap.first..].first_chunk());
+        match (to.first_chunk_mut::<N>(), from.flatten()) {
+            (Some(to), Some(from)) => *to = *from,
+            _ => tap.copy(&mut to[..N], line, column),
         }
     }
 }

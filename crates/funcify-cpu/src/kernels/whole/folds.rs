@@ -8,7 +8,7 @@ use funcify_core::ops::{Reduce, ReduceKind};
 use super::*;
 
 /// An element type that can be folded.
-trait Foldable: Pod {
+pub(super) trait Foldable: Pod {
     /// The type of partial results.
     type Sum: Pod;
 
@@ -140,12 +140,14 @@ impl Running {
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [u8], x: &[u8]) {
         with_element!(self.ty, E => with_monoid!(self.kind, E, combine => {
             let (to, x): (&mut [E], &[E]) = (cast_slice_mut(to), cast_slice(x));
-            simd.vectorize(#[inline(always)] || self.fold(to, x, combine));
+            simd.vectorize(LoopCall(self, (to, x, combine)));
         }));
     }
+}
 
+impl<E: Foldable, C: Fn(E::Sum, E::Sum) -> E::Sum> InnerLoop<(&mut [E], &[E], C)> for Running {
     #[inline(always)]
-    fn fold<E: Foldable>(&self, to: &mut [E], x: &[E], combine: impl Fn(E::Sum, E::Sum) -> E::Sum) {
+    fn run_loop(&self, (to, x, combine): (&mut [E], &[E], C)) {
         let Lines { size, stride, .. } = self.lines;
         let steps = (0..size).map(|step| if self.reverse { size - 1 - step } else { step });
         for block in self.lines.blocks() {
@@ -202,15 +204,17 @@ impl Reduction {
             let (to, x): (&mut [E], &[E]) = (cast_slice_mut(to), cast_slice(x));
             with_scratch(to.len(), |sums: &mut [<E as Foldable>::Sum]| {
                 sums.fill(E::identity(self.kind));
-                simd.vectorize(#[inline(always)] || self.fold::<E>(sums, x, combine));
+                simd.vectorize(LoopCall(self, (&mut *sums, x, combine)));
                 to.iter_mut().zip(sums).for_each(|(to, sum)| *to = E::narrow(*sum, self.rounding));
             });
         }));
     }
+}
 
+impl<E: Foldable, C: Fn(E::Sum, E::Sum) -> E::Sum> InnerLoop<(&mut [E::Sum], &[E], C)> for Reduction {
     /// Folds the elements in memory order.
     #[inline(always)]
-    fn fold<E: Foldable>(&self, sums: &mut [E::Sum], x: &[E], combine: impl Fn(E::Sum, E::Sum) -> E::Sum) {
+    fn run_loop(&self, (sums, x, combine): (&mut [E::Sum], &[E], C)) {
         let Some(((size, stride), outer)) = self.axes.split_last() else {
             sums[0] = combine(sums[0], x[0].widen());
             return;

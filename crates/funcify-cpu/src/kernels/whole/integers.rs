@@ -31,12 +31,14 @@ impl IntegerProduct {
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [u8], left: &[u8], right: &[u8]) {
         with_element!(integer self.ty, E => {
             let (to, left, right): (&mut [E], &[E], &[E]) = (cast_slice_mut(to), cast_slice(left), cast_slice(right));
-            simd.vectorize(#[inline(always)] || self.multiply(to, left, right));
+            simd.vectorize(LoopCall(self, (to, left, right)));
         });
     }
+}
 
+impl<I: Integer> InnerLoop<(&mut [I], &[I], &[I])> for IntegerProduct {
     #[inline(always)]
-    fn multiply<I: Integer>(&self, to: &mut [I], left: &[I], right: &[I]) {
+    fn run_loop(&self, (to, left, right): (&mut [I], &[I], &[I])) {
         let IntegerProduct { rows, inner, columns, .. } = *self;
         let (sum, product) = (|a, b| I::binary(IntBinary::Add, a, b), |a, b| I::binary(IntBinary::Mul, a, b));
         to.fill(I::of(0));

@@ -18,6 +18,7 @@ use std::cell::Cell;
 use funcify_core::ops::{Along, Creation, Elementwise, Movement, Op, OpClass, Product};
 use funcify_core::types::{Sizes, nearest_bf16, nearest_f16};
 use funcify_core::{DType, TensorType};
+use pulp::NullaryFnOnce;
 use pulp::bytemuck::{self, Pod, cast_slice, cast_slice_mut};
 
 use super::math::MathTable;
@@ -145,6 +146,25 @@ impl WholeKernel {
             WholeKernel::ArgMax(_) | WholeKernel::Running(_) | WholeKernel::Reduction(_) => elements,
             WholeKernel::RandomBits(_) | WholeKernel::Bitcast(_) | WholeKernel::Iota(_) => elements,
         }
+    }
+}
+
+/// The inner loop of a kernel on arguments `A`. It is a method rather than a closure, because a large closure is not
+/// inlined into the function that is compiled for the instruction set.
+trait InnerLoop<A> {
+    /// Runs the loop. Implementations are inlined.
+    fn run_loop(&self, arguments: A);
+}
+
+/// A call to an inner loop, to be run by `Simd::vectorize`.
+struct LoopCall<'k, K, A>(&'k K, A);
+
+impl<K: InnerLoop<A>, A> NullaryFnOnce for LoopCall<'_, K, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.0.run_loop(self.1);
     }
 }
 

@@ -3,9 +3,9 @@
 use super::*;
 
 /// An element type with a total order in which NaN is the greatest, and -0 and +0 are equal.
-trait Ordered: Pod + PartialOrd {
+pub(super) trait Ordered: Pod + PartialOrd {
     /// An integer that holds the key of an element and its position.
-    type Packed: Pod + Ord;
+    type Packed: Packed;
 
     /// Packs an element and its position in such a way that integers are ordered by the element, and by the position
     /// among equal elements. With `descending`, the greatest element comes first.
@@ -60,6 +60,69 @@ fn never<E>(_: E) -> bool {
     false
 }
 
+/// An integer that holds the key of an element in its upper half, and its position in its lower half.
+pub(super) trait Packed: Pod + Ord {
+    /// The number of bytes of the key.
+    const KEY_BYTES: usize;
+
+    /// Returns byte `index` of the key, starting with the lowest byte.
+    fn digit(self, index: usize) -> usize;
+}
+
+impl Packed for u64 {
+    const KEY_BYTES: usize = 4;
+
+    #[inline(always)]
+    fn digit(self, index: usize) -> usize {
+        (self >> (32 + 8 * index)) as usize & 0xff
+    }
+}
+
+impl Packed for u128 {
+    const KEY_BYTES: usize = 8;
+
+    #[inline(always)]
+    fn digit(self, index: usize) -> usize {
+        ((self >> 64) as u64 >> (8 * index)) as usize & 0xff
+    }
+}
+
+/// The length of a line from which sorting by digits takes less time than comparisons.
+const MIN_SIZE_FOR_DIGITS: usize = 512;
+
+/// Sorts packed integers whose positions ascend.
+fn sort<P: Packed>(line: &mut [P], spare: &mut [P]) {
+    if line.len() < MIN_SIZE_FOR_DIGITS {
+        return line.sort_unstable();
+    }
+    let mut counts = [[0; 256]; 8];
+    for packed in line.iter() {
+        for (digit, counts) in counts.iter_mut().take(P::KEY_BYTES).enumerate() {
+            counts[packed.digit(digit)] += 1;
+        }
+    }
+    let (mut from, mut to) = (line, spare);
+    let mut is_in_spare = false;
+    for (digit, counts) in counts.iter_mut().take(P::KEY_BYTES).enumerate() {
+        if counts.contains(&from.len()) {
+            continue;
+        }
+        let mut next = 0;
+        for count in counts.iter_mut() {
+            (*count, next) = (next, next + *count);
+        }
+        for packed in from.iter() {
+            let place = &mut counts[packed.digit(digit)];
+            to[*place] = *packed;
+            *place += 1;
+        }
+        (from, to, is_in_spare) = (to, from, !is_in_spare);
+    }
+    if is_in_spare {
+        to.copy_from_slice(from);
+    }
+}
+
 /// A stable sort of lines. The results are the sorted elements, and their original positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
@@ -83,12 +146,13 @@ impl Sort {
 
     fn positions<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
         let Lines { size, stride, .. } = self.lines;
-        with_scratch(size, |line: &mut [E::Packed]| {
+        with_scratch(2 * size, |scratch: &mut [E::Packed]| {
+            let (line, spare) = scratch.split_at_mut(size);
             for start in self.lines.starts() {
                 for (position, packed) in line.iter_mut().enumerate() {
                     *packed = x[start + position * stride].pack(position, self.descending);
                 }
-                line.sort_unstable();
+                sort(line, spare);
                 for (target, packed) in line.iter().enumerate() {
                     to[start + target * stride] = E::position(*packed) as i64;
                 }
@@ -118,14 +182,18 @@ pub(crate) struct ArgMax {
 /// The number of elements that are compared together.
 const LANES: usize = 32;
 
+impl<E: Ordered> InnerLoop<(&mut [i64], &[E])> for ArgMax {
+    #[inline(always)]
+    fn run_loop(&self, (to, x): (&mut [i64], &[E])) {
+        if self.lines.stride == 1 { self.along_rows(to, x) } else { self.across_rows(to, x) }
+    }
+}
+
 impl ArgMax {
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [i64], x: &[u8]) {
         with_element!(self.ty, E => {
             let x: &[E] = cast_slice(x);
-            match self.lines.stride {
-                1 => simd.vectorize(#[inline(always)] || self.along_rows(to, x)),
-                _ => simd.vectorize(#[inline(always)] || self.across_rows(to, x)),
-            }
+            simd.vectorize(LoopCall(self, (to, x)));
         });
     }
 

@@ -162,6 +162,15 @@ fn sorts_and_largest_elements() {
         let x = random.tensor(dtype, &shape);
         check(ops::Sort { axis, descending }, std::slice::from_ref(&x)) | check(ops::ArgMax { axis }, &[x])
     });
+    // Long lines are sorted by digits.
+    for (seed, dtype) in NUMBERS.into_iter().enumerate() {
+        let x = Random(seed as u64).tensor(dtype, &[700, 2]);
+        assert!(
+            [false, true]
+                .into_iter()
+                .all(|descending| check(ops::Sort { axis: 0, descending }, std::slice::from_ref(&x)))
+        );
+    }
 }
 
 #[test]
@@ -200,7 +209,8 @@ fn random_bits() {
     cases(40, |random| {
         let keys = [random.below(4), 2];
         let (key, counter) = (random.tensor(DType::U32, &keys), random.tensor(DType::U32, &keys));
-        let (shape, words) = (random.shape(2), random.choose(&[Words::Mixed, Words::Both]));
+        let (mut shape, words) = (random.shape(2), random.choose(&[Words::Mixed, Words::Both]));
+        shape[0] *= random.choose(&[1, 9]);
         check(ops::Threefry { shape: Shape::from(shape.as_slice()), words }, &[key, counter])
     });
 }
@@ -231,6 +241,9 @@ fn elements() {
         }
         assert!(check(ops::NextAfter, &[x, y]));
     }
+    // Converting to f64 first would round twice.
+    let above_the_middle = HostTensor::from([(1i64 << 60) + (1 << 52) + 1]);
+    assert!(check(ops::Cast { dtype: DType::BF16 }, &[above_the_middle]));
     for from in &NUMBERS[..4] {
         for dtype in [DType::F16, DType::BF16] {
             assert!(check(ops::Cast { dtype }, &[Random(7).tensor(*from, &[500])]));

@@ -172,9 +172,9 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
 /// Returns `true` if a value is computed by an op that only moves its first operand, or pads it with zeros.
 pub(super) fn moves_terms(body: &Graph, value: ValueId) -> bool {
     let is_movement = match defining_op(body, value) {
-        Some((Op::Transpose(_) | Op::Reshape(_), _)) => true,
         Some((Op::Pad(_), operands)) => splat(body, operands[1]).is_some_and(is_zero),
-        _ => false,
+        Some((op, _)) => matches!(op, Op::Transpose(_) | Op::Reshape(_)),
+        None => false,
     };
     is_movement && is_certain_value(body, value)
 }

@@ -133,14 +133,14 @@ pub const RULES: &[Rule] = &[
         loops::cumulative,
     ),
     reordering(
-        "sums_over_steps",
-        "a sum over steps can be computed after the loop, where a sum of products becomes a single product",
-        loops::sink,
-    ),
-    reordering(
         "padded_sums",
         "a sum over steps of values that are padded with zeros can be padded after the loop",
         loops::padded_sums,
+    ),
+    reordering(
+        "sums_over_steps",
+        "a sum over steps can be computed after the loop, where a sum of products becomes a single product",
+        loops::sink,
     ),
     on_request(
         "affine_recurrence",

@@ -130,7 +130,7 @@ impl<T: Pod> Streams for Memory<'_, '_, T> {
         let (region, range) = self.ranges[stream];
         match self.types[stream] {
             Type::Float => cast_slice(self.views[region].read(range)),
-            _ => self.integers[region].read(range),
+            _ => aligned(self.integers[region].read(range)),
         }
     }
 
@@ -160,8 +160,8 @@ impl<T: MathTable> Memory<'_, '_, T> {
             let mut columns = None;
             let (to, others) = borrow(self.views, region, range, &mut columns);
             let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
-                Type::Float => others.read(region, range).map_or(&[][..], cast_slice),
-                _ => self.integers[region].read(range),
+                Type::Float => others.read(region, range).map_or(aligned(&[]), cast_slice),
+                _ => aligned(self.integers[region].read(range)),
             };
             run(cast_slice_mut(to), &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
         } else {
@@ -169,11 +169,16 @@ impl<T: MathTable> Memory<'_, '_, T> {
             let (to, others) = borrow(self.integers, region, range, &mut columns);
             let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
                 Type::Float => cast_slice(self.views[region].read(range)),
-                _ => others.read(region, range).unwrap_or_default(),
+                _ => aligned(others.read(region, range).unwrap_or_default()),
             };
             run(to, &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
         }
     }
+}
+
+/// Returns the bytes. If there are none, they are aligned for all element types: even empty slices must be aligned.
+fn aligned(bytes: &[u8]) -> &[u8] {
+    if bytes.is_empty() { cast_slice::<u128, u8>(&[]) } else { bytes }
 }
 
 /// Runs an op by the reference evaluator.

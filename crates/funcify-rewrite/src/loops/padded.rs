@@ -7,11 +7,12 @@
 //! Precondition: as for [`sink`](super::sink), the carry is known to start at 0. The new carries have at most
 //! [`MAX_GROWTH`] times as many elements as the old one. Floats are summed in a different order.
 
-use funcify_core::types::TensorType;
+use funcify_core::graph::emit_value;
+use funcify_core::types::{Shape, TensorType};
 
-use super::sink::{addends, apply_moves, moves_terms, split_addend};
+use super::sink::{addends, is_certain_value, split_addend};
 use super::*;
-use crate::numbers::is_zero;
+use crate::numbers::{is_zero, splat};
 
 /// The maximum number of elements of the new carries, as a multiple of those of the old one.
 const MAX_GROWTH: i64 = 2;
@@ -61,6 +62,25 @@ fn unpadded(body: &Graph, mut value: ValueId) -> Option<Padded> {
         value = operands[0];
     }
     moves.iter().any(|op| matches!(op, Op::Pad(_))).then_some(Padded { value, moves })
+}
+
+/// Returns `true` if a value is computed by an op that only moves its first operand, or pads it with zeros.
+fn moves_terms(body: &Graph, value: ValueId) -> bool {
+    let is_movement = match defining_op(body, value) {
+        Some((Op::Pad(_), operands)) => splat(body, operands[1]).is_some_and(is_zero),
+        Some((op, _)) => matches!(op, Op::Transpose(_) | Op::Reshape(_)),
+        None => false,
+    };
+    is_movement && is_certain_value(body, value)
+}
+
+/// Applies ops that move the elements of a value or pad it with zeros. The last one is applied first.
+fn apply_moves(value: Value, moves: &[Op]) -> Value {
+    let moved = |value: Value, op: &Op| match op {
+        Op::Pad(_) => emit_value(op.clone(), &[value, full(Shape::scalar(), value.dtype(), 0.0)], Site::Unknown),
+        op => value.emit(op.clone()),
+    };
+    moves.iter().rev().fold(value, moved)
 }
 
 fn emit_padded_after(scan: &Scan, sums: &[Option<Vec<Padded>>], operands: &[Value]) -> Option<Vec<Value>> {

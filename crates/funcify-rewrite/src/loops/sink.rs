@@ -11,11 +11,8 @@
 //! sum of -0 and 0 is 0. The memory for the traces is limited to a multiple of the bytes that the loop reads and
 //! writes. Floats are summed in a different order.
 
-use funcify_core::graph::emit_value;
-use funcify_core::types::Shape;
-
 use super::*;
-use crate::numbers::{is_zero, splat};
+use crate::numbers::is_zero;
 
 /// A carry that is a sum over steps.
 struct Sum {
@@ -29,8 +26,7 @@ impl Sum {
     }
 }
 
-/// A term of a sum: an addend, and the ops that move its elements or pad it with zeros. These ops are applied to the sum,
-/// in reverse order.
+/// A term of a sum: an addend, and the ops that move its elements. These ops are applied to the sum, in reverse order.
 struct Term {
     addend: Addend,
     moves: Vec<Op>,
@@ -62,17 +58,8 @@ impl Term {
                 stacked(*value)?.emit(Reduce { kind: ReduceKind::Sum, axes })
             }
         };
-        Some(apply_moves(sum, &self.moves))
+        Some(self.moves.iter().rev().fold(sum, |sum, op| sum.emit(op.clone())))
     }
-}
-
-/// Applies ops that move the elements of a value or pad it with zeros. The last one is applied first.
-pub(super) fn apply_moves(value: Value, moves: &[Op]) -> Value {
-    let moved = |value: Value, op: &Op| match op {
-        Op::Pad(_) => emit_value(op.clone(), &[value, full(Shape::scalar(), value.dtype(), 0.0)], Site::Unknown),
-        op => value.emit(op.clone()),
-    };
-    moves.iter().rev().fold(value, moved)
 }
 
 /// Replaces carries that are sums over steps with ops after the loop.
@@ -158,25 +145,17 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
         let addend = match defining_op(body, value) {
             Some((Op::MatMul(_), [left, right])) => Addend::Product(*left, *right),
             Some((Op::Reduce(Reduce { kind: ReduceKind::Sum, axes }), [of])) => Addend::Reduced(*of, axes.clone()),
-            Some((op, operands)) if moves.len() < MAX_NESTED_ADDITIONS && moves_terms(body, value) => {
+            Some((op @ (Op::Transpose(_) | Op::Reshape(_)), [of]))
+                if moves.len() < MAX_NESTED_ADDITIONS && is_certain_value(body, value) =>
+            {
                 moves.push(op.clone());
-                value = operands[0];
+                value = *of;
                 continue;
             }
             _ => Addend::Reduced(value, Vec::new()),
         };
         return Term { addend, moves };
     }
-}
-
-/// Returns `true` if a value is computed by an op that only moves its first operand, or pads it with zeros.
-pub(super) fn moves_terms(body: &Graph, value: ValueId) -> bool {
-    let is_movement = match defining_op(body, value) {
-        Some((Op::Pad(_), operands)) => splat(body, operands[1]).is_some_and(is_zero),
-        Some((op, _)) => matches!(op, Op::Transpose(_) | Op::Reshape(_)),
-        None => false,
-    };
-    is_movement && is_certain_value(body, value)
 }
 
 /// Collects the values that the loop must trace to provide `value` for all steps: the values that cannot be computed
@@ -186,15 +165,15 @@ fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all:
         return;
     }
     match defining_op(body, value) {
-        Some((_, operands)) if moves_terms(body, value) => {
-            collect_values_to_trace(body, classes, operands[0], all);
+        Some((Op::Transpose(_) | Op::Reshape(_), [of])) if is_certain_value(body, value) => {
+            collect_values_to_trace(body, classes, *of, all);
         }
         _ if all.contains(&value) => {}
         _ => all.push(value),
     }
 }
 
-fn is_certain_value(body: &Graph, value: ValueId) -> bool {
+pub(super) fn is_certain_value(body: &Graph, value: ValueId) -> bool {
     body.node_of(value).is_none_or(|node| cannot_fail(body, node, &Sizes::new()))
 }
 

@@ -282,15 +282,20 @@ fn chains_of_large_floats_are_bodies() {
         })
     });
     let graph = graph.unwrap();
-    let fused = step_of(&graph).iter().filter(|node| matches!(node, Node::Fused(_))).count();
-    assert!(fused > 0);
+    if rows >= 64 {
+        let fused = step_of(&graph).iter().filter(|node| matches!(node, Node::Fused(_))).count();
+        assert!(fused > 0, "{dtype}");
+    }
     let inputs = [field.clone(), field];
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
-    let results = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
+    let results = Function::compile(&graph, cpu).unwrap().call_host(&inputs).unwrap();
     for (result, expected) in results.iter().zip(&expected) {
         for (result, expected) in result.scalars().zip(expected.scalars()) {
             let (result, expected) = (result.as_f64(), expected.as_f64());
-            assert!((result - expected).abs() <= 1e-5 * expected.abs().max(1.0), "{result} and {expected}");
+            assert!(
+                (result - expected).abs() <= tolerance * expected.abs().max(1.0),
+                "{dtype}: {result} and {expected}"
+            );
         }
     }
 }

@@ -113,7 +113,7 @@ impl Division {
     /// Returns the minimum number of floats for which a body is faster than an instruction per op, because the operands
     /// do not fit into the L1 cache together.
     fn min_floats(self) -> usize {
-        if self == Division::Always { 20 } else { 4096 }
+        if self == Division::Always { 33 } else { 4096 }
     }
 
     /// Returns `true` if values in loops should be laid out with `axis` innermost.

@@ -16,6 +16,10 @@ use super::*;
 const BLOCK_ROWS: usize = 256;
 const BLOCK_PANELS: usize = 4;
 
+/// The maximum number of multiplications of a convolution that is computed in f64 even if the plan's float type is f32.
+/// A small convolution takes only a few microseconds either way, and is as accurate as the reference evaluator.
+const MAX_WIDE_TERMS: f64 = 65536.0;
+
 /// A convolution of known sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct Convolution {
@@ -90,33 +94,63 @@ impl Convolution {
     }
 
     pub(super) fn run<T: MathTable, S: Simd>(&self, simd: S, to: &mut [T], x: &[T], kernel: &[T]) {
+        if size_of::<T>() == 4 && self.terms() <= MAX_WIDE_TERMS {
+            return self.run_wide(simd, to, x, kernel);
+        }
+        with_scratch(self.scratch_len::<T, S>(), |scratch| self.multiply(simd, to, x, kernel, scratch));
+    }
+
+    /// Computes the convolution in f64, and rounds the results.
+    fn run_wide<T: Float, S: Simd>(&self, simd: S, to: &mut [T], x: &[T], kernel: &[T]) {
+        let lens = [x.len(), kernel.len(), to.len(), self.scratch_len::<f64, S>()];
+        with_scratch(lens.iter().sum(), |scratch: &mut [f64]| {
+            let (wide_x, scratch) = scratch.split_at_mut(lens[0]);
+            let (wide_kernel, scratch) = scratch.split_at_mut(lens[1]);
+            let (wide_to, scratch) = scratch.split_at_mut(lens[2]);
+            wide_x.iter_mut().zip(x).for_each(|(wide, x)| *wide = x.to_f64());
+            wide_kernel.iter_mut().zip(kernel).for_each(|(wide, x)| *wide = x.to_f64());
+            self.multiply(simd, wide_to, wide_x, wide_kernel, scratch);
+            to.iter_mut().zip(wide_to).for_each(|(to, wide)| *to = T::from_f64(*wide));
+        });
+    }
+
+    /// Returns the maximum number of rows of a block, and its number of columns.
+    fn block_size<T: Float, S: Simd>(&self) -> [usize; 2] {
+        let width = 2 * T::lanes::<S>();
+        let columns = self.batch * self.axes[0].output * self.axes[1].output;
+        [BLOCK_ROWS.min(self.inner()), (BLOCK_PANELS * width).min(columns.next_multiple_of(width))]
+    }
+
+    /// Returns the number of elements of scratch memory.
+    fn scratch_len<T: Float, S: Simd>(&self) -> usize {
+        let [rows, lanes] = self.block_size::<T, S>();
+        (rows + self.results) * lanes
+    }
+
+    /// Computes the convolution, block by block.
+    fn multiply<T: MathTable, S: Simd>(&self, simd: S, to: &mut [T], x: &[T], kernel: &[T], scratch: &mut [T]) {
         let inner = self.inner();
         if to.is_empty() || inner == 0 {
             to.fill(T::ZERO);
             return;
         }
-        let width = 2 * T::lanes::<S>();
+        let [rows, lanes] = self.block_size::<T, S>();
         let columns = self.batch * self.axes[0].output * self.axes[1].output;
-        let lanes = (BLOCK_PANELS * width).min(columns.next_multiple_of(width));
-        let rows = BLOCK_ROWS.min(inner);
-        with_scratch((rows + self.results) * lanes, |scratch: &mut [T]| {
-            let (packed, sums) = scratch.split_at_mut(rows * lanes);
-            for group in 0..self.groups {
-                let kernel = &kernel[group * self.results * inner..][..self.results * inner];
-                for first in (0..columns).step_by(lanes) {
-                    let block = Block { group, first, lanes: lanes.min(columns - first) };
-                    for row in (0..inner).step_by(rows) {
-                        let k = rows.min(inner - row);
-                        self.pack(packed, x, block, row..row + k, width);
-                        let factor = Factor { left: &kernel[row..], stride: inner, k, packed };
-                        let mut target =
-                            Target { data: &mut *sums, rows: self.results, lanes: block.lanes, stride: lanes };
-                        product(simd, &mut target, &[factor], (row > 0).then_some(Source::Same), None);
-                    }
-                    self.store(to, sums, block, lanes);
+        let (packed, sums) = scratch.split_at_mut(rows * lanes);
+        for group in 0..self.groups {
+            let kernel = &kernel[group * self.results * inner..][..self.results * inner];
+            for first in (0..columns).step_by(lanes) {
+                let block = Block { group, first, lanes: lanes.min(columns - first) };
+                for row in (0..inner).step_by(rows) {
+                    let k = rows.min(inner - row);
+                    self.pack(packed, x, block, row..row + k, 2 * T::lanes::<S>());
+                    let factor = Factor { left: &kernel[row..], stride: inner, k, packed };
+                    let mut target = Target { data: &mut *sums, rows: self.results, lanes: block.lanes, stride: lanes };
+                    product(simd, &mut target, &[factor], (row > 0).then_some(Source::Same), None);
                 }
+                self.store(to, sums, block, lanes);
             }
-        });
+        }
     }
 
     /// Packs rows of a block of the patch matrix.

@@ -19,11 +19,11 @@ impl Bitcast {
         match (self.from, self.to) {
             // Numbers of type f32, which the plan holds in f64.
             (F64, I32 | U32) => {
-                let (to, x): (&mut [u32], &[f64]) = (cast_slice_mut(to), cast_slice(x));
+                let (to, x): (&mut [u32], &[f64]) = (elements_mut(to), elements(x));
                 to.iter_mut().zip(x).for_each(|(to, x)| *to = (*x as f32).to_bits());
             }
             (I32 | U32, F64) => {
-                let (to, x): (&mut [f64], &[u32]) = (cast_slice_mut(to), cast_slice(x));
+                let (to, x): (&mut [f64], &[u32]) = (elements_mut(to), elements(x));
                 to.iter_mut().zip(x).for_each(|(to, x)| *to = f32::from_bits(*x).into());
             }
             _ => to.copy_from_slice(x),
@@ -41,7 +41,7 @@ pub(crate) struct Iota {
 impl Iota {
     pub(super) fn run(&self, to: &mut [u8]) {
         with_element!(self.ty, E => {
-            let to: &mut [E] = cast_slice_mut(to);
+            let to: &mut [E] = elements_mut(to);
             match self.rounding {
                 Rounding::None => to.iter_mut().enumerate().for_each(|(at, to)| *to = at as E),
                 rounding => to.iter_mut().enumerate().for_each(|(at, to)| *to = rounding.round(at as f64) as E),
@@ -61,9 +61,9 @@ pub(crate) struct Neighbor {
 impl Neighbor {
     pub(super) fn run(&self, to: &mut [u8], x: &[u8], toward: &[u8]) {
         with_element!(float self.ty, E => {
-            let (to, x, toward): (&mut [E], &[E], &[E]) = (cast_slice_mut(to), cast_slice(x), cast_slice(toward));
+            let (to, x, toward): (&mut [E], &[E], &[E]) = (elements_mut(to), elements(x), elements(toward));
             for ((to, x), toward) in to.iter_mut().zip(x).zip(toward) {
-                *to = next_after((*x).into(), (*toward).into(), self.dtype) as E;
+                *to = next_after(x.to_float(), toward.to_float(), self.dtype) as E;
             }
         });
     }
@@ -80,8 +80,8 @@ pub(crate) struct Polygamma {
 impl Polygamma {
     pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
         with_element!(float self.ty, E => {
-            let (to, x): (&mut [E], &[E]) = (cast_slice_mut(to), cast_slice(x));
-            let value = |x: E| self.rounding.round(special::polygamma(self.order, x.into())) as E;
+            let (to, x): (&mut [E], &[E]) = (elements_mut(to), elements(x));
+            let value = |x: E| self.rounding.round(special::polygamma(self.order, x.to_float())) as E;
             to.iter_mut().zip(x).for_each(|(to, x)| *to = value(*x));
         });
     }
@@ -98,7 +98,7 @@ pub(crate) struct HalfCast {
 impl HalfCast {
     pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
         with_element!(float self.to, F => with_element!(integer self.from, E => {
-            let (to, x): (&mut [F], &[E]) = (cast_slice_mut(to), cast_slice(x));
+            let (to, x): (&mut [F], &[E]) = (elements_mut(to), elements(x));
             for (to, x) in to.iter_mut().zip(x) {
                 *to = self.rounding.round(round_integer_to_odd(x.to_i64())) as F;
             }

@@ -139,7 +139,7 @@ const LANES: usize = 32;
 impl Running {
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [u8], x: &[u8]) {
         with_element!(self.ty, E => with_monoid!(self.kind, E, combine => {
-            let (to, x): (&mut [E], &[E]) = (cast_slice_mut(to), cast_slice(x));
+            let (to, x): (&mut [E], &[E]) = (elements_mut(to), elements(x));
             simd.vectorize(LoopCall(self, (to, x, combine)));
         }));
     }
@@ -201,7 +201,7 @@ impl Reduction {
 
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [u8], x: &[u8]) {
         with_element!(self.ty, E => with_monoid!(self.kind, E, combine => {
-            let (to, x): (&mut [E], &[E]) = (cast_slice_mut(to), cast_slice(x));
+            let (to, x): (&mut [E], &[E]) = (elements_mut(to), elements(x));
             with_scratch(to.len(), |sums: &mut [<E as Foldable>::Sum]| {
                 sums.fill(E::identity(self.kind));
                 simd.vectorize(LoopCall(self, (&mut *sums, x, combine)));

@@ -30,7 +30,7 @@ impl IntegerProduct {
 
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [u8], left: &[u8], right: &[u8]) {
         with_element!(integer self.ty, E => {
-            let (to, left, right): (&mut [E], &[E], &[E]) = (cast_slice_mut(to), cast_slice(left), cast_slice(right));
+            let (to, left, right): (&mut [E], &[E], &[E]) = (elements_mut(to), elements(left), elements(right));
             simd.vectorize(LoopCall(self, (to, left, right)));
         });
     }

@@ -1,7 +1,7 @@
 //! Kernels that compute a whole op on contiguous tensors in row-major order.
 //!
 //! They cover ops that have no instruction. Their results are those of the reference evaluator, except that a
-//! convolution sums in the plan's float type. A kernel is chosen when the plan is built, where all sizes are known.
+//! large convolution sums in the plan's float type. A kernel is chosen when the plan is built, where all sizes are known.
 //! Integers have a type of their own. Floats and booleans are held in the plan's float type, `f32` or `f64`.
 
 mod convolution;
@@ -19,7 +19,7 @@ use funcify_core::ops::{Along, Creation, Elementwise, Movement, Op, OpClass, Pro
 use funcify_core::types::{Sizes, nearest_bf16, nearest_f16};
 use funcify_core::{DType, TensorType};
 use pulp::NullaryFnOnce;
-use pulp::bytemuck::{self, Pod, cast_slice, cast_slice_mut};
+use pulp::bytemuck::{self, Pod};
 
 use super::math::MathTable;
 use super::*;
@@ -115,14 +115,14 @@ impl WholeKernel {
     pub(crate) fn run<T: MathTable, S: Simd>(&self, simd: S, result: usize, to: &mut [u8], from: &[&[u8]]) {
         match self {
             WholeKernel::Sort(kernel) => kernel.run(result, to, from),
-            WholeKernel::ArgMax(kernel) => kernel.run(simd, cast_slice_mut(to), from[0]),
+            WholeKernel::ArgMax(kernel) => kernel.run(simd, elements_mut(to), from[0]),
             WholeKernel::Running(kernel) => kernel.run(simd, to, from[0]),
             WholeKernel::Reduction(kernel) => kernel.run(simd, to, from[0]),
             WholeKernel::Convolution(kernel) => {
-                kernel.run::<T, S>(simd, cast_slice_mut(to), cast_slice(from[0]), cast_slice(from[1]));
+                kernel.run::<T, S>(simd, elements_mut(to), elements(from[0]), elements(from[1]));
             }
             WholeKernel::RandomBits(kernel) => {
-                kernel.run(simd, cast_slice_mut(to), cast_slice(from[0]), cast_slice(from[1]));
+                kernel.run(simd, elements_mut(to), elements(from[0]), elements(from[1]));
             }
             WholeKernel::Bitcast(kernel) => kernel.run(to, from[0]),
             WholeKernel::Iota(kernel) => kernel.run(to),
@@ -225,6 +225,16 @@ macro_rules! with_element {
     }};
 }
 use with_element;
+
+/// Returns the elements in a stream. The memory of a stream without elements may be unaligned.
+fn elements<E: Pod>(bytes: &[u8]) -> &[E] {
+    if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
+}
+
+/// Returns the elements in a stream, mutably.
+fn elements_mut<E: Pod>(bytes: &mut [u8]) -> &mut [E] {
+    if bytes.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(bytes) }
+}
 
 /// The float type to which results are rounded before they are held in the plan's float type. Rounding them again later
 /// changes nothing.

@@ -137,9 +137,9 @@ impl Sort {
 
     pub(super) fn run(&self, result: usize, to: &mut [u8], from: &[&[u8]]) {
         match result {
-            1 => with_element!(self.ty, E => self.positions::<E>(cast_slice_mut(to), cast_slice(from[0]))),
+            1 => with_element!(self.ty, E => self.positions::<E>(elements_mut(to), elements(from[0]))),
             _ => with_element!(self.ty, E => {
-                self.elements::<E>(cast_slice_mut(to), cast_slice(from[0]), cast_slice(from[2]));
+                self.elements::<E>(elements_mut(to), elements(from[0]), elements(from[2]));
             }),
         }
     }
@@ -192,7 +192,7 @@ impl<E: Ordered> InnerLoop<(&mut [i64], &[E])> for ArgMax {
 impl ArgMax {
     pub(super) fn run<S: Simd>(&self, simd: S, to: &mut [i64], x: &[u8]) {
         with_element!(self.ty, E => {
-            let x: &[E] = cast_slice(x);
+            let x: &[E] = elements(x);
             simd.vectorize(LoopCall(self, (to, x)));
         });
     }

@@ -5,6 +5,7 @@ use funcify_core::ops::{self, Conv, EvalContext, OpRules, ReduceKind, Words};
 use funcify_core::types::{Dim, Shape};
 use funcify_core::{HostTensor, Scalar};
 use pulp::Arch;
+use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use super::*;
 
@@ -113,7 +114,12 @@ fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> 
             let mut streams: Vec<(Vec<u128>, usize)> = streams.collect();
             for result in (0..expected.len()).rev() {
                 let (mut to, len) = (streams[inputs.len() + result].0.clone(), streams[inputs.len() + result].1);
-                let from: Vec<&[u8]> = streams.iter().map(|(stream, len)| &cast_slice(stream)[..*len]).collect();
+                // A stream without elements is not aligned.
+                let unaligned = &cast_slice::<u128, u8>(&[0])[1..1];
+                let from: Vec<&[u8]> = streams
+                    .iter()
+                    .map(|(stream, len)| if *len == 0 { unaligned } else { &cast_slice(stream)[..*len] })
+                    .collect();
                 let run = Run { kernel: &kernel, float, result, to: &mut cast_slice_mut(&mut to)[..len], from: &from };
                 arch.dispatch(run);
                 streams[inputs.len() + result].0 = to;
@@ -313,6 +319,18 @@ fn convolutions_and_their_transposes() {
         check_convolution(op, &inputs)
     });
     assert!(transposes > 200, "{transposes} transposes");
+}
+
+/// A convolution in f32, which is used if there are many products.
+#[test]
+fn large_convolutions() {
+    let padding = [(1, 1); 2];
+    for (groups, strides) in [(1, [1, 1]), (2, [1, 2])] {
+        let op = Conv::from(ops::ConvOptions { padding, groups, strides, ..ops::ConvOptions::default() });
+        let (x, kernel) = ([2, 34, 11, 13], [6, 34 / groups, 3, 3]);
+        let inputs = [Random(1).numbers(DType::F32, &x), Random(2).numbers(DType::F32, &kernel)];
+        assert!(check_convolution(op, &inputs));
+    }
 }
 
 /// The added zeros take part in the products. Sums are exact or special, so that f32 and f64 agree.

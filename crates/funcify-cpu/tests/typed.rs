@@ -265,10 +265,18 @@ fn bodies_do_not_overwrite_what_they_still_read() {
 /// Large floats are computed in bodies, with the values of the instructions.
 #[test]
 fn chains_of_large_floats_are_bodies() {
-    let field =
-        HostTensor::from_fn(DType::F32, &[80, 64], |i| Scalar::Float(((i[0] * 7 + i[1] * 3) % 11) as f64 / 8.0));
+    for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F64, 1e-13), (DType::F16, 4e-3), (DType::BF16, 3e-2)] {
+        for (rows, cpu) in [(80, Cpu::default()), (6, Cpu::dividing_all())] {
+            check_reaction(dtype, tolerance, rows, &cpu);
+        }
+    }
+}
+
+/// Compares the compiled diffusion and reaction of two fields with the reference evaluation.
+fn check_reaction(dtype: DType, tolerance: f64, rows: usize, cpu: &Cpu) {
+    let field = HostTensor::from_fn(dtype, &[rows, 64], |i| Scalar::Float(((i[0] * 7 + i[1] * 3) % 11) as f64 / 8.0));
     let graph = Graph::build("reaction", |g| {
-        let [u, v] = ["u", "v"].map(|name| g.input(name, "f32[80,64]"));
+        let [u, v] = ["u", "v"].map(|name| g.input(name, field.ty()));
         let around = |x: Value| {
             let turned = |axis: i64| {
                 let (first, last) = (x.slice(axis, 0..1), x.slice(axis, funcify::Dim::from(1)..x.dim(axis)));

@@ -8,6 +8,7 @@
 //! [`MAX_GROWTH`] times as many elements as the old one. Floats are summed in a different order.
 
 use funcify_core::graph::emit_value;
+use funcify_core::ops::{Movement, OpClass};
 use funcify_core::types::{Shape, TensorType};
 
 use super::sink::{addends, is_certain_value, split_addend};
@@ -66,10 +67,13 @@ fn unpadded(body: &Graph, mut value: ValueId) -> Option<Padded> {
 
 /// Returns `true` if a value is computed by an op that only moves its first operand, or pads it with zeros.
 fn moves_terms(body: &Graph, value: ValueId) -> bool {
-    let is_movement = match defining_op(body, value) {
-        Some((Op::Pad(_), operands)) => splat(body, operands[1]).is_some_and(is_zero),
-        Some((op, _)) => matches!(op, Op::Transpose(_) | Op::Reshape(_)),
-        None => false,
+    let Some((op, operands)) = defining_op(body, value) else { return false };
+    let is_movement = match op.class() {
+        OpClass::Movement(Movement::Transpose(_) | Movement::Reshape(_)) => true,
+        OpClass::Movement(Movement::Pad(_)) => splat(body, operands[1]).is_some_and(is_zero),
+        OpClass::Movement(_) | OpClass::Elementwise(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
+        OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+        OpClass::Control(_) | OpClass::Custom(_) => false,
     };
     is_movement && is_certain_value(body, value)
 }

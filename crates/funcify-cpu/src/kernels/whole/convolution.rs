@@ -2,7 +2,7 @@
 //!
 //! A column of the patch matrix holds the elements of the operand that one element of the result is computed from. The
 //! columns run over the batch and over all positions of the window. The matrix is never stored as a whole: a block of
-//! it is packed in the order in which [`product`] reads it, and multiplied. The zeros of the padding are packed too, so
+//! it is packed in the order in which `product` reads it, and multiplied. The zeros of the padding are packed too, so
 //! that a product with an infinite element of the kernel is NaN.
 
 use funcify_core::ops::Conv;

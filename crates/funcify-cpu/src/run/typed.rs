@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
-use crate::kernels::whole::WholeKernel;
+use crate::kernels::whole::{WholeKernel, elements, elements_mut};
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op, Operand};
 use crate::views::{Range, Start, View, borrow};
@@ -130,7 +130,7 @@ impl<T: Pod> Streams for Memory<'_, '_, T> {
         let (region, range) = self.ranges[stream];
         match self.types[stream] {
             Type::Float => cast_slice(self.views[region].read(range)),
-            _ => aligned(self.integers[region].read(range)),
+            _ => self.integers[region].read(range),
         }
     }
 
@@ -160,8 +160,8 @@ impl<T: MathTable> Memory<'_, '_, T> {
             let mut columns = None;
             let (to, others) = borrow(self.views, region, range, &mut columns);
             let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
-                Type::Float => others.read(region, range).map_or(aligned(&[]), cast_slice),
-                _ => aligned(self.integers[region].read(range)),
+                Type::Float => others.read(region, range).map_or(&[][..], cast_slice),
+                _ => self.integers[region].read(range),
             };
             run(cast_slice_mut(to), &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
         } else {
@@ -169,16 +169,11 @@ impl<T: MathTable> Memory<'_, '_, T> {
             let (to, others) = borrow(self.integers, region, range, &mut columns);
             let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
                 Type::Float => cast_slice(self.views[region].read(range)),
-                _ => aligned(others.read(region, range).unwrap_or_default()),
+                _ => others.read(region, range).unwrap_or_default(),
             };
             run(to, &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
         }
     }
-}
-
-/// Returns the bytes. If there are none, they are aligned for all element types: even empty slices must be aligned.
-fn aligned(bytes: &[u8]) -> &[u8] {
-    if bytes.is_empty() { cast_slice::<u128, u8>(&[]) } else { bytes }
 }
 
 /// Runs an op by the reference evaluator.
@@ -188,13 +183,11 @@ fn evaluate<T: MathTable + Item>(evaluation: &Evaluation, memory: &mut Memory<'_
     let tensor = |(stream, (_, ty)): (usize, &(_, funcify_core::TensorType))| {
         let bytes = memory.read(stream);
         let tensor = match memory.types[stream] {
-            Type::Float if size_of::<T>() == 8 => {
-                HostTensor::from_vec(cast_slice::<u8, f64>(bytes).to_vec(), shape(ty))
-            }
-            Type::Float => HostTensor::from_vec(cast_slice::<u8, f32>(bytes).to_vec(), shape(ty)),
-            Type::I64 => HostTensor::from_vec(cast_slice::<u8, i64>(bytes).to_vec(), shape(ty)),
-            Type::I32 => HostTensor::from_vec(cast_slice::<u8, i32>(bytes).to_vec(), shape(ty)),
-            Type::U32 => HostTensor::from_vec(cast_slice::<u8, u32>(bytes).to_vec(), shape(ty)),
+            Type::Float if size_of::<T>() == 8 => HostTensor::from_vec(elements::<f64>(bytes).to_vec(), shape(ty)),
+            Type::Float => HostTensor::from_vec(elements::<f32>(bytes).to_vec(), shape(ty)),
+            Type::I64 => HostTensor::from_vec(elements::<i64>(bytes).to_vec(), shape(ty)),
+            Type::I32 => HostTensor::from_vec(elements::<i32>(bytes).to_vec(), shape(ty)),
+            Type::U32 => HostTensor::from_vec(elements::<u32>(bytes).to_vec(), shape(ty)),
             Type::U8 => HostTensor::from_vec(bytes.to_vec(), shape(ty)),
             Type::Mask => HostTensor::from_vec(bytes.iter().map(|byte| *byte != 0).collect(), shape(ty)),
         };
@@ -212,7 +205,7 @@ fn evaluate<T: MathTable + Item>(evaluation: &Evaluation, memory: &mut Memory<'_
         let to = memory.write(stream);
         match ty {
             Type::Float => {
-                for (to, scalar) in cast_slice_mut::<u8, T>(to).iter_mut().zip(result.scalars()) {
+                for (to, scalar) in elements_mut::<T>(to).iter_mut().zip(result.scalars()) {
                     *to = T::from_f64(scalar.as_f64());
                 }
             }
@@ -226,7 +219,7 @@ fn evaluate<T: MathTable + Item>(evaluation: &Evaluation, memory: &mut Memory<'_
 }
 
 fn copy_integers<I: Integer>(to: &mut [u8], result: &HostTensor) {
-    for (to, scalar) in cast_slice_mut::<u8, I>(to).iter_mut().zip(result.scalars()) {
+    for (to, scalar) in elements_mut::<I>(to).iter_mut().zip(result.scalars()) {
         *to = I::of(scalar.as_i64());
     }
 }

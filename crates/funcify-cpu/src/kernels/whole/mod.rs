@@ -227,12 +227,12 @@ macro_rules! with_element {
 use with_element;
 
 /// Returns the elements in a stream. The memory of a stream without elements may be unaligned.
-fn elements<E: Pod>(bytes: &[u8]) -> &[E] {
+pub(crate) fn elements<E: Pod>(bytes: &[u8]) -> &[E] {
     if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
 }
 
 /// Returns the elements in a stream, mutably.
-fn elements_mut<E: Pod>(bytes: &mut [u8]) -> &mut [E] {
+pub(crate) fn elements_mut<E: Pod>(bytes: &mut [u8]) -> &mut [E] {
     if bytes.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(bytes) }
 }
 

@@ -12,7 +12,7 @@ use funcify_core::Scalar;
 use funcify_core::ops::Elementwise;
 
 use super::super::type_of;
-use super::elementwise::{may_round, unary_kernel};
+use super::elementwise::{binary_kernel, may_round, unary_kernel};
 use super::*;
 
 /// The maximum number of ops in a body.
@@ -401,22 +401,7 @@ fn compute(
             };
             body.push(BodyOp::OneInt(op), ty, from)
         }
-        Elementwise::Binary(op) if ty == Type::Float => {
-            let op = match op {
-                ops::Binary::Add => Binary::Add,
-                ops::Binary::Sub => Binary::Sub,
-                ops::Binary::Mul => Binary::Mul,
-                ops::Binary::Div => Binary::Div,
-                ops::Binary::Rem => Binary::Rem,
-                ops::Binary::Max => Binary::Max,
-                ops::Binary::Min => Binary::Min,
-                ops::Binary::Pow => Binary::Pow,
-                ops::Binary::Atan2 => Binary::Atan2,
-                ops::Binary::Copysign => Binary::Copysign,
-                ops::Binary::And | ops::Binary::Or | ops::Binary::Xor => return None,
-            };
-            body.push(BodyOp::Binary(op), ty, from)
-        }
+        Elementwise::Binary(op) if ty == Type::Float => body.push(BodyOp::Binary(binary_kernel(*op)?), ty, from),
         Elementwise::Binary(op) => {
             let op = match op {
                 ops::Binary::Add => IntBinary::Add,

@@ -66,17 +66,13 @@ impl Scope<'_, '_> {
                 self.planner.emitter.map(Op::Binary(Binary::Div), &quotient, &views)?;
                 return Ok(Value::Tensor(self.emit_elementwise(Op::Unary(Unary::Trunc), &[quotient], value)?));
             }
-            ops::Binary::Div => Binary::Div,
-            ops::Binary::Rem => Binary::Rem,
-            ops::Binary::Max => Binary::Max,
-            ops::Binary::Min => Binary::Min,
-            ops::Binary::Pow => Binary::Pow,
-            ops::Binary::Atan2 => Binary::Atan2,
-            ops::Binary::Copysign => Binary::Copysign,
             ops::Binary::And if is_bool => Binary::Mul,
             ops::Binary::Or if is_bool => Binary::Max,
             ops::Binary::Xor if is_bool => Binary::NotEqual,
-            _ => return Err(Declined::new(op.name(), "no instruction implements it yet")),
+            op => match binary_kernel(op) {
+                Some(kernel) => kernel,
+                None => return Err(Declined::new(op.name(), "no instruction implements it yet")),
+            },
         };
         let operands = self.two_operands(node)?;
         Ok(Value::Tensor(self.emit_elementwise(Op::Binary(kernel), &operands, value)?))
@@ -128,6 +124,23 @@ pub(super) fn may_round(op: &GraphOp) -> bool {
         // The ops of a body are rounded one by one, and custom ops round their own results.
         OpClass::Control(_) | OpClass::Custom(_) => false,
     }
+}
+
+/// Returns the kernel of an op on floats, or `None` if the op is defined on bits only.
+pub(super) fn binary_kernel(op: ops::Binary) -> Option<Binary> {
+    Some(match op {
+        ops::Binary::Add => Binary::Add,
+        ops::Binary::Sub => Binary::Sub,
+        ops::Binary::Mul => Binary::Mul,
+        ops::Binary::Div => Binary::Div,
+        ops::Binary::Rem => Binary::Rem,
+        ops::Binary::Max => Binary::Max,
+        ops::Binary::Min => Binary::Min,
+        ops::Binary::Pow => Binary::Pow,
+        ops::Binary::Atan2 => Binary::Atan2,
+        ops::Binary::Copysign => Binary::Copysign,
+        ops::Binary::And | ops::Binary::Or | ops::Binary::Xor => return None,
+    })
 }
 
 /// Returns the kernel of an op. For an op that is the identity, this is a copy.

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
 use funcify_core::ops::{
-    self, Along, Control, Creation, Elementwise, Indexing, Movement, Op, OpClass, ReduceKind, ScatterMode, Switch,
+    self, Along, Control, Creation, Elementwise, Indexing, Movement, OpClass, ReduceKind, ScatterMode, Switch,
     While,
 };
 
@@ -126,24 +126,23 @@ pub struct Ranges {
     /// The largest absolute value up to which the element type represents every integer exactly.
     greatest: i128,
     are_checked: bool,
-    has_words: bool,
 }
 
 impl Ranges {
     /// Finds the ranges of a program for an engine whose element type is `element`.
     ///
     /// If `are_checked` is set, the caller promises to check two assumptions at run time: that the element type
-    /// represents all integer inputs exactly, and that each loop without a bound ends after at most
+    /// represents all inputs of other integer types than `u32` exactly, and that each loop without a bound ends after at most
     /// [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
-        let has_words = has_random_bits(graph);
-        let mut ranges = Ranges { greatest, are_checked, has_words, ..Ranges::default() };
+        let mut ranges = Ranges { greatest, are_checked, ..Ranges::default() };
         if !has_integers(graph) {
             return ranges;
         }
         let of_type = |dtype: DType| match limits(dtype) {
-            Some((low, high)) if are_checked && !(has_words && dtype == DType::U32) => {
+            // Most `u32` values are bit patterns, such as random bits, not numbers.
+            Some((low, high)) if are_checked && dtype != DType::U32 => {
                 Within(low.max(-greatest / 2), high.min(greatest / 2))
             }
             Some((low, high)) => Within(low, high),
@@ -152,11 +151,6 @@ impl Ranges {
         let inputs = (0..graph.inputs().len()).map(|input| of_type(graph.input_type(input).dtype).into()).collect();
         ranges.graph(graph, inputs, sizes);
         ranges
-    }
-
-    /// Returns `true` if the program generates random bits. In this case, `u32` values are bit patterns, not numbers.
-    pub fn has_words(&self) -> bool {
-        self.has_words
     }
 
     /// Returns `true` if the caller checks assumptions about integer inputs and trip counts at run time.
@@ -518,13 +512,6 @@ fn elements(tensor: &HostTensor) -> Possible {
             Scalar::Float(_) => Anything,
             scalar => Within(scalar.as_i64().into(), scalar.as_i64().into()),
         })
-    })
-}
-
-/// Returns `true` if a graph or one of its bodies generates random bits.
-fn has_random_bits(graph: &Graph) -> bool {
-    graph.nodes().iter().any(|node| {
-        matches!(node.op, Op::Threefry(_)) || node.op.bodies().into_iter().any(|body| has_random_bits(body))
     })
 }
 

@@ -25,11 +25,6 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Converts the element to f64.
     fn to_f64(self) -> f64;
 
-    /// Returns the low 32 bits of the element's representation.
-    fn to_word(self) -> u32;
-    /// Returns the element whose low 32 bits are `word`. Any other bits are 0.
-    fn from_word(word: u32) -> Self;
-
     /// Returns the sum of two elements.
     fn plus(self, other: Self) -> Self;
     /// Returns the difference of two elements.
@@ -242,15 +237,6 @@ macro_rules! float {
             #[inline(always)]
             fn to_f64(self) -> f64 {
                 self as f64
-            }
-
-            #[inline(always)]
-            fn to_word(self) -> u32 {
-                self.to_bits() as u32
-            }
-            #[inline(always)]
-            fn from_word(word: u32) -> Self {
-                Self::from_bits(word.into())
             }
 
             operators! { plus +, minus -, times *, over / }

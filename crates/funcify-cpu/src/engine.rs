@@ -19,7 +19,6 @@ use crate::plan::{PlanError, Storage};
 use crate::planner::{Division, GraphPlan, plan_graph};
 use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs, Slice, SliceMut};
-use funcify_body::float::Float;
 use funcify_body::machine::Machine;
 
 /// A program or a loop that is compiled for the sizes of its operands. Several threads may call it concurrently.
@@ -157,15 +156,6 @@ impl Elements<'_> {
         }
     }
 
-    /// Returns the `u32` values stored in the bits of the elements.
-    fn words(&self) -> Vec<u32> {
-        match self {
-            Elements::F32(numbers) => numbers.iter().map(|number| number.to_word()).collect(),
-            Elements::F64(numbers) => numbers.iter().map(|number| number.to_word()).collect(),
-            Elements::U32(words) => words.to_vec(),
-            Elements::I64(_) | Elements::I32(_) | Elements::U8(_) => Vec::new(),
-        }
-    }
 }
 
 /// The executors of a plan, for either element type.
@@ -259,7 +249,6 @@ impl Engine {
             plan: &self.plan.plan,
             dtype: self.plan.dtype,
             constants: &self.plan.constants,
-            has_words: self.plan.has_words,
             refuses: self.plan.refuses,
             machine,
         };
@@ -329,13 +318,6 @@ impl Engine {
         if self.plan.types[0][operand] != Type::Float {
             return Elements::of_integers(tensor);
         }
-        if self.is_words(tensor.dtype()) {
-            let words = tensor.scalars().map(|word| word.as_i64() as u32);
-            return Some(match dtype {
-                DType::F64 => Elements::F64(words.map(f64::from_word).collect()),
-                _ => Elements::F32(words.map(f32::from_word).collect()),
-            });
-        }
         // Allows only half of the range of exact integers, which leaves room for additions.
         let greatest = greatest_integer(dtype) / 2;
         match tensor.dtype() {
@@ -356,7 +338,6 @@ impl Engine {
     /// Converts a result to a tensor of type `dtype`.
     pub fn tensor(&self, result: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
         let tensor = match result {
-            words if self.is_words(dtype) => HostTensor::from_vec(words.words(), shape),
             Elements::F32(numbers) if dtype.is_int() => integers_of(&numbers, dtype, shape),
             Elements::F64(numbers) if dtype.is_int() => integers_of(&numbers, dtype, shape),
             numbers if dtype == DType::Bool => HostTensor::from_vec(numbers.to_bools::<bool>(), shape),
@@ -369,11 +350,6 @@ impl Engine {
         };
         let tensor = tensor.ok_or("the engine returned a result of the wrong size")?;
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
-    }
-
-    /// Returns `true` if values of type `dtype` are words: `u32` values stored in the bits of the engine's elements.
-    pub(crate) fn is_words(&self, dtype: DType) -> bool {
-        self.plan.has_words && dtype == DType::U32
     }
 
     /// Runs the engine. It polls `stop` between steps, and ends the call early when `stop` returns `true`. It rejects
@@ -405,16 +381,12 @@ impl Engine {
 
 impl<T: Number> Executors<T> {
     fn new(plan: &GraphPlan, machine: Machine) -> Result<Self, Declined> {
-        let element = |constant: Scalar| match constant {
-            Scalar::Int(word) => T::from_word(word as u32),
-            number => T::from_f64(number.as_f64()),
-        };
         let constant = |(index, constant): (usize, &HostTensor)| {
             let place = Storage::Input(plan.reads.len() + index);
             let is_float = plan.plan.regions.iter().any(|region| region.place == place && region.ty == Type::Float);
             match Elements::of_integers(constant).filter(|_| !is_float) {
                 Some(integers) => Constant::Integers(integers),
-                None => Constant::Float(constant.scalars().map(element).collect()),
+                None => Constant::Float(constant.scalars().map(|scalar| T::from_f64(scalar.as_f64())).collect()),
             }
         };
         let constants = plan.constants.iter().enumerate().map(constant).collect();

@@ -50,7 +50,6 @@ transformations! {
     Reversed "reversed view",
     NestedAxes "axes as loops in loops",
     StaticIntegers "integers known when the plan is made",
-    Words "random bits",
     Registers "loop as code for registers",
     MachineCode "loop as machine code",
 }

@@ -119,11 +119,8 @@ impl OnSlices {
         }
         let given = types.iter().map(|ty| ty.dtype).chain(engine.results().iter().map(|(dtype, _)| *dtype));
         for dtype in given {
-            if engine.is_words(dtype) || (dtype.is_float() && dtype != engine.dtype()) {
-                return Err(declined(&format!(
-                    "slices of {} elements cannot hold {dtype} or random bits",
-                    engine.dtype()
-                )));
+            if dtype.is_float() && dtype != engine.dtype() {
+                return Err(declined(&format!("slices of {} elements cannot hold {dtype}", engine.dtype())));
             }
         }
         let results = engine.results().iter().zip(graph.outputs());

@@ -12,7 +12,7 @@ use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
 use crate::kernels::table::Elementwise;
-use crate::kernels::{movement, words};
+use crate::kernels::movement;
 use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
 use funcify_body::float::Float;
@@ -112,7 +112,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
     let (data, others) = borrow(views, to.region, cursors[0].next(), &mut columns);
     let mut access = Access { instruction, cursors, others };
     let mut target = Target { data, rows, lanes, stride: to.row };
-    let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_));
+    let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_));
     if !elementwise {
         return run_non_elementwise(simd, &mut access, target);
     }
@@ -126,7 +126,6 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
         Op::Unary(op) => op.run(simd, &mut target, &sources),
         Op::Binary(op) => op.run(simd, &mut target, &sources),
         Op::Ternary(op) => op.run(simd, &mut target, &sources),
-        Op::Word(op) => words::run(*op, &mut target, &sources),
         _ => unreachable!("checked above: the op is elementwise"),
     }
 }
@@ -191,11 +190,7 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
             let (x, index) = (access.source(0), access.source(1));
             movement::scatter(&mut target, x, index, (*count, *step), *fold);
         }
-        Op::Threefry(of) => {
-            let sides = [0, 1].map(|side| (access.slice(side), from[side].row));
-            words::threefry(&mut target, sides[0], sides[1], *of);
-        }
-        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => unreachable!("`step` ran elementwise ops"),
+        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => unreachable!("`step` ran elementwise ops"),
     }
 }
 

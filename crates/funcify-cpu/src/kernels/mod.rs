@@ -6,7 +6,6 @@ pub(crate) mod product;
 pub(crate) mod recurrence;
 pub(crate) mod sink;
 pub(crate) mod whole;
-pub(crate) mod words;
 
 pub use fold::Fold;
 #[cfg(feature = "jit")]
@@ -15,7 +14,6 @@ pub use funcify_body::kernels::{Binary, Ternary, Unary};
 pub(crate) use funcify_body::kernels::{binary, map, math, source, table, unary};
 pub use product::packed_len;
 pub use recurrence::Recurrence;
-pub use words::WordOp;
 
 use std::marker::PhantomData;
 

@@ -212,7 +212,7 @@ impl Checker<'_> {
             if operand.region == to.region {
                 let here = (operand, all[index + 1]);
                 let in_place = match op {
-                    Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => true,
+                    Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => true,
                     Op::Product { init, .. } => *init && index == 0,
                     Op::Recur { .. } => index == 1,
                     _ => false,

@@ -111,11 +111,11 @@ use std::sync::Arc;
 
 use funcify_body::{Fused, Type};
 use funcify_core::TensorType;
-use funcify_core::ops::{Op as GraphOp, Words};
+use funcify_core::ops::Op as GraphOp;
 use funcify_core::types::Sizes;
 
 use crate::kernels::whole::WholeKernel;
-use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
+use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
 
 /// The fixed overhead of an instruction in nanoseconds, measured on one server core.
 pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
@@ -294,7 +294,7 @@ impl Instruction {
         let of_an_element = match &self.op {
             Op::Product { .. } | Op::Sink { .. } => NS_PER_TERM,
             Op::Unary(op) if *op != Unary::Copy => NS_PER_FUNCTION,
-            Op::Binary(Binary::Pow | Binary::Atan2 | Binary::Rem | Binary::ExpOfProduct) | Op::Threefry(_) => {
+            Op::Binary(Binary::Pow | Binary::Atan2 | Binary::Rem | Binary::ExpOfProduct) => {
                 NS_PER_FUNCTION
             }
             _ => NS_PER_ELEMENT,
@@ -314,14 +314,6 @@ pub enum Op {
     Binary(Binary),
     /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. Operands: x, y, z.
     Ternary(Ternary),
-    /// `to[r][l] = op(x[r][l], y[r][l])` on words, which are stored as the bits of elements. Operands: x, and y if the
-    /// op has two operands.
-    Word(WordOp),
-    /// `to[r]` = the random words that [`Threefry`] generates from the key and the starting counter of row r. Operands:
-    /// keys and counters, each with two words per row.
-    ///
-    /// [`Threefry`]: funcify_core::ops::Threefry
-    Threefry(Words),
     /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y. x
     /// must be [`Across::Lanes`]. `rows` is the number of rows to fold.
     FoldRows {

@@ -52,16 +52,6 @@ impl Instruction {
             Op::Unary(_) => Ok(all(1)),
             Op::Binary(_) => Ok(all(2)),
             Op::Ternary(_) => Ok(all(3)),
-            Op::Word(word) => Ok(all(word.operands())),
-            Op::Threefry(_) => {
-                let pairs = |index: usize| span(from.get(index), rows, 2);
-                let mut spans = all(0);
-                for index in 0..2 {
-                    must_have_lanes(from.get(index))?;
-                    spans.push(pairs(index));
-                }
-                Ok(spans)
-            }
             Op::FoldRows { fold, .. } | Op::FoldLanes { fold, .. } => {
                 must_have_lanes(from.first())?;
                 if from.len() == 2 && *fold != Fold::Sum {

@@ -11,7 +11,6 @@ mod fused;
 mod positions;
 mod shares;
 mod units;
-mod words;
 
 use axes::{Axis, across, axes_except, is_side_by_side, longest_axis, merge_axes, order_of, with_axis_order};
 

@@ -70,12 +70,10 @@ pub struct GraphPlan {
     pub reads: Vec<Option<DType>>,
     /// The type in which the plan holds each input, and each result.
     pub types: [Vec<Type>; 2],
-    /// The constant tensors of the graph, in the plan's element type or as words.
+    /// The constant tensors of the graph, in the plan's element type or in a type of their own.
     pub constants: Vec<HostTensor>,
     /// The dtype and shape of each result.
     pub results: Vec<(DType, Vec<usize>)>,
-    /// `true` if `u32` values are words, stored as the bits of elements, instead of numbers.
-    pub has_words: bool,
     /// `true` if the plan has an additional output: an element that is nonzero if a loop reached the bound that the
     /// planner assumed for this loop. If the element is nonzero, the other results are invalid.
     pub refuses: bool,
@@ -271,7 +269,6 @@ fn plan_parts(
         types,
         constants,
         results,
-        has_words: ranges.has_words() && !is_typed,
         refuses: refusal.is_some(),
     })
 }
@@ -448,20 +445,19 @@ impl Planner {
 
     /// Returns a view of a constant tensor of the graph.
     fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
-        let is_words = self.is_words(tensor.dtype());
-        if tensor.len() == 1 && !is_words {
+        if tensor.len() == 1 {
             let view = self.emitter.number(tensor.get(0).as_f64())?;
             return Ok(view.with_axes(tensor.shape().to_vec(), vec![0; tensor.shape().len()]));
         }
-        self.constants.push(if is_words { tensor.clone() } else { tensor.cast(self.dtype) });
+        self.constants.push(tensor.cast(self.dtype));
         Ok(self.region(Storage::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Returns `true` if the plan can represent a value: a float, a boolean, a word, or an integer whose range is small
+    /// Returns `true` if the plan can represent a value: as floats: a float, a boolean, or an integer whose range is small
     /// enough to be represented exactly.
     fn can_represent(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;
-        self.is_number(dtype) || self.is_words(dtype) || self.ranges.is_exact(graph, value)
+        self.is_number(dtype) || self.ranges.is_exact(graph, value)
     }
 
     /// Returns `true` if the plan supports a value: as a float if [`can_represent`](Planner::can_represent) says so, and
@@ -483,11 +479,6 @@ impl Planner {
         self.constants.push(tensor.clone());
         let place = Storage::Input(self.inputs + self.constants.len() - 1);
         Ok(self.typed_region(place, tensor.shape(), label, type_of(tensor.dtype())))
-    }
-
-    /// Returns `true` if values of this dtype are words.
-    fn is_words(&self, dtype: DType) -> bool {
-        self.ranges.has_words() && !self.is_typed && dtype == DType::U32
     }
 
     /// Returns `true` if the plan represents every value of this dtype as a number.

@@ -5,7 +5,6 @@
 //! may only be read by a product of the same size.
 
 use funcify_body::Type;
-use funcify_core::ops::{Words, threefry_words};
 
 use super::field::{self, add, mul, signed};
 use super::fused::dtype;
@@ -68,11 +67,6 @@ impl Interpreter<'_> {
             Op::Binary(op) => self.each(to, |it, r, l| Ok(model.binary(*op, it.read(x, r, l)?, it.read(y, r, l)?))),
             Op::Ternary(op) => self
                 .each(to, |it, r, l| Ok(model.ternary(*op, it.read(x, r, l)?, it.read(y, r, l)?, it.read(z, r, l)?))),
-            Op::Word(op) => self.each(to, |it, r, l| {
-                let other = if op.operands() == 2 { it.read(y, r, l)? } else { 0 };
-                Ok(model.on_words(*op, it.read(x, r, l)?, other))
-            }),
-            Op::Threefry(words) => self.threefry(to, [x, y], *words),
             Op::FoldRows { fold, accumulate } => {
                 let terms = |it: &Self, r: usize, l: usize| it.term(x, b, r, l);
                 self.each(Target { rows: 1, ..to }, |it, _, l| {
@@ -139,23 +133,6 @@ impl Interpreter<'_> {
     fn term(&self, x: Source, y: Option<Source>, row: usize, lane: usize) -> Result<u64, OutOfBounds> {
         let x = self.read(x, row, lane)?;
         y.map_or(Ok(x), |y| Ok(mul(x, self.read(y, row, lane)?)))
-    }
-
-    fn threefry(&mut self, to: Target, sides: [Source; 2], words: Words) -> Done {
-        let Target { rows, lanes, .. } = to;
-        let mut made = Vec::with_capacity(rows * lanes);
-        for row in 0..rows {
-            let mut pairs = [[0; 2]; 2];
-            for (pair, side) in pairs.iter_mut().zip(sides) {
-                for (lane, word) in pair.iter_mut().enumerate() {
-                    *word = self.model.word(self.read(side, row, lane)?);
-                }
-            }
-            let blocks = lanes / if words == Words::Both { 2 } else { 1 };
-            made.extend(threefry_words(pairs[0], pairs[1], blocks, words));
-        }
-        let model = self.model;
-        self.each(to, |_, r, l| Ok(model.cell_of_word(made[r * lanes + l])))
     }
 
     fn sink(

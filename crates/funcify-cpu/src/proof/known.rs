@@ -45,11 +45,11 @@ pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
 }
 
 fn key(subject: &Subject<'_>) -> Key {
-    let Subject { graph, sizes, plan, dtype, constants, has_words, refuses, machine } = *subject;
+    let Subject { graph, sizes, plan, dtype, constants, refuses, machine } = *subject;
     let mut hash = Hashed::default();
     let written = write!(
         hash,
-        "{graph}{sizes:?}{plan:?}{dtype}{constants:?}{has_words}{refuses}{}{}",
+        "{graph}{sizes:?}{plan:?}{dtype}{constants:?}{refuses}{}{}",
         machine.name(),
         effort::graph_budget()
     );

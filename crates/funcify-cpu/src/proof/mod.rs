@@ -16,8 +16,6 @@
 //! - **proof-c2** Parts run in both orders. This exposes reads of another part's results.
 //! - **proof-c3** A loop and its register code leave the same memory contents. This covers the code for this machine,
 //!   for machines without vectors, and for the translation to machine code (`registers.rs`).
-//! - **proof-c4** Words (random bits) differ from numbers: a cell that holds a word differs from a cell that holds the
-//!   number with the same value.
 //!
 //! If the two sides round to narrower floats at different points, as for sums that are rounded only once, the proof
 //! omits rounding, and its result says so. If there is no proof, because an op has no rule or the proof would take too
@@ -84,7 +82,6 @@ pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
         plan,
         dtype: DType::F32,
         constants: &[],
-        has_words: false,
         refuses: false,
         machine: Machine::detect(),
     };

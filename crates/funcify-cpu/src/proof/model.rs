@@ -9,7 +9,7 @@
 use funcify_core::DType;
 
 use super::field::{self, HALF, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
-use crate::kernels::{Binary, Fold, Ternary, Unary, WordOp};
+use crate::kernels::{Binary, Fold, Ternary, Unary};
 
 /// The interpretation of rounding to a narrower type: a separate symbol, or the identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,6 @@ pub(super) struct Model {
 
 /// Symbols of functions that are not kernels.
 const DIVISION_BY_ZERO: u64 = 1000;
-const WORDS: u64 = 1001;
 const WHOLE: u64 = 1002;
 const ROUNDED: u64 = 1003;
 const INPUTS: u64 = 1004;
@@ -139,25 +138,6 @@ impl Model {
         }
     }
 
-    /// Returns the cell that holds a word. It differs from the cell of the number with the same value, which exposes
-    /// code that confuses the two. The exception is 0, whose bits are the same as a word and as a number.
-    pub(super) fn cell_of_word(self, word: u32) -> u64 {
-        if word == 0 { 0 } else { add(self.first_word(), u64::from(word)) }
-    }
-
-    /// Returns the word that a cell holds, or a random word if the cell holds a number.
-    pub(super) fn word(self, cell: u64) -> u32 {
-        match (cell, u32::try_from(sub(cell, self.first_word()))) {
-            (0, _) => 0,
-            (_, Ok(word)) => word,
-            (_, Err(_)) => self.symbol(WORDS, cell) as u32,
-        }
-    }
-
-    fn first_word(self) -> u64 {
-        self.symbol(WORDS, 0)
-    }
-
     pub(super) fn unary(self, op: Unary, x: u64) -> u64 {
         use Unary::{
             Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Cos, Cosh, Digamma, Erf, ErfInv, Erfc, Exp, Expm1, Lgamma,
@@ -246,23 +226,6 @@ impl Model {
             Fold::Max => neg(INFINITY),
             Fold::Min => INFINITY,
         }
-    }
-
-    /// Evaluates an op on the words in two cells.
-    pub(super) fn on_words(self, op: WordOp, x: u64, y: u64) -> u64 {
-        let (a, b) = (self.word(x), self.word(y));
-        self.cell_of_word(match op {
-            WordOp::And => a & b,
-            WordOp::Or => a | b,
-            WordOp::Xor => a ^ b,
-            WordOp::Add => a.wrapping_add(b),
-            WordOp::Sub => a.wrapping_sub(b),
-            WordOp::Mul => a.wrapping_mul(b),
-            WordOp::ShiftLeft => a.checked_shl(b).unwrap_or(0),
-            WordOp::ShiftRight => a.checked_shr(b).unwrap_or(0),
-            WordOp::OfNumber => signed(x) as u32,
-            WordOp::ToNumber => return u64::from(a),
-        })
     }
 }
 

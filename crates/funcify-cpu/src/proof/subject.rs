@@ -33,8 +33,6 @@ pub(crate) struct Subject<'a> {
     /// The element type of the plan.
     pub(crate) dtype: DType,
     pub(crate) constants: &'a [HostTensor],
-    /// `true` if `u32` values are words, not numbers.
-    pub(crate) has_words: bool,
     /// `true` if the plan has an additional output that is nonzero if the results are invalid.
     pub(crate) refuses: bool,
     /// The machine that the plan will run on.
@@ -140,10 +138,8 @@ impl Subject<'_> {
         for (output, grid) in expected.iter().enumerate() {
             let found = self.output(&memory, output);
             let first = self.first_valid_element(output, grid, found.len(), &sizes).map_err(SeedError::Graph)?;
-            let is_word = self.is_word(self.graph.output_type(output).dtype);
-            let cell = |cell: u64| if is_word { model.cell_of_word(cell as u32) } else { cell };
             let differs =
-                grid.cells.iter().zip(&found[first..]).position(|(expected, found)| cell(*expected) != *found);
+                grid.cells.iter().zip(&found[first..]).position(|(expected, found)| expected != found);
             if let Some(at) = differs {
                 return Ok(Evidence::Differs(output, first + at));
             }
@@ -187,10 +183,6 @@ impl Subject<'_> {
         }
     }
 
-    fn is_word(&self, dtype: DType) -> bool {
-        self.has_words && dtype == DType::U32
-    }
-
     /// Returns random inputs for the graph. Integers are small, so that some of them are valid indices.
     fn inputs(&self, model: Model, seed: u64) -> Meaning<Vec<Grid>> {
         let input = |index: usize| {
@@ -200,7 +192,6 @@ impl Subject<'_> {
             let (least, count) = [(-2, 9), (0, 20)][seed as usize % 2];
             let cell = |at: usize| match ty.dtype {
                 DType::Bool => random(at) & 1,
-                dtype if self.is_word(dtype) => random(at) & 0xffff_ffff,
                 DType::U8 | DType::U32 => random(at) % count,
                 DType::I32 | DType::I64 => of_signed((random(at) % count) as i64 + least),
                 dtype => model.input(index, at, dtype),
@@ -220,20 +211,16 @@ impl Subject<'_> {
         for (region, cells) in self.plan.regions.iter().zip(&mut memory.regions) {
             let Storage::Input(index) = region.place else { continue };
             match inputs.get(index) {
-                Some(grid) if self.is_word(self.graph.input_type(index).dtype) => {
-                    *cells = grid.cells.iter().map(|word| model.cell_of_word(*word as u32)).collect();
-                }
                 Some(grid) => cells.clone_from(&grid.cells),
-                None => *cells = self.constant(model, index - inputs.len()),
+                None => *cells = self.constant(index - inputs.len()),
             }
         }
         memory
     }
 
-    fn constant(&self, model: Model, index: usize) -> Vec<u64> {
+    fn constant(&self, index: usize) -> Vec<u64> {
         let rounding = self.rounding();
         let cell = |scalar: Scalar| match scalar {
-            Scalar::Int(word) if self.has_words => model.cell_of_word(word as u32),
             Scalar::Int(_) => of_scalar(scalar),
             number => field::of_f64(rounding(number.as_f64())),
         };
@@ -275,7 +262,7 @@ impl Subject<'_> {
             .and_then(|inputs| Ok((self.meaning(model, &inputs, Some(HashSet::new()))?.2, inputs)));
         let (Ok((Some(mut known), inputs)), Some(region)) = (known, self.output_region(output)) else { return wrong };
         known.extend([0, 1, model.uncomputed_element(0)]);
-        known.extend((0..self.constants.len()).flat_map(|index| self.constant(model, index)));
+        known.extend((0..self.constants.len()).flat_map(|index| self.constant(index)));
         let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let history = History::new(self.plan, known);
         let memory = self.memory(model, &inputs);

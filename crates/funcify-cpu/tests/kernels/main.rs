@@ -3,7 +3,6 @@
 mod accuracy;
 mod shapes;
 mod special;
-mod words;
 
 use funcify_cpu::kernels::{Binary, Ternary, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage};

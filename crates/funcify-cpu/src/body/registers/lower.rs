@@ -289,7 +289,7 @@ impl<'r, T: Float> Lowering<'r, T> {
             Op::Ternary(Ternary::NegMulAdd) => Verb::NegMulAdd,
             Op::Ternary(Ternary::Select) => Verb::Select,
             Op::Sink { .. } | Op::Pack { .. } | Op::Transpose | Op::Take { .. } | Op::Put { .. } => return None,
-            Op::Scatter { .. } | Op::Recur { .. } | Op::Word(_) | Op::Threefry(_) => return None,
+            Op::Scatter { .. } | Op::Recur { .. } => return None,
         };
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| slicer.pieces(operand, *rows, *lanes)).collect();
         for (index, to) in slicer.pieces(to, *rows, *lanes).into_iter().enumerate() {

@@ -8,7 +8,6 @@ mod positions;
 mod products;
 mod statics;
 mod typed;
-mod words;
 
 use bodies::{OpenBody, Pending};
 use funcify_analysis::{ReadOrder, in_order};
@@ -228,9 +227,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 return self.close_body(body, value);
             }
             // The stored value remains static, for consumers that need integers.
-            Some(Value::Static(tensor))
-                if self.planner.is_words(tensor.dtype()) || self.planner.ranges.is_tensor_exact(tensor) =>
-            {
+            Some(Value::Static(tensor)) if self.planner.ranges.is_tensor_exact(tensor) => {
                 let (tensor, label) = (tensor.clone(), self.planner.label(self.graph, value));
                 return self.planner.constant(&tensor, label);
             }
@@ -315,8 +312,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         if let Some(input) = node.inputs.iter().find(|input| !is_taken(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
-        let result =
-            if self.has_words(node) { self.word_op(node, *value)? } else { self.single_result(node, *value, name)? };
+        let result = self.single_result(node, *value, name)?;
         Ok(vec![Some(self.round_result(node, *value, result)?)])
     }
 

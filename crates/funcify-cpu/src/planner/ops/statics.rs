@@ -73,7 +73,7 @@ impl Scope<'_, '_> {
     /// Returns `true` if a value is a range of positions that is too long to store as a constant.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
-        let are_numbers = self.planner.can_represent(self.graph, value) && !self.planner.is_words(dtype);
+        let are_numbers = self.planner.can_represent(self.graph, value);
         let is_exact = self.planner.rounding(dtype).is_none();
         Ok(are_numbers && is_exact && self.planner.whole_shape(self.graph, value)?[0] > MAX_POSITIONS)
     }

@@ -52,6 +52,21 @@ impl Fused {
         Fused { code: Code::new(&body), sizes: sizes.into(), streams, body }
     }
 
+    /// Divides the body along its outermost axis, before index `middle`. Returns both halves, each with the offsets of its
+    /// streams from the streams of the whole, in elements.
+    pub fn split(&self, middle: usize) -> [(Fused, Vec<usize>); 2] {
+        let size = self.sizes[0];
+        [(middle, [0, size - middle]), (size - middle, [middle, 0])].map(|(own, [skipped, left])| {
+            let offset = |stream: &Stream| {
+                let moved = if stream.strides[0] < 0 { left } else { skipped };
+                stream.strides[0].unsigned_abs() * moved
+            };
+            let strides = self.streams.iter().map(|stream| stream.strides.to_vec()).collect();
+            let sizes = [&[own], &self.sizes[1..]].concat();
+            (Fused::new(self.body.clone(), &sizes, strides), self.streams.iter().map(offset).collect())
+        })
+    }
+
     /// Returns the body.
     pub fn body(&self) -> &Body {
         &self.body

@@ -155,7 +155,6 @@ impl Elements<'_> {
             integers => integers.bytes().unwrap_or_default().iter().map(|byte| B::from(*byte != 0)).collect(),
         }
     }
-
 }
 
 /// The executors of a plan, for either element type.

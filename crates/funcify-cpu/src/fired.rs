@@ -38,6 +38,7 @@ transformations! {
     Recurrence "loop as one instruction",
     PackedOnce "packed matrix, used again",
     LaidOnce "other layout, used again",
+    OrderOfOperands "result in the order of its operands",
     Parts "parts of a parallel axis",
     Share "sum of shares",
     Innermost "parallel axis innermost",

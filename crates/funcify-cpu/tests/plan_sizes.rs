@@ -112,7 +112,8 @@ fn what_grows_is_bounded() {
     }
 }
 
-/// Generating random numbers also takes a single instruction.
+/// Generating random numbers also takes a single instruction. (Constants of more than a million elements are filled by
+/// another one.)
 #[test]
 fn random_numbers_are_one_instruction() {
     let graph = Graph::build("noise", |g| {
@@ -120,5 +121,6 @@ fn random_numbers_are_one_instruction() {
         random::uniform(key, [Dim::symbol(&Symbol::new("N"))], DType::F32, 0.0, 1.0) * g.input("x", "f32[N]")
     });
     let graph = graph.unwrap();
-    assert_eq!(instructions(&graph, 10_000), instructions(&graph, 10_000_000));
+    let counts = [1_000, 1_000_000, 10_000_000].map(|n| instructions(&graph, n).unwrap());
+    assert!(counts[0] == counts[1] && counts[2] <= counts[0] + 1, "{counts:?}");
 }

@@ -294,6 +294,15 @@ impl<T: Float> WithSimd for &mut FoldLanes<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        if self.lanes < T::lanes::<S>() && matches!((self.a, self.b), (Source::Lanes { .. }, None)) {
+            return match self.lanes {
+                2 => self.short_rows::<S, 2>(simd),
+                3 => self.short_rows::<S, 3>(simd),
+                4 => self.short_rows::<S, 4>(simd),
+                8 => self.short_rows::<S, 8>(simd),
+                _ => self.short_rows::<S, 0>(simd),
+            };
+        }
         match (self.a, self.b) {
             (Source::Lanes { data, stride }, None) => {
                 self.rows::<S, _, ElementRows<'_, T>>(simd, LaneRows { data, stride }, None);
@@ -312,6 +321,32 @@ impl<T: Float> WithSimd for &mut FoldLanes<'_, T> {
 }
 
 impl<T: Float> FoldLanes<'_, T> {
+    /// Folds rows that are shorter than a vector, element by element. The rows have `LANES` lanes, or any number if
+    /// `LANES` is 0. The additions of different rows do not wait for each other.
+    #[inline(always)]
+    fn short_rows<S: Simd, const LANES: usize>(&mut self, simd: S) {
+        match self.fold {
+            Fold::Sum => self.short_rows_by::<S, LANES>(simd, Fold::Sum),
+            Fold::Product => self.short_rows_by::<S, LANES>(simd, Fold::Product),
+            Fold::Max => self.short_rows_by::<S, LANES>(simd, Fold::Max),
+            Fold::Min => self.short_rows_by::<S, LANES>(simd, Fold::Min),
+        }
+    }
+
+    #[inline(always)]
+    fn short_rows_by<S: Simd, const LANES: usize>(&mut self, _: S, fold: Fold) {
+        let Source::Lanes { data, stride } = self.a else { return };
+        let lanes = if LANES == 0 { self.lanes } else { LANES };
+        for row in 0..self.to.rows {
+            let mut value = fold.identity();
+            for element in &data[row * stride..][..lanes] {
+                value = fold.combine_elements(value, *element);
+            }
+            let to = &mut self.to.data[row * self.to.stride];
+            *to = if self.accumulate { fold.combine_elements(*to, value) } else { value };
+        }
+    }
+
     #[inline(always)]
     fn rows<S: Simd, A: RowSource<T, S>, B: RowSource<T, S>>(&mut self, simd: S, a: A, b: Option<B>) {
         let (fold, lanes) = (self.fold, self.lanes);
@@ -341,13 +376,7 @@ impl<T: Float> FoldLanes<'_, T> {
             let mut value = match fold {
                 Fold::Sum => T::sum(simd, all[0]),
                 Fold::Product => T::product(simd, all[0]),
-                _ => {
-                    let mut value = fold.identity();
-                    for element in T::elements::<S>(&mut all) {
-                        value = fold.combine_elements(value, *element);
-                    }
-                    value
-                }
+                Fold::Max | Fold::Min => in_halves(fold, T::elements::<S>(&mut all)),
             };
             if full * T::lanes::<S>() < lanes {
                 value = fold.combine_elements(value, self.tail_of::<S>(simd, row, full * T::lanes::<S>()));
@@ -369,6 +398,20 @@ impl<T: Float> FoldLanes<'_, T> {
         }
         value
     }
+}
+
+/// Folds elements whose order does not matter: repeatedly folds one half into the other.
+#[inline(always)]
+fn in_halves<T: Float>(fold: Fold, elements: &mut [T]) -> T {
+    let mut half = elements.len() / 2;
+    while half > 0 {
+        let (left, right) = elements.split_at_mut(half);
+        for (left, right) in left.iter_mut().zip(right) {
+            *left = fold.combine_elements(*left, *right);
+        }
+        half /= 2;
+    }
+    elements[0]
 }
 
 /// Folds another vector, or another product of vectors, into `sum`.

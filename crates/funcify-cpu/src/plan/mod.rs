@@ -294,9 +294,7 @@ impl Instruction {
         let of_an_element = match &self.op {
             Op::Product { .. } | Op::Sink { .. } => NS_PER_TERM,
             Op::Unary(op) if *op != Unary::Copy => NS_PER_FUNCTION,
-            Op::Binary(Binary::Pow | Binary::Atan2 | Binary::Rem | Binary::ExpOfProduct) => {
-                NS_PER_FUNCTION
-            }
+            Op::Binary(Binary::Pow | Binary::Atan2 | Binary::Rem | Binary::ExpOfProduct) => NS_PER_FUNCTION,
             _ => NS_PER_ELEMENT,
         };
         NS_PER_INSTRUCTION + self.elements() * of_an_element

@@ -12,7 +12,8 @@ mod positions;
 mod shares;
 mod units;
 
-use axes::{Axis, across, axes_except, is_side_by_side, longest_axis, merge_axes, order_of, with_axis_order};
+pub(super) use axes::order_of;
+use axes::{Axis, across, axes_except, is_side_by_side, longest_axis, merge_axes, with_axis_order};
 
 use super::blocks::Blocks;
 use super::copies::Copied;
@@ -163,10 +164,15 @@ impl Emitter {
 
     /// Reserves memory for a tensor with elements of type `ty`, whose axis `innermost` is innermost in memory.
     pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>, ty: Type) -> View {
-        let view = self.reserve_typed(shape, level, ty);
-        let Some(innermost) = innermost else { return view };
+        let Some(innermost) = innermost else { return self.reserve_typed(shape, level, ty) };
         let order: Vec<usize> = (0..shape.len()).filter(|axis| *axis != innermost).chain([innermost]).collect();
-        with_axis_order(view, &order, |_| true)
+        self.reserve_ordered(shape, level, &order, ty)
+    }
+
+    /// Reserves memory for a tensor with elements of type `ty`, whose axes are in the given order in memory, the outermost
+    /// first.
+    pub(super) fn reserve_ordered(&mut self, shape: &[usize], level: usize, order: &[usize], ty: Type) -> View {
+        with_axis_order(self.reserve_typed(shape, level, ty), order, |_| true)
     }
 
     /// Copies a tensor to the memory layout of `like`, which has the same shape. Axes along which the tensor is

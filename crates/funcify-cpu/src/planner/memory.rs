@@ -7,19 +7,26 @@ use std::rc::Rc;
 /// The alignment of ranges, in elements. It is at least a cache line for every element type.
 const ELEMENTS_PER_LINE: usize = 16;
 
+/// The maximum length of ranges that are reused only for tensors of the same length. Register code requires that no two
+/// operands of different lengths overlap.
+const MAX_SMALL: usize = 64;
+
 /// An allocated range of scratch memory. It becomes free when the last view that refers to it is dropped.
 #[derive(Debug)]
 pub(super) struct Register {
     /// The index of the register among all registers of the same memory.
     pub(super) number: usize,
     pub(super) start: usize,
+    /// The length that was requested if the range is small, or else the length of the range.
     len: usize,
     memory: Rc<RefCell<Allocator>>,
 }
 
 impl Drop for Register {
     fn drop(&mut self) {
-        self.memory.borrow_mut().free.insert((self.len, self.start));
+        let mut allocator = self.memory.borrow_mut();
+        let free = if self.len <= MAX_SMALL { &mut allocator.small } else { &mut allocator.free };
+        free.insert((self.len, self.start));
     }
 }
 
@@ -31,19 +38,31 @@ pub(super) struct Memory(Rc<RefCell<Allocator>>);
 struct Allocator {
     /// The free ranges, ordered by length and then start, so that the best fit is found quickly.
     free: BTreeSet<(usize, usize)>,
+    /// The free ranges of small tensors: the length of the tensors, and the start.
+    small: BTreeSet<(usize, usize)>,
     end: usize,
     /// The number of registers created so far.
     registers: usize,
 }
 
 impl Memory {
-    /// Reserves `len` elements. Uses the smallest free range that is long enough, or new memory if no range is long
-    /// enough or if `untouched` is set.
+    /// Reserves `len` elements. Uses the smallest free range that is long enough (for small tensors, a free range of the
+    /// same length), or new memory if there is none or if `untouched` is set.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
-        let len = len.next_multiple_of(ELEMENTS_PER_LINE);
         let mut allocator = self.0.borrow_mut();
-        let fitting = if untouched { None } else { allocator.free.range((len, 0)..).next().copied() };
+        let is_small = len <= MAX_SMALL;
+        let padded = len.next_multiple_of(ELEMENTS_PER_LINE);
+        let fitting = match (untouched, is_small) {
+            (true, _) => None,
+            (false, true) => allocator.small.range((len, 0)..=(len, usize::MAX)).next().copied(),
+            (false, false) => allocator.free.range((padded, 0)..).next().copied(),
+        };
+        let len = if is_small { len } else { padded };
         let start = match fitting {
+            Some(range) if is_small => {
+                allocator.small.remove(&range);
+                range.1
+            }
             Some(range @ (free, start)) => {
                 allocator.free.remove(&range);
                 if free > len {
@@ -52,8 +71,8 @@ impl Memory {
                 start
             }
             None => {
-                allocator.end += len;
-                allocator.end - len
+                allocator.end += padded;
+                allocator.end - padded
             }
         };
         allocator.registers += 1;
@@ -73,11 +92,19 @@ mod tests {
     #[test]
     fn memory_is_used_again_when_nothing_names_it() {
         let memory = Memory::default();
-        let (first, second) = (memory.reserve(20, false), memory.reserve(5, false));
-        assert_eq!((first.start, second.start, memory.len()), (0, 32, 48));
+        let (first, second) = (memory.reserve(200, false), memory.reserve(90, false));
+        assert_eq!((first.start, second.start, memory.len()), (0, 208, 304));
         drop(first);
-        assert_eq!(memory.reserve(16, true).start, 48);
-        let (third, fourth) = (memory.reserve(16, false), memory.reserve(1, false));
-        assert_eq!((third.start, fourth.start, memory.len()), (48, 0, 64));
+        assert_eq!(memory.reserve(96, true).start, 304);
+        let (third, fourth) = (memory.reserve(96, false), memory.reserve(70, false));
+        assert_eq!((third.start, fourth.start, memory.len()), (304, 0, 400));
+    }
+
+    #[test]
+    fn small_tensors_of_different_lengths_do_not_overlap() {
+        let memory = Memory::default();
+        drop(memory.reserve(2, false));
+        let (second, third) = (memory.reserve(1, false), memory.reserve(2, false));
+        assert_eq!((second.start, third.start, memory.len()), (16, 0, 32));
     }
 }

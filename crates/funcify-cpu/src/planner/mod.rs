@@ -262,15 +262,18 @@ fn plan_parts(
     let Planner { emitter, constants, part, .. } = planner;
     emitter.fired.count();
     let plan = emitter.finish(parts, part.max(1))?;
-    Ok(GraphPlan {
-        plan,
-        dtype,
-        reads,
-        types,
-        constants,
-        results,
-        refuses: refusal.is_some(),
-    })
+    Ok(GraphPlan { plan, dtype, reads, types, constants, results, refuses: refusal.is_some() })
+}
+
+/// Returns the order of the axes in memory, the outermost first, of the operands that have a separate element for each
+/// lane. Returns `None` if there are none, or if one of them is in row-major order.
+fn common_order(shape: &[usize], operands: &[View]) -> Option<Vec<usize>> {
+    let long = |axis: &usize| shape[*axis] > 1;
+    let is_full =
+        |view: &&View| view.shape == shape && (0..shape.len()).filter(long).all(|axis| view.strides[axis] != 0);
+    let is_turned = |order: &Vec<usize>| !order.iter().filter(|axis| long(axis)).is_sorted();
+    let orders: Vec<Vec<usize>> = operands.iter().filter(is_full).map(emit::order_of).collect();
+    orders.iter().all(is_turned).then(|| orders.first().cloned())?
 }
 
 /// Returns the type in which a plan holds integers of a dtype.
@@ -390,11 +393,18 @@ impl Planner {
         }
     }
 
-    /// Reserves memory for a value that is written at `level`.
-    fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize) -> View {
+    /// Reserves memory for a value that is written at `level`. Its axes are in the same order as those of the operands
+    /// that it is computed from, lane by lane, if these have another order than row-major.
+    fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         let innermost = if level > 1 { self.innermost(graph, value) } else { None };
         let ty = self.representation(graph, value);
-        self.emitter.reserve_as(shape, level, innermost, ty)
+        match common_order(shape, operands).filter(|_| innermost.is_none()) {
+            Some(order) => {
+                self.emitter.fired.note(Transformation::OrderOfOperands);
+                self.emitter.reserve_ordered(shape, level, &order, ty)
+            }
+            None => self.emitter.reserve_as(shape, level, innermost, ty),
+        }
     }
 
     /// Emits code that writes a result to an output.

@@ -138,8 +138,7 @@ impl Subject<'_> {
         for (output, grid) in expected.iter().enumerate() {
             let found = self.output(&memory, output);
             let first = self.first_valid_element(output, grid, found.len(), &sizes).map_err(SeedError::Graph)?;
-            let differs =
-                grid.cells.iter().zip(&found[first..]).position(|(expected, found)| expected != found);
+            let differs = grid.cells.iter().zip(&found[first..]).position(|(expected, found)| expected != found);
             if let Some(at) = differs {
                 return Ok(Evidence::Differs(output, first + at));
             }

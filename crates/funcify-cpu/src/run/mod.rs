@@ -1,6 +1,7 @@
 //! The executor: runs a checked plan, with its own scratch memory, on the caller's slices.
 
 mod arena;
+mod halves;
 mod program;
 mod typed;
 
@@ -108,7 +109,7 @@ impl<T: Element> Executor<T> {
         let prepare = |stage: &Stage| {
             let is_one_part = stage.parts.len() == 1;
             let layouts = plan.regions.iter().map(|region| Layout::of(region, is_one_part)).collect();
-            let setting = Setting { regions: &plan.regions, layouts, machine };
+            let setting = Setting { regions: &plan.regions, layouts, machine, is_one_part };
             let prepared = |program: &Nodes| program::prepare(&setting, program, &mut Vec::new());
             stage.programs.iter().map(prepared).collect()
         };
@@ -190,7 +191,12 @@ impl<T: Element> Executor<T> {
                 push_views(plan, arena, (inputs, floats_of), floats, (true, &mut views));
                 push_views(plan, bytes, (inputs, bytes_of), integer_outputs, (false, &mut integers));
                 let program = &programs[part.program];
-                T::run_part(*machine, RunPart { program, views: &mut views, integers: &mut integers, stop });
+                let part = RunPart { program, views: &mut views, integers: &mut integers, stop };
+                match program::uses_threads(program) && rayon::current_num_threads() > 1 {
+                    // Runs the part on the thread pool, so that its nodes need not wait for the pool one by one.
+                    true => rayon::scope(|_| T::run_part(*machine, part)),
+                    false => T::run_part(*machine, part),
+                }
             } else {
                 let (floats, integer_outputs) = reborrow_outputs(outputs);
                 let mut regions = regions_of(plan, arena, (inputs, floats_of), floats, true);

@@ -102,6 +102,17 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
     Start::of(&setting.layouts, holds, 1, 0)
 }
 
+/// Returns `true` if a node of a program may run on two threads.
+pub(crate) fn uses_threads<T>(program: &Prepared<T>) -> bool {
+    program.iter().any(|run| match run {
+        Run::Body(..) => false,
+        Run::Nest(_, body) => uses_threads(body),
+        Run::While(node) => uses_threads(&node.test) || uses_threads(&node.body),
+        Run::Choice(_, branches) => branches.iter().any(uses_threads),
+        Run::Typed(typed) => typed.uses_threads(),
+    })
+}
+
 /// Runs a program.
 pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
     simd: S,

@@ -13,6 +13,7 @@ use pulp::Simd;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
+use super::halves::{Halves, Places};
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
 use crate::kernels::whole::{WholeKernel, elements, elements_mut};
@@ -40,7 +41,8 @@ pub(crate) struct Typed {
 #[derive(Clone, Debug)]
 enum Kind {
     Instruction(Instruction),
-    Fused(Arc<Fused>),
+    /// A body, and its halves if it may run on two threads.
+    Fused(Arc<Fused>, Option<Arc<Halves>>),
     Evaluation(Evaluation),
 }
 
@@ -62,11 +64,12 @@ impl Typed {
     pub(crate) fn fused(setting: &Setting<'_>, FusedNode { fused, streams }: &FusedNode) -> Self {
         let start = |(stream, operand)| Start::of(&setting.layouts, operand, fused.span(stream), 0);
         let ops = fused.body().nodes().len() as f64;
+        let halves = if setting.is_one_part { Halves::of(fused) } else { None };
         Typed {
             starts: streams.iter().enumerate().map(start).collect(),
             types: (0..streams.len()).map(|stream| fused.ty(stream)).collect(),
             nanoseconds: (NS_PER_LANE * ops * fused.lanes() as f64) as u64,
-            kind: Kind::Fused(fused.clone()),
+            kind: Kind::Fused(fused.clone(), halves.map(Arc::new)),
         }
     }
 
@@ -88,6 +91,11 @@ impl Typed {
         }
     }
 
+    /// Returns `true` if the node may run on two threads.
+    pub(crate) fn uses_threads(&self) -> bool {
+        matches!(&self.kind, Kind::Fused(_, Some(_)))
+    }
+
     /// Runs the node in the current iteration of each loop.
     pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
         &self,
@@ -99,7 +107,14 @@ impl Typed {
         let ranges: SmallVec<[(usize, Range); 8]> =
             self.starts.iter().map(|start| (start.region, start.inside(counters, level).range)).collect();
         match &self.kind {
-            Kind::Fused(fused) => {
+            Kind::Fused(fused, halves) => {
+                let places = Places { ranges: &ranges, types: &self.types };
+                if let Some(halves) = halves
+                    && rayon::current_num_threads() > 1
+                    && halves.run::<T, S>(simd, views, integers, places)
+                {
+                    return;
+                }
                 let mut memory = Memory { views, integers, ranges: &ranges, types: &self.types };
                 with_tiles(|tiles| tiles.run::<T, S>(simd, fused, &mut memory));
             }

@@ -29,7 +29,7 @@ pub(super) fn with_axis_order(view: View, order: &[usize], is_own: impl Fn(usize
 }
 
 /// Returns the order of a view's axes in memory, from the outermost to the innermost. Broadcast axes come first.
-pub(super) fn order_of(view: &View) -> Vec<usize> {
+pub(in super::super) fn order_of(view: &View) -> Vec<usize> {
     let mut order: Vec<usize> = (0..view.shape.len()).collect();
     order.sort_by_key(|axis| {
         std::cmp::Reverse(if view.strides[*axis] == 0 { usize::MAX } else { view.strides[*axis].unsigned_abs() })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use funcify_body::{Body, Fused, Op as BodyOp};
+use funcify_body::{Body, Fused, IntBinary, Op as BodyOp};
 
 use funcify_core::TensorType;
 
@@ -49,6 +49,26 @@ impl Emitter {
         }
         body.store(value, 0);
         self.fuse(body, &[to], &[from])
+    }
+
+    /// Folds an axis of a tensor of integers by a body that loads all elements along the axis.
+    pub(in super::super) fn fold_unrolled(&mut self, fold: Fold, to: &View, from: &View, axis: usize) -> Result<()> {
+        let op = match fold {
+            Fold::Sum => IntBinary::Add,
+            Fold::Product => IntBinary::Mul,
+            Fold::Max => IntBinary::Max,
+            Fold::Min => IntBinary::Min,
+        };
+        let (ty, parts): (Type, Vec<View>) =
+            (self.ty(from), (0..from.shape[axis]).map(|index| from.at(axis, index)).collect());
+        let mut body = Body::default();
+        let mut folded = body.load(1, ty);
+        for part in 1..parts.len() {
+            let element = body.load(part + 1, ty);
+            folded = body.push(BodyOp::Int(op), ty, &[folded, element]);
+        }
+        body.store(folded, 0);
+        self.fuse(body, &[to], &parts.iter().collect::<Vec<_>>())
     }
 
     /// Sets all elements of a tensor of integers to `number`.

@@ -5,7 +5,7 @@ use super::*;
 impl Emitter {
     /// Returns the stride between units, in elements, if the view's region is split into columns. In that case, an
     /// instruction on the view must stay within one unit.
-    pub(super) fn unit(&self, view: &View) -> Option<usize> {
+    pub(in super::super) fn unit(&self, view: &View) -> Option<usize> {
         self.pitch(view.region)
     }
 

@@ -276,7 +276,7 @@ impl Scope<'_, '_> {
             self.planner.emitter.fired.note(Transformation::InPlace);
             return register.clone();
         }
-        self.planner.reserve(self.graph, member, &open.shape, open.level)
+        self.planner.reserve(self.graph, member, &open.shape, open.level, loads)
     }
 }
 

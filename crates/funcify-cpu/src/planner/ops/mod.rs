@@ -248,6 +248,12 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// if the value is the next value of a state whose register is free, returns that register. Otherwise, reserves new
     /// memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
+        self.target_like(value, shape, level, &[])
+    }
+
+    /// Returns the memory for a value like [`target`](Scope::target). New memory is laid out like the operands that the
+    /// value is computed from, lane by lane.
+    fn target_like(&mut self, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level && self.holds(place, value) => {
                 self.planner.emitter.fired.note(Transformation::Placed);
@@ -258,7 +264,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                     self.planner.emitter.fired.note(Transformation::FreeState);
                     register
                 }
-                None => self.planner.reserve(self.graph, value, shape, level),
+                None => self.planner.reserve(self.graph, value, shape, level, operands),
             },
         }
     }
@@ -274,7 +280,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         let own = self.own_state(value, &Operands { elementwise: from, others: &[] });
         let own = own.filter(|state| from.iter().any(|view| view.is_same_view(state)));
         own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::InPlace));
-        let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(from)));
+        let to = own.unwrap_or_else(|| self.target_like(value, &shape, level_of(from), from));
         self.planner.emitter.map(op, &to, &from.iter().collect::<Vec<_>>())?;
         Ok(to)
     }
@@ -493,7 +499,12 @@ impl<'p, 'g> Scope<'p, 'g> {
             }
             _ => vec![self.tensor(input)?],
         };
-        let to = self.target(value, &shape, level_of(&from));
+        let left: Vec<isize> = (0..from[0].shape.len())
+            .filter(|axis| !reduce.axes.contains(axis))
+            .map(|axis| from[0].strides[axis])
+            .collect();
+        let like = from[0].with_axes(shape.clone(), left);
+        let to = self.target_like(value, &shape, level_of(&from), &[like]);
         let is_empty = reduce.axes.iter().any(|axis| from[0].shape[*axis] == 0);
         match reduce.kind {
             ReduceKind::Any if is_empty => self.planner.emitter.fill(&to, 0.0)?,

@@ -15,8 +15,13 @@ const MAX_ELEMENTS: usize = 1 << 20;
 /// The maximum length of a range of integers that is stored as a constant of the plan. Longer ranges are computed at
 /// run time.
 const MAX_POSITIONS: usize = 1 << 16;
-/// The maximum number of copies that a `take` may be replaced with.
+/// The maximum number of copies that a `take` may be replaced with. Copies are faster than an instruction that looks up
+/// each element if there are few of them, if the runs are long, or if all elements are so few that they may stay in
+/// registers.
 const MAX_COPIES: usize = 64;
+const MAX_SHORT_COPIES: usize = 4;
+const MIN_RUN: usize = 8;
+const MIN_TAKEN: usize = 256;
 
 impl Planner {
     /// Returns the numbers 0, 1, ..., `count` - 1.
@@ -86,8 +91,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Plans a `take` at static indices as copies, one for each run of consecutive indices. Rejects indices with more
-    /// than `MAX_COPIES` runs.
+    /// Plans a `take` at static indices as copies, one for each run of consecutive indices, unless a single instruction
+    /// is faster. Rejects indices with more than `MAX_COPIES` runs that an instruction cannot read.
     pub(super) fn take_static(
         &mut self,
         axis: usize,
@@ -103,22 +108,30 @@ impl Scope<'_, '_> {
         let clamped = |index: funcify_core::Scalar| index.as_i64().clamp(0, size as i64 - 1) as usize;
         let indices: Vec<usize> = indices.scalars().map(clamped).collect();
         let shape = self.shape_of(value)?;
+        // The start and the length of each run.
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for index in &indices {
+            match runs.last_mut() {
+                Some((start, count)) if *start + *count == *index => *count += 1,
+                _ => runs.push((*index, 1)),
+            }
+        }
+        let are_short = runs.len() > MAX_SHORT_COPIES && indices.len() < MIN_RUN * runs.len();
+        let is_long = are_short && shape.iter().product::<usize>() > MIN_TAKEN;
+        if (is_long || runs.len() > MAX_COPIES) && self.planner.emitter.unit(&x).is_none() {
+            return self.take(axis, node, value);
+        }
+        if runs.len() > MAX_COPIES {
+            return Err(Declined::new("take", "static indices in too many separate runs"));
+        }
         let to = self.target(value, &shape, x.level);
         // Flattens the axes of the indices into one axis.
         let flat = [&shape[..axis], &[indices.len()], &shape[shape.len() - (x.shape.len() - axis - 1)..]].concat();
         let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not contiguous"))?;
-        let mut start = 0;
-        for copy in 0.. {
-            if start == indices.len() {
-                break;
-            }
-            if copy == MAX_COPIES {
-                return Err(Declined::new("take", "static indices in too many separate runs"));
-            }
-            let neighbours = indices[start..].iter().zip(indices[start]..).take_while(|(index, next)| **index == *next);
-            let count = neighbours.count();
-            self.planner.emitter.copy(&flat.part(axis, start, count, 1), &x.part(axis, indices[start], count, 1))?;
-            start += count;
+        let mut at = 0;
+        for (start, count) in runs {
+            self.planner.emitter.copy(&flat.part(axis, at, count, 1), &x.part(axis, start, count, 1))?;
+            at += count;
         }
         Ok(to)
     }

@@ -13,6 +13,8 @@ use crate::kernels::whole::WholeKernel;
 
 /// The maximum number of elements of an op that the reference evaluator computes inside a plan.
 const MAX_EVALUATED: usize = 1 << 20;
+/// The maximum size of an axis that is folded by one body, which loads all its elements.
+const MAX_UNROLLED: usize = 8;
 
 impl Scope<'_, '_> {
     /// Plans a node with one result.
@@ -95,7 +97,10 @@ impl Scope<'_, '_> {
         }
         let shape = self.shape_of(value)?;
         let to = self.typed_target(value, &shape, x.level, ty);
-        self.planner.emitter.fold(fold, &to, &[&x], &reduce.axes)?;
+        match reduce.axes[..] {
+            [axis] if x.shape[axis] <= MAX_UNROLLED => self.planner.emitter.fold_unrolled(fold, &to, &x, axis)?,
+            _ => self.planner.emitter.fold(fold, &to, &[&x], &reduce.axes)?,
+        }
         self.held_as(value, to).map(Some)
     }
 

@@ -52,19 +52,17 @@ impl Fused {
         Fused { code: Code::new(&body), sizes: sizes.into(), streams, body }
     }
 
-    /// Divides the body along its outermost axis, before index `middle`. Returns both halves, each with the offsets of its
-    /// streams from the streams of the whole, in elements.
-    pub fn split(&self, middle: usize) -> [(Fused, Vec<usize>); 2] {
-        let size = self.sizes[0];
-        [(middle, [0, size - middle]), (size - middle, [middle, 0])].map(|(own, [skipped, left])| {
-            let offset = |stream: &Stream| {
-                let moved = if stream.strides[0] < 0 { left } else { skipped };
-                stream.strides[0].unsigned_abs() * moved
-            };
-            let strides = self.streams.iter().map(|stream| stream.strides.to_vec()).collect();
-            let sizes = [&[own], &self.sizes[1..]].concat();
-            (Fused::new(self.body.clone(), &sizes, strides), self.streams.iter().map(offset).collect())
-        })
+    /// Returns the body over the indices `start..end` of the outermost axis, and the offset of each stream from the stream
+    /// of the whole, in elements.
+    pub fn part(&self, start: usize, end: usize) -> (Fused, Vec<usize>) {
+        let (sizes, whole) = ([&[end - start], &self.sizes[1..]].concat(), self.sizes[0]);
+        // A reversed stream starts at its last index.
+        let offset = |stream: &Stream| match stream.strides[0] {
+            stride if stride < 0 => stride.unsigned_abs() * (whole - end),
+            stride => stride.unsigned_abs() * start,
+        };
+        let strides = self.streams.iter().map(|stream| stream.strides.to_vec()).collect();
+        (Fused::new(self.body.clone(), &sizes, strides), self.streams.iter().map(offset).collect())
     }
 
     /// Returns the body.

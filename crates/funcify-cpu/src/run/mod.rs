@@ -1,7 +1,7 @@
 //! The executor: runs a checked plan, with its own scratch memory, on the caller's slices.
 
 mod arena;
-mod halves;
+mod pieces;
 mod program;
 mod typed;
 
@@ -193,8 +193,7 @@ impl<T: Element> Executor<T> {
                 let program = &programs[part.program];
                 let part = RunPart { program, views: &mut views, integers: &mut integers, stop };
                 match program::uses_threads(program) && rayon::current_num_threads() > 1 {
-                    // Runs the part on the thread pool, so that its nodes need not wait for the pool one by one.
-                    true => rayon::scope(|_| T::run_part(*machine, part)),
+                    true => pieces::with_helpers(|| T::run_part(*machine, part)),
                     false => T::run_part(*machine, part),
                 }
             } else {

@@ -102,7 +102,7 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
     Start::of(&setting.layouts, holds, 1, 0)
 }
 
-/// Returns `true` if a node of a program may run on two threads.
+/// Returns `true` if a node of a program may run on several threads.
 pub(crate) fn uses_threads<T>(program: &Prepared<T>) -> bool {
     program.iter().any(|run| match run {
         Run::Body(..) => false,

@@ -13,7 +13,7 @@ use pulp::Simd;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
-use super::halves::{Halves, Places};
+use super::pieces::{Pieces, Places};
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
 use crate::kernels::whole::{WholeKernel, elements, elements_mut};
@@ -41,8 +41,8 @@ pub(crate) struct Typed {
 #[derive(Clone, Debug)]
 enum Kind {
     Instruction(Instruction),
-    /// A body, and its halves if it may run on two threads.
-    Fused(Arc<Fused>, Option<Arc<Halves>>),
+    /// A body, and its pieces if it may run on several threads.
+    Fused(Arc<Fused>, Option<Arc<Pieces>>),
     Evaluation(Evaluation),
 }
 
@@ -64,12 +64,12 @@ impl Typed {
     pub(crate) fn fused(setting: &Setting<'_>, FusedNode { fused, streams }: &FusedNode) -> Self {
         let start = |(stream, operand)| Start::of(&setting.layouts, operand, fused.span(stream), 0);
         let ops = fused.body().nodes().len() as f64;
-        let halves = if setting.is_one_part { Halves::of(fused) } else { None };
+        let pieces = if setting.is_one_part { Pieces::of(fused) } else { None };
         Typed {
             starts: streams.iter().enumerate().map(start).collect(),
             types: (0..streams.len()).map(|stream| fused.ty(stream)).collect(),
             nanoseconds: (NS_PER_LANE * ops * fused.lanes() as f64) as u64,
-            kind: Kind::Fused(fused.clone(), halves.map(Arc::new)),
+            kind: Kind::Fused(fused.clone(), pieces.map(Arc::new)),
         }
     }
 
@@ -91,7 +91,7 @@ impl Typed {
         }
     }
 
-    /// Returns `true` if the node may run on two threads.
+    /// Returns `true` if the node may run on several threads.
     pub(crate) fn uses_threads(&self) -> bool {
         matches!(&self.kind, Kind::Fused(_, Some(_)))
     }
@@ -107,11 +107,11 @@ impl Typed {
         let ranges: SmallVec<[(usize, Range); 8]> =
             self.starts.iter().map(|start| (start.region, start.inside(counters, level).range)).collect();
         match &self.kind {
-            Kind::Fused(fused, halves) => {
+            Kind::Fused(fused, pieces) => {
                 let places = Places { ranges: &ranges, types: &self.types };
-                if let Some(halves) = halves
+                if let Some(pieces) = pieces
                     && rayon::current_num_threads() > 1
-                    && halves.run::<T, S>(simd, views, integers, places)
+                    && pieces.run::<T, S>(simd, views, integers, places)
                 {
                     return;
                 }

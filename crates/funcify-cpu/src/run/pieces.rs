@@ -1,5 +1,11 @@
-//! Runs a fused body on two threads, each on one half of the lanes. The lanes are independent, so the results are those of
-//! a single thread.
+//! Runs a fused body on several threads, each on some pieces of its lanes. The lanes are independent, so the results are
+//! those of a single thread.
+//!
+//! A thread that sleeps takes longer to wake up than most bodies take to run. Therefore, the other threads of the pool
+//! wait actively while a program with such bodies runs ([`with_helpers`]).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use funcify_body::{Fused, Item, Op, Streams, Type, with_tiles};
 use pulp::Simd;
@@ -9,27 +15,34 @@ use smallvec::SmallVec;
 use crate::kernels::math::MathTable;
 use crate::views::{Range, View};
 
-/// The minimum estimated time of a body, in nanoseconds, for which a second thread pays off.
-const MIN_NS_FOR_THREADS: f64 = 40_000.0;
+/// The minimum estimated time of a piece, in nanoseconds.
+const MIN_NS_PER_PIECE: f64 = 5_000.0;
+/// The maximum number of pieces.
+const MAX_PIECES: usize = 16;
 /// The estimated time per lane, in nanoseconds: of an op, and of a function of one float.
 const NS_PER_OP: f64 = 0.1;
 const NS_PER_FUNCTION: f64 = 0.5;
-/// The number of lanes to which the first half is rounded if there is only one axis: a whole number of cache lines.
+/// If there is only one axis, the number of lanes of a piece is a multiple of this number: a whole number of cache lines.
 const LANES_PER_LINE: usize = 64;
+/// How often a thread without work looks for work before it lets others run, and before it sleeps for
+/// [`NAP`] in between.
+const MAX_SPINS: u32 = 2_000;
+const MAX_YIELDS: u32 = 20_000;
+const NAP: Duration = Duration::from_micros(50);
 
-/// The two halves of a fused body.
+/// The pieces of a fused body.
 #[derive(Debug)]
-pub(super) struct Halves([HalfBody; 2]);
+pub(super) struct Pieces(Vec<Piece>);
 
 #[derive(Debug)]
-struct HalfBody {
+struct Piece {
     fused: Fused,
     /// The offset of each stream from the start of the whole stream, in elements.
     offsets: Vec<usize>,
 }
 
-/// The memory of one half: the bytes of its streams.
-struct Half<'m> {
+/// The memory of a piece: the bytes of its streams.
+struct Memory<'m> {
     /// The bytes of each stream that is only loaded.
     reads: SmallVec<[&'m [u8]; 8]>,
     /// The bytes of the stored streams.
@@ -38,7 +51,7 @@ struct Half<'m> {
     written: SmallVec<[Option<usize>; 8]>,
 }
 
-impl Streams for Half<'_> {
+impl Streams for Memory<'_> {
     fn read(&self, stream: usize) -> &[u8] {
         match self.written[stream] {
             Some(index) => self.writes[index],
@@ -52,10 +65,10 @@ impl Streams for Half<'_> {
     }
 }
 
-/// The range of a stored stream in one half.
+/// The range of a stored stream in one piece.
 #[derive(Clone, Copy)]
 struct Stored {
-    half: usize,
+    piece: usize,
     stream: usize,
     start: usize,
     end: usize,
@@ -68,24 +81,25 @@ pub(super) struct Places<'p> {
     pub(super) types: &'p [Type],
 }
 
-impl Halves {
+impl Pieces {
     /// Divides a body along its outermost axis. Returns `None` if it is too small.
     pub(super) fn of(fused: &Fused) -> Option<Self> {
-        if nanoseconds(fused) < MIN_NS_FOR_THREADS {
+        let pieces = (nanoseconds(fused) / MIN_NS_PER_PIECE) as usize;
+        let size = *fused.sizes().first()?;
+        let unit = if fused.sizes().len() == 1 { LANES_PER_LINE } else { 1 };
+        let pieces = pieces.min(MAX_PIECES).min(size / unit);
+        if pieces < 2 {
             return None;
         }
-        let middle = match fused.sizes() {
-            [size] => (size / 2).next_multiple_of(LANES_PER_LINE),
-            [size, ..] => size / 2,
-            [] => return None,
+        let bound = |piece: usize| if piece == pieces { size } else { size / unit * piece / pieces * unit };
+        let piece = |piece: usize| {
+            let (fused, offsets) = fused.part(bound(piece), bound(piece + 1));
+            Piece { fused, offsets }
         };
-        if middle == 0 || middle >= fused.sizes()[0] {
-            return None;
-        }
-        Some(Halves(fused.split(middle).map(|(fused, offsets)| HalfBody { fused, offsets })))
+        Some(Pieces((0..pieces).map(piece).collect()))
     }
 
-    /// Runs both halves. Returns `false`, without running anything, if they would access the same memory.
+    /// Runs all pieces. Returns `false`, without running anything, if they would access the same memory.
     pub(super) fn run<T: MathTable + Item, S: Simd>(
         &self,
         simd: S,
@@ -94,37 +108,33 @@ impl Halves {
         places: Places<'_>,
     ) -> bool {
         let streams = places.types.len();
-        let mut halves = [(); 2].map(|()| Half {
+        let memory = |_: &Piece| Memory {
             reads: SmallVec::from_elem(&[][..], streams),
             writes: SmallVec::new(),
             written: SmallVec::from_elem(None, streams),
-        });
-        let are_apart = self.borrow(views, places, (size_of::<T>(), true), &mut halves)
-            && self.borrow(integers, places, (size_of::<T>(), false), &mut halves);
+        };
+        let mut memories: SmallVec<[Memory<'_>; MAX_PIECES]> = self.0.iter().map(memory).collect();
+        let are_apart = self.borrow(views, places, (size_of::<T>(), true), &mut memories)
+            && self.borrow(integers, places, (size_of::<T>(), false), &mut memories);
         if are_apart {
-            let [first, second] = &self.0;
-            let [one, other] = &mut halves;
-            rayon::join(
-                || with_tiles(|tiles| tiles.run::<T, S>(simd, &first.fused, one)),
-                || with_tiles(|tiles| tiles.run::<T, S>(simd, &second.fused, other)),
-            );
+            run_all::<T, S>(simd, &self.0, &mut memories);
         }
         are_apart
     }
 
     /// Borrows the memory of the streams in regions of floats if `are_floats` is set, or else of those in regions of
-    /// integers. Returns `false` if the halves would access the same memory.
+    /// integers. Returns `false` if the pieces would access the same memory.
     fn borrow<'m, E: Pod>(
         &self,
         views: &'m mut [View<'_, E>],
         places: Places<'_>,
         (float, are_floats): (usize, bool),
-        halves: &mut [Half<'m>; 2],
+        memories: &mut [Memory<'m>],
     ) -> bool {
         let is_own = |stream: &usize| (places.types[*stream] == Type::Float) == are_floats;
-        // The range of a stream of a half, in items of the view.
-        let range = |half: usize, stream: usize| {
-            let HalfBody { fused, offsets } = &self.0[half];
+        // The range of a stream of a piece, in items of the view.
+        let range = |piece: usize, stream: usize| {
+            let Piece { fused, offsets } = &self.0[piece];
             let items = places.types[stream].size(float) / size_of::<E>();
             let start = places.ranges[stream].1.at + offsets[stream] * items;
             [start, start + fused.span(stream) * items]
@@ -134,11 +144,11 @@ impl Halves {
         for (region, view) in views.iter_mut().enumerate() {
             let is_here = |stream: &usize| is_own(stream) && places.ranges[*stream].0 == region;
             let mut loads = (0..places.types.len()).filter(is_here).filter(|stream| !is_stored(*stream)).peekable();
-            let mut stored: SmallVec<[Stored; 8]> = SmallVec::new();
+            let mut stored: SmallVec<[Stored; 32]> = SmallVec::new();
             for stream in stores().filter(is_here) {
-                for half in 0..2 {
-                    let [start, end] = range(half, stream);
-                    stored.push(Stored { half, stream, start, end });
+                for piece in 0..self.0.len() {
+                    let [start, end] = range(piece, stream);
+                    stored.push(Stored { piece, stream, start, end });
                 }
             }
             if stored.is_empty() && loads.peek().is_none() {
@@ -148,18 +158,18 @@ impl Halves {
             if stored.windows(2).any(|pair| pair[0].end > pair[1].start) {
                 return false;
             }
-            // Cuts the region at each stored range. The gaps between them can be read by both halves.
-            let mut gaps: SmallVec<[(usize, &'m [E]); 8]> = SmallVec::new();
+            // Cuts the region at each stored range. The gaps between them can be read by all pieces.
+            let mut gaps: SmallVec<[(usize, &'m [E]); 32]> = SmallVec::new();
             match view {
                 View::Read(data) if stored.is_empty() => gaps.push((0, data)),
                 View::Own(data) => {
                     let (mut rest, mut at): (&'m mut [E], usize) = (data, 0);
-                    for Stored { half, stream, start, end } in &stored {
+                    for Stored { piece, stream, start, end } in &stored {
                         let (gap, others) = rest.split_at_mut(start - at);
                         let (own, others) = others.split_at_mut(end - start);
                         gaps.push((at, gap));
-                        halves[*half].written[*stream] = Some(halves[*half].writes.len());
-                        halves[*half].writes.push(cast_slice_mut(own));
+                        memories[*piece].written[*stream] = Some(memories[*piece].writes.len());
+                        memories[*piece].writes.push(cast_slice_mut(own));
                         (rest, at) = (others, *end);
                     }
                     gaps.push((at, rest));
@@ -167,9 +177,9 @@ impl Halves {
                 View::Read(_) | View::Columns(_) | View::None => return false,
             }
             for stream in loads {
-                for (half, memory) in halves.iter_mut().enumerate() {
-                    let [start, end] = range(half, stream);
-                    let is_same = |stored: &&Stored| (stored.half, stored.start, stored.end) == (half, start, end);
+                for (piece, memory) in memories.iter_mut().enumerate() {
+                    let [start, end] = range(piece, stream);
+                    let is_same = |stored: &&Stored| (stored.piece, stored.start, stored.end) == (piece, start, end);
                     if let Some(same) = stored.iter().find(is_same) {
                         memory.written[stream] = memory.written[same.stream];
                         continue;
@@ -181,6 +191,53 @@ impl Halves {
             }
         }
         true
+    }
+}
+
+/// Runs pieces, dividing them among the threads of the pool.
+fn run_all<T: MathTable + Item, S: Simd>(simd: S, pieces: &[Piece], memories: &mut [Memory<'_>]) {
+    if let ([piece], [memory]) = (pieces, &mut *memories) {
+        return with_tiles(|tiles| tiles.run::<T, S>(simd, &piece.fused, memory));
+    }
+    let (first, rest) = pieces.split_at(pieces.len() / 2);
+    let (own, others) = memories.split_at_mut(first.len());
+    rayon::join(|| run_all::<T, S>(simd, first, own), || run_all::<T, S>(simd, rest, others));
+}
+
+/// Runs a program on the thread pool. Until it ends, the other threads look for pieces to run, without sleeping.
+pub(super) fn with_helpers(run: impl FnOnce() + Send) {
+    let is_done = AtomicBool::new(false);
+    rayon::scope(|scope| {
+        for _ in 1..rayon::current_num_threads().min(MAX_PIECES) {
+            scope.spawn(|_| help_until(&is_done));
+        }
+        // Also ends the helpers if the program panics.
+        let _end = EndOnDrop(&is_done);
+        run();
+    });
+}
+
+struct EndOnDrop<'d>(&'d AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn help_until(is_done: &AtomicBool) {
+    let mut idle = 0;
+    while !is_done.load(Ordering::Relaxed) {
+        if rayon::yield_now() == Some(rayon::Yield::Executed) {
+            idle = 0;
+            continue;
+        }
+        idle += 1;
+        match idle {
+            0..MAX_SPINS => std::hint::spin_loop(),
+            MAX_SPINS..MAX_YIELDS => std::thread::yield_now(),
+            _ => std::thread::sleep(NAP),
+        }
     }
 }
 

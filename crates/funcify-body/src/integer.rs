@@ -2,11 +2,14 @@
 
 use pulp::bytemuck::Pod;
 
-use crate::float::Float;
+use crate::convert;
+use crate::float::{Constants, Float};
 use crate::ir::{IntBinary, IntUnary};
 
 /// An element type: an integer or a float. Converts as `as` does: a float saturates, and NaN becomes 0.
 pub trait Element: Pod + PartialOrd + Send + Sync {
+    /// `true` for floats.
+    const IS_FLOAT: bool;
     /// Converts to `i64`.
     fn to_i64(self) -> i64;
     /// Converts to `i32`.
@@ -19,6 +22,11 @@ pub trait Element: Pod + PartialOrd + Send + Sync {
     fn to_float<T: Float>(self) -> T;
     /// Returns `true` unless the element is 0.
     fn is_nonzero(self) -> bool;
+    /// Returns whether [`truncate_small`](Element::truncate_small) converts all elements.
+    fn are_small(elements: &[Self]) -> bool;
+    /// Converts an element whose size is less than half the number from which all floats are integers. Truncates toward
+    /// zero.
+    fn truncate_small(self) -> i64;
 }
 
 /// An integer type.
@@ -33,11 +41,24 @@ pub trait Integer: Element + Ord {
     fn unary(op: IntUnary, x: Self) -> Self;
     /// Applies a function of two integers.
     fn binary(op: IntBinary, x: Self, y: Self) -> Self;
+    /// Returns the integer of this type that is nearest to `number`.
+    fn saturate(number: i64) -> Self;
+    /// Converts any float as `as` does, but in a form that compiles to vector code.
+    fn truncate(number: f64) -> Self;
+    /// Returns whether [`quotient`](Integer::quotient) divides all these integers exactly.
+    fn are_divisible(x: &[Self], y: &[Self]) -> bool;
+    /// Divides two integers like [`IntBinary::Div`], but in a form that compiles to vector code.
+    fn quotient(x: Self, y: Self) -> Self;
+    /// Returns the remainder like [`IntBinary::Rem`], but in a form that compiles to vector code.
+    fn remainder(x: Self, y: Self) -> Self;
 }
 
 macro_rules! integers {
-    ($($int:ident, unsigned $unsigned:ident, signed $signed:ident, to float $number:ident by $of_number:ident;)*) => {$(
+    ($($int:ident, unsigned $unsigned:ident, signed $signed:ident, to float $number:ident by $of_number:ident, from float by $truncate:expr,
+       divide if $divisible:expr, by $divide:expr;)*) => {$(
         impl Element for $int {
+            const IS_FLOAT: bool = false;
+
             #[inline(always)]
             fn to_i64(self) -> i64 { self as i64 }
             #[inline(always)]
@@ -50,6 +71,10 @@ macro_rules! integers {
             fn to_float<T: Float>(self) -> T { T::$of_number(self as $number) }
             #[inline(always)]
             fn is_nonzero(self) -> bool { self != 0 }
+            #[inline(always)]
+            fn are_small(_: &[Self]) -> bool { true }
+            #[inline(always)]
+            fn truncate_small(self) -> i64 { self as i64 }
         }
 
         impl Integer for $int {
@@ -99,20 +124,47 @@ macro_rules! integers {
                     }
                 }
             }
+
+            #[inline(always)]
+            fn saturate(number: i64) -> Self {
+                number.max($int::MIN as i64).min($int::MAX as i64) as $int
+            }
+
+            #[inline(always)]
+            fn truncate(number: f64) -> Self { $truncate(number) }
+
+            #[inline(always)]
+            fn are_divisible(x: &[Self], y: &[Self]) -> bool { $divisible(x, y) }
+
+            #[inline(always)]
+            fn quotient(x: Self, y: Self) -> Self {
+                (if y == 0 { !0 } else { 0 }) | $divide(x, y)
+            }
+
+            #[inline(always)]
+            fn remainder(x: Self, y: Self) -> Self {
+                x.wrapping_sub(Self::quotient(x, y).wrapping_mul(y))
+            }
         }
     )*};
 }
 
 integers! {
-    i64, unsigned u64, signed i64, to float i64 by from_i64;
-    i32, unsigned u32, signed i32, to float f64 by from_f64;
-    u32, unsigned u32, signed i32, to float f64 by from_f64;
-    u8, unsigned u8, signed i8, to float f64 by from_f64;
+    i64, unsigned u64, signed i64, to float i64 by from_i64, from float by convert::to_i64,
+        divide if |x, y| convert::are_small(x) && convert::are_small(y), by convert::divide_small;
+    i32, unsigned u32, signed i32, to float f64 by from_f64, from float by convert::to_i32,
+        divide if |_, _| true, by |x, y| convert::divide(f64::from(x), f64::from(y)) as i32;
+    u32, unsigned u32, signed i32, to float f64 by from_f64, from float by convert::to_u32,
+        divide if |_, _| true, by |x, y| convert::divide(f64::from(x), f64::from(y));
+    u8, unsigned u8, signed i8, to float f64 by from_f64, from float by convert::to_u8,
+        divide if |_, _| true, by convert::divide_u8;
 }
 
 macro_rules! floats {
-    ($($float:ident)*) => {$(
+    ($($float:ident: $signed:ident)*) => {$(
         impl Element for $float {
+            const IS_FLOAT: bool = true;
+
             #[inline(always)]
             fn to_i64(self) -> i64 { self as i64 }
             #[inline(always)]
@@ -125,11 +177,19 @@ macro_rules! floats {
             fn to_float<T: Float>(self) -> T { T::from_f64(self as f64) }
             #[inline(always)]
             fn is_nonzero(self) -> bool { self != 0.0 }
+            #[inline(always)]
+            fn are_small(elements: &[Self]) -> bool {
+                elements.iter().fold(true, |are_small, x| are_small & (x.abs() <= Self::ROUNDER / 4.0))
+            }
+            #[inline(always)]
+            fn truncate_small(self) -> i64 {
+                ((self.trunc() + Self::ROUNDER).to_bits() as $signed).wrapping_sub(Self::ROUNDER.to_bits() as $signed).into()
+            }
         }
     )*};
 }
 
-floats! { f32 f64 }
+floats! { f32: i32  f64: i64 }
 
 /// Computes an integer power by repeated squaring.
 fn power<I: Integer>(base: I, exponent: I) -> I {
@@ -151,4 +211,36 @@ fn power<I: Integer>(base: I, exponent: I) -> I {
         left >>= 1;
     }
     result
+}
+
+/// Computes integer powers by repeated squaring, for all elements at the same time.
+#[inline(always)]
+pub(crate) fn powers<I: Integer>(to: &mut [I], base: &[I], exponent: &[I]) {
+    const CHUNK: usize = 64;
+    let [zero, one] = [0, 1].map(I::of);
+    let (mut squares, mut left) = ([zero; CHUNK], [zero; CHUNK]);
+    for ((to, base), exponent) in to.chunks_mut(CHUNK).zip(base.chunks(CHUNK)).zip(exponent.chunks(CHUNK)) {
+        let (squares, left) = (&mut squares[..base.len()], &mut left[..base.len()]);
+        squares.copy_from_slice(base);
+        left.copy_from_slice(exponent);
+        for ((to, base), exponent) in to.iter_mut().zip(base).zip(left.iter_mut()) {
+            // A negative power of 1 or -1 depends only on the parity of the exponent.
+            let is_negative = *exponent < zero;
+            let is_unit = I::unary(IntUnary::Abs, *base) == one;
+            *to = if is_negative && !is_unit { zero } else { one };
+            let parity = I::binary(IntBinary::And, *exponent, one);
+            let parity = if is_unit { parity } else { zero };
+            *exponent = if is_negative { parity } else { *exponent };
+        }
+        let mut greatest = left.iter().fold(zero, |greatest, exponent| greatest.max(*exponent)).to_i64();
+        while greatest > 0 {
+            for ((to, square), left) in to.iter_mut().zip(squares.iter_mut()).zip(left.iter_mut()) {
+                let is_odd = I::binary(IntBinary::And, *left, one) != zero;
+                *to = if is_odd { I::binary(IntBinary::Mul, *to, *square) } else { *to };
+                *square = I::binary(IntBinary::Mul, *square, *square);
+                *left = I::binary(IntBinary::ShiftRightLogical, *left, one);
+            }
+            greatest >>= 1;
+        }
+    }
 }

@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod code;
+mod convert;
 pub mod float;
 mod fused;
 #[doc(hidden)]

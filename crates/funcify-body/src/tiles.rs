@@ -165,7 +165,7 @@ impl Tiles {
         for (from, size) in from.iter_mut().zip(sizes) {
             *from = &from[..(count * size).min(from.len())];
         }
-        typed::run::<T, S>(simd, step.op, step.types, &mut bytes_mut(&mut to)[..count * ty.size(float)], from);
+        typed::run::<T, S>(simd, step.op, step.types, &mut bytes_mut(&mut to)[..count * ty.size(float)], &from);
         self.tiles[step.to] = to;
     }
 }

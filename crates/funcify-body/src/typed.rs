@@ -3,7 +3,7 @@
 use pulp::bytemuck::{cast_slice, cast_slice_mut};
 use pulp::{NullaryFnOnce, Simd};
 
-use crate::integer::{Element, Integer};
+use crate::integer::{self, Element, Integer};
 use crate::ir::{Compare, IntBinary, IntUnary, Op, Type};
 use crate::kernels::map::Target;
 use crate::kernels::math::MathTable;
@@ -16,6 +16,12 @@ struct Each1<'a, A, B, F>(&'a mut [B], &'a [A], F);
 struct Each2<'a, A, B, F>(&'a mut [B], [&'a [A]; 2], F);
 /// A choice between elements of two slices, by a mask.
 struct Choose<'a, A>(&'a mut [A], &'a [u8], [&'a [A]; 2]);
+/// The elements of a slice of floats, converted to integers.
+struct Truncate<'a, E, I>(&'a mut [I], &'a [E]);
+/// Quotients of the elements of two slices, or remainders.
+struct Divide<'a, I>(&'a mut [I], [&'a [I]; 2], bool);
+/// Powers of the elements of two slices.
+struct Powers<'a, I>(&'a mut [I], [&'a [I]; 2]);
 
 impl<A: Copy, B, F: Fn(A) -> B> NullaryFnOnce for Each1<'_, A, B, F> {
     type Output = ();
@@ -41,15 +47,68 @@ impl<A: Copy, B, F: Fn(A, A) -> B> NullaryFnOnce for Each2<'_, A, B, F> {
     }
 }
 
-impl<A: Copy> NullaryFnOnce for Choose<'_, A> {
+impl<I: Integer> NullaryFnOnce for Choose<'_, I> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         let Choose(to, holds, [yes, no]) = self;
         for (((to, holds), yes), no) in to.iter_mut().zip(holds).zip(yes).zip(no) {
-            *to = if *holds != 0 { *yes } else { *no };
+            // A choice by `if` loads only one of the two, and does not compile to vector code.
+            let mask = I::of(-i64::from(*holds != 0));
+            let [yes, no] = [(*yes, mask), (*no, I::unary(IntUnary::Not, mask))]
+                .map(|(x, mask)| I::binary(IntBinary::And, x, mask));
+            *to = I::binary(IntBinary::Or, yes, no);
         }
+    }
+}
+
+impl<E: Element, I: Integer> NullaryFnOnce for Truncate<'_, E, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        /// A large float slows down the floats in the same chunk.
+        const CHUNK: usize = 256;
+        let Truncate(to, x) = self;
+        for (to, x) in to.chunks_mut(CHUNK).zip(x.chunks(CHUNK)) {
+            match E::are_small(x) {
+                true => Each1(to, x, |x: E| I::saturate(x.truncate_small())).call(),
+                false => Each1(to, x, |x: E| I::truncate(x.to_float())).call(),
+            }
+        }
+    }
+}
+
+impl<I: Integer> NullaryFnOnce for Divide<'_, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        /// A large operand slows down the quotients in the same chunk.
+        const CHUNK: usize = 128;
+        let Divide(to, [x, y], is_remainder) = self;
+        let divide = |x: I, y: I| match is_remainder {
+            true => I::binary(IntBinary::Rem, x, y),
+            false => I::binary(IntBinary::Div, x, y),
+        };
+        for ((to, x), y) in to.chunks_mut(CHUNK).zip(x.chunks(CHUNK)).zip(y.chunks(CHUNK)) {
+            match (I::are_divisible(x, y), is_remainder) {
+                (true, false) => Each2(to, [x, y], I::quotient).call(),
+                (true, true) => Each2(to, [x, y], I::remainder).call(),
+                (false, _) => Each2(to, [x, y], divide).call(),
+            }
+        }
+    }
+}
+
+impl<I: Integer> NullaryFnOnce for Powers<'_, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Powers(to, [base, exponent]) = self;
+        integer::powers(to, base, exponent);
     }
 }
 
@@ -59,7 +118,7 @@ pub(crate) fn run<T: MathTable + Element, S: Simd>(
     op: Op,
     [ty, of]: [Type; 2],
     to: &mut [u8],
-    from: [&[u8]; 3],
+    from: &[&[u8]; 3],
 ) {
     match op {
         Op::Unary(op) => float_op::<1, T, S>(simd, op, to, from),
@@ -88,8 +147,8 @@ pub(crate) fn run<T: MathTable + Element, S: Simd>(
             Type::U8 | Type::Mask => compare::<u8, S>(simd, op, to, from),
         },
         Op::Select => match ty.size(size_of::<T>()) {
-            8 => simd.vectorize(Choose::<u64>(cast_slice_mut(to), from[0], [from[1], from[2]].map(cast_slice))),
-            4 => simd.vectorize(Choose::<u32>(cast_slice_mut(to), from[0], [from[1], from[2]].map(cast_slice))),
+            8 => simd.vectorize(Choose::<i64>(cast_slice_mut(to), from[0], [from[1], from[2]].map(cast_slice))),
+            4 => simd.vectorize(Choose::<i32>(cast_slice_mut(to), from[0], [from[1], from[2]].map(cast_slice))),
             _ => simd.vectorize(Choose::<u8>(to, from[0], [from[1], from[2]])),
         },
         Op::Cast | Op::Hold => match of {
@@ -115,12 +174,13 @@ pub(crate) fn fill<T: MathTable>(op: Op, ty: Type, to: &mut [u8]) {
     }
 }
 
-fn float_op<const N: usize, T: MathTable, S: Simd>(simd: S, op: impl Elementwise<N>, to: &mut [u8], from: [&[u8]; 3]) {
+fn float_op<const N: usize, T: MathTable, S: Simd>(simd: S, op: impl Elementwise<N>, to: &mut [u8], from: &[&[u8]; 3]) {
     let data: &mut [T] = cast_slice_mut(to);
     let lanes = data.len();
     let mut target = Target { data, rows: 1, lanes, stride: lanes };
-    let sources = from.map(|source| Source::Lanes { data: cast_slice(source), stride: lanes });
-    op.run(simd, &mut target, &sources);
+    let source =
+        |index: usize| Source::Lanes { data: if index < N { cast_slice(from[index]) } else { &[] }, stride: lanes };
+    op.run(simd, &mut target, &[source(0), source(1), source(2)]);
 }
 
 macro_rules! each_op {
@@ -141,8 +201,16 @@ fn one_integer<I: Integer, S: Simd>(simd: S, op: IntUnary, to: &mut [u8], x: &[u
     });
 }
 
-fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, y, _]: [&[u8]; 3]) {
-    let (to, from): (&mut [I], [&[I]; 2]) = (cast_slice_mut(to), [x, y].map(cast_slice));
+fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, y, _]: &[&[u8]; 3]) {
+    let (to, from): (&mut [I], [&[I]; 2]) = (cast_slice_mut(to), [x, y].map(|x| cast_slice(x)));
+    match op {
+        // The scalar instruction set has no instruction that truncates to a float.
+        IntBinary::Div | IntBinary::Rem if !S::IS_SCALAR => {
+            return simd.vectorize(Divide(to, from, op == IntBinary::Rem));
+        }
+        IntBinary::Pow if !S::IS_SCALAR => return simd.vectorize(Powers(to, from)),
+        _ => {}
+    }
     each_op!(
         op,
         IntBinary: Add Sub Mul Div Rem Max Min Pow And Or Xor ShiftLeft ShiftRightArithmetic ShiftRightLogical;
@@ -150,8 +218,8 @@ fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, 
     );
 }
 
-fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: [&[u8]; 3]) {
-    let from: [&[E]; 2] = [x, y].map(cast_slice);
+fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: &[&[u8]; 3]) {
+    let from: [&[E]; 2] = [x, y].map(|x| cast_slice(x));
     match op {
         Compare::Equal => simd.vectorize(Each2(to, from, |x, y| u8::from(x == y))),
         Compare::NotEqual => simd.vectorize(Each2(to, from, |x, y| u8::from(x != y))),
@@ -162,6 +230,17 @@ fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: 
 
 fn cast<E: Element, T: MathTable, S: Simd>(simd: S, ty: Type, to: &mut [u8], x: &[u8]) {
     let x: &[E] = cast_slice(x);
+    // Processors other than x86-64 have instructions that saturate, which `as` uses. The scalar instruction set has none that
+    // truncates to a float.
+    if E::IS_FLOAT && !S::IS_SCALAR && cfg!(target_arch = "x86_64") {
+        match ty {
+            Type::I64 => return simd.vectorize(Truncate::<E, i64>(cast_slice_mut(to), x)),
+            Type::I32 => return simd.vectorize(Truncate::<E, i32>(cast_slice_mut(to), x)),
+            Type::U32 => return simd.vectorize(Truncate::<E, u32>(cast_slice_mut(to), x)),
+            Type::U8 => return simd.vectorize(Truncate::<E, u8>(to, x)),
+            Type::Float | Type::Mask => {}
+        }
+    }
     match ty {
         Type::Float => simd.vectorize(Each1(cast_slice_mut(to), x, |x: E| x.to_float::<T>())),
         Type::I64 => simd.vectorize(Each1(cast_slice_mut(to), x, E::to_i64)),

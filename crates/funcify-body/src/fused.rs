@@ -24,6 +24,18 @@ pub(crate) struct Stream {
     /// The stride along each axis, in elements.
     pub(crate) strides: SmallVec<[isize; 4]>,
     pub(crate) order: Order,
+    /// The axes with more than one lane. Axes along which the stream continues at the same stride are merged.
+    pub(crate) axes: SmallVec<[Axis; 4]>,
+    /// The number of lanes after which the stream repeats.
+    pub(crate) period: usize,
+}
+
+/// An axis of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    pub(crate) size: usize,
+    /// In elements.
+    pub(crate) stride: isize,
 }
 
 /// The order in which the lanes of a stream are in memory.
@@ -137,6 +149,16 @@ impl Stream {
             _ if is_dense => Order::Dense,
             _ => Order::Strided,
         };
-        Stream { ty, first, strides: strides.into(), order }
+        let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
+        for (size, stride) in sizes.iter().zip(&strides).filter(|(size, _)| **size != 1) {
+            match axes.last_mut() {
+                Some(outer) if outer.stride == stride * *size as isize => {
+                    *outer = Axis { size: outer.size * size, stride: *stride };
+                }
+                _ => axes.push(Axis { size: *size, stride: *stride }),
+            }
+        }
+        let period = axes.iter().skip_while(|axis| axis.stride == 0).map(|axis| axis.size).product();
+        Stream { ty, first, strides: strides.into(), order, axes, period }
     }
 }

@@ -37,6 +37,7 @@
 
 #![forbid(unsafe_code)]
 
+mod block;
 mod code;
 mod convert;
 pub mod float;

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 
 use pulp::Simd;
-use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
-use smallvec::SmallVec;
+use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
+use crate::block::Block;
 use crate::code::{Source, Step};
-use crate::fused::{Fused, Order, Stream};
+use crate::fused::{Fused, Order};
 use crate::integer::Element;
 use crate::ir::Op;
 use crate::kernels::math::MathTable;
@@ -65,7 +65,7 @@ impl Tiles {
 
     /// Runs a body on all its lanes.
     pub fn run<T: MathTable + Item, S: Simd>(&mut self, simd: S, fused: &Fused, streams: &mut impl Streams) {
-        let Fused { code, sizes, streams: paths, .. } = fused;
+        let Fused { code, streams: paths, .. } = fused;
         let lanes = fused.lanes();
         if lanes == 0 {
             return;
@@ -73,10 +73,8 @@ impl Tiles {
         while self.tiles.len() < code.tiles {
             self.tiles.push(vec![0; BLOCK]);
         }
-        let block = match code.tiles * BLOCK * code.element(size_of::<T>()) > TILES_IN_CACHE {
-            true => SMALL_BLOCK,
-            false => BLOCK,
-        };
+        let is_large = || code.tiles * BLOCK * code.element(size_of::<T>()) > TILES_IN_CACHE;
+        let block = if lanes > SMALL_BLOCK && is_large() { SMALL_BLOCK } else { BLOCK };
         let width = lanes.min(block);
         for (tile, op, ty) in &code.constants {
             typed::fill::<T>(*op, *ty, &mut bytes_mut(&mut self.tiles[*tile])[..width * ty.size(size_of::<T>())]);
@@ -88,13 +86,13 @@ impl Tiles {
                 let path = &paths[*stream];
                 let is_loaded = match path.order {
                     Order::Dense => false,
-                    Order::Splat => start == 0,
-                    Order::Strided => true,
+                    // The lanes are the same in each block.
+                    Order::Splat | Order::Strided if block.is_multiple_of(path.period) => start == 0,
+                    Order::Splat | Order::Strided => true,
                 };
                 if is_loaded {
-                    let count = if path.order == Order::Splat { width } else { count };
                     let to = &mut bytes_mut(&mut self.tiles[*tile])[..count * size(*stream)];
-                    let lanes = Block { path, sizes, start, count };
+                    let lanes = Block { stream: path, start, count };
                     match size(*stream) {
                         8 => lanes.load::<u64>(cast_slice_mut(to), cast_slice(streams.read(*stream))),
                         4 => lanes.load::<u32>(cast_slice_mut(to), cast_slice(streams.read(*stream))),
@@ -123,7 +121,7 @@ impl Tiles {
                     Source::Loaded(load) => code.loads[*load].1,
                 };
                 let from = &bytes(&self.tiles[tile])[..len];
-                let lanes = Block { path, sizes, start, count };
+                let lanes = Block { stream: path, start, count };
                 match size(*stream) {
                     8 => lanes.store::<u64>(cast_slice(from), cast_slice_mut(streams.write(*stream))),
                     4 => lanes.store::<u32>(cast_slice(from), cast_slice_mut(streams.write(*stream))),
@@ -175,89 +173,12 @@ pub trait Item: Element {}
 impl Item for f32 {}
 impl Item for f64 {}
 
+#[inline(always)]
 fn bytes(tile: &[u64]) -> &[u8] {
     cast_slice(tile)
 }
 
+#[inline(always)]
 fn bytes_mut(tile: &mut [u64]) -> &mut [u8] {
     cast_slice_mut(tile)
-}
-
-/// The lanes of a stream in a block.
-struct Block<'b> {
-    path: &'b Stream,
-    sizes: &'b [usize],
-    start: usize,
-    count: usize,
-}
-
-impl Block<'_> {
-    /// Copies the lanes to a tile.
-    fn load<E: Pod>(&self, to: &mut [E], data: &[E]) {
-        match self.path.order {
-            Order::Splat => to.fill(data[self.path.first]),
-            Order::Dense => to.copy_from_slice(&data[self.start..][..self.count]),
-            Order::Strided => self.rows(|lane, count, at, stride| {
-                let to = &mut to[lane..][..count];
-                match stride {
-                    0 => to.fill(data[at]),
-                    1 => to.copy_from_slice(&data[at..][..count]),
-                    _ => {
-                        for (lane, to) in to.iter_mut().enumerate() {
-                            *to = data[at.wrapping_add_signed(lane as isize * stride)];
-                        }
-                    }
-                }
-            }),
-        }
-    }
-
-    /// Copies a tile to the lanes.
-    fn store<E: Pod>(&self, from: &[E], data: &mut [E]) {
-        match self.path.order {
-            Order::Dense => data[self.start..][..self.count].copy_from_slice(from),
-            Order::Splat | Order::Strided => self.rows(|lane, count, at, stride| {
-                let from = &from[lane..][..count];
-                if stride == 1 {
-                    return data[at..][..count].copy_from_slice(from);
-                }
-                for (lane, from) in from.iter().enumerate() {
-                    data[at.wrapping_add_signed(lane as isize * stride)] = *from;
-                }
-            }),
-        }
-    }
-
-    /// Calls `run` for each row of adjacent lanes along the innermost axis, with the index of its first lane in the
-    /// block, the number of lanes, the offset of the first lane, and the stride between lanes.
-    #[inline(always)]
-    fn rows(&self, mut run: impl FnMut(usize, usize, usize, isize)) {
-        let Block { path, sizes, start, count } = self;
-        let (inner, outer) = sizes.split_last().map_or((1, &[][..]), |(inner, outer)| (*inner, outer));
-        let (stride, strides) = path.strides.split_last().map_or((0, &[][..]), |(stride, rest)| (*stride, rest));
-        let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, outer.len());
-        let mut row = start / inner;
-        let mut at = path.first;
-        for axis in (0..outer.len()).rev() {
-            index[axis] = row % outer[axis];
-            row /= outer[axis];
-            at = at.wrapping_add_signed(index[axis] as isize * strides[axis]);
-        }
-        let (mut lane, mut skipped) = (0, start % inner);
-        while lane < *count {
-            let own = (inner - skipped).min(count - lane);
-            run(lane, own, at.wrapping_add_signed(skipped as isize * stride), stride);
-            lane += own;
-            skipped = 0;
-            for axis in (0..outer.len()).rev() {
-                index[axis] += 1;
-                at = at.wrapping_add_signed(strides[axis]);
-                if index[axis] < outer[axis] {
-                    break;
-                }
-                at = at.wrapping_add_signed(-(strides[axis] * index[axis] as isize));
-                index[axis] = 0;
-            }
-        }
-    }
 }

@@ -86,6 +86,11 @@ impl<'g> ReadOrder<'g> {
         self.current_node = Some(node);
     }
 
+    /// Returns the node being laid out.
+    pub fn current(&self) -> Option<&'g Node> {
+        self.current_node
+    }
+
     /// Ends the current node. Returns the operands of the node that have no remaining reads.
     pub fn end(&mut self) -> Vec<ValueId> {
         let node = self.current_node.take().expect("`begin` was called before `end`");

@@ -39,6 +39,7 @@ transformations! {
     PackedOnce "packed matrix, used again",
     LaidOnce "other layout, used again",
     OrderOfOperands "result in the order of its operands",
+    OrderOfFold "result in the order that its fold reads",
     Parts "parts of a parallel axis",
     Share "sum of shares",
     Innermost "parallel axis innermost",

@@ -87,7 +87,8 @@ impl Pieces {
         let pieces = (nanoseconds(fused) / MIN_NS_PER_PIECE) as usize;
         let size = *fused.sizes().first()?;
         let unit = if fused.sizes().len() == 1 { LANES_PER_LINE } else { 1 };
-        let pieces = pieces.min(MAX_PIECES).min(size / unit);
+        // One piece for each thread, so that a thread finds in its cache what it wrote before.
+        let pieces = pieces.min(rayon::current_num_threads()).min(MAX_PIECES).min(size / unit);
         if pieces < 2 {
             return None;
         }

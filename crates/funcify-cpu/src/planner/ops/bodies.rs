@@ -9,7 +9,7 @@
 
 use funcify_body::{Body, Compare, IntBinary, IntUnary, Op as BodyOp, Type, Value as BodyValue};
 use funcify_core::Scalar;
-use funcify_core::ops::Elementwise;
+use funcify_core::ops::{Along, Elementwise};
 
 use super::super::type_of;
 use super::elementwise::{binary_kernel, may_round, unary_kernel};
@@ -17,6 +17,10 @@ use super::*;
 
 /// The maximum number of ops in a body.
 const MAX_OPS: usize = 1024;
+/// The maximum number of elements that are folded into one, and the minimum number of the results, for which a value is
+/// laid out for its fold.
+const MAX_FOLDED: usize = 64;
+const MIN_LEFT: usize = 64;
 
 /// A value of an open body.
 #[derive(Clone, Debug)]
@@ -71,7 +75,10 @@ impl Scope<'_, '_> {
         // Instructions fuse these into products and folds.
         let is_deferred =
             |input: &ValueId| matches!(self.values[input.index()], Some(Value::Products(_) | Value::Outer(..)));
-        let may_be_deferred = matches!(node.op, GraphOp::Binary(ops::Binary::Mul)) && self.is_used_once(value);
+        let is_product = |input: &ValueId| matches!(self.values[input.index()], Some(Value::ElementProduct(..)));
+        let may_be_deferred = matches!(node.op, GraphOp::Binary(ops::Binary::Mul))
+            && self.is_used_once(value)
+            && !node.inputs.iter().any(is_product);
         Ok(values().all(is_number)
             && values().all(|value| self.planner.label(self.graph, value) != Label::Share)
             && !node.inputs.iter().any(is_deferred)
@@ -251,6 +258,20 @@ impl Scope<'_, '_> {
         at.map(|at| targets[at].clone()).ok_or_else(|| Declined::fault("a body lacks one of its values"))
     }
 
+    /// If the current node folds a value, which nothing else reads, along short innermost axes, returns an order of the
+    /// value's axes with the folded ones outermost. The fold then combines long rows.
+    fn order_of_fold(&self, value: ValueId, shape: &[usize]) -> Option<Vec<usize>> {
+        let node = self.order.current()?;
+        let OpClass::Along(Along::Reduce(reduce)) = node.op.class() else { return None };
+        let is_folded = |axis: &usize| reduce.axes.contains(axis);
+        let (folded, left): (Vec<usize>, Vec<usize>) = (0..shape.len()).partition(is_folded);
+        let count = |axes: &[usize]| axes.iter().map(|axis| shape[*axis]).product::<usize>();
+        let innermost = (0..shape.len()).rev().find(|axis| shape[*axis] > 1)?;
+        let is_short = is_folded(&innermost) && count(&folded) <= MAX_FOLDED && count(&left) >= MIN_LEFT;
+        let is_own = node.inputs == [value] && self.order.remaining_reads(value) == 1;
+        (is_short && is_own && !self.planner.is_innermost).then(|| [folded, left].concat())
+    }
+
     /// Returns the memory that a body writes a value to: the assigned destination of the value, the register of the
     /// state that it replaces, or new memory.
     fn store_target(&mut self, member: ValueId, open: &OpenBody, loads: &[View], others: &[View]) -> View {
@@ -276,7 +297,14 @@ impl Scope<'_, '_> {
             self.planner.emitter.fired.note(Transformation::InPlace);
             return register.clone();
         }
-        self.planner.reserve(self.graph, member, &open.shape, open.level, loads)
+        match self.order_of_fold(member, &open.shape) {
+            Some(order) => {
+                self.planner.emitter.fired.note(Transformation::OrderOfFold);
+                let ty = self.planner.representation(self.graph, member);
+                self.planner.emitter.reserve_ordered(&open.shape, open.level, &order, ty)
+            }
+            None => self.planner.reserve(self.graph, member, &open.shape, open.level, loads),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::kernels::product::{Factor, pack, product};
 use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
+use crate::kernels::Unary;
 use crate::kernels::table::Elementwise;
 use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
@@ -123,6 +124,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
         _ => [access.source(0), access.source(1), access.source(2)],
     };
     match op {
+        Op::Unary(Unary::Copy) if lanes == 1 && rows > 1 => movement::copy_elements(&mut target, sources[0]),
         Op::Unary(op) => op.run(simd, &mut target, &sources),
         Op::Binary(op) => op.run(simd, &mut target, &sources),
         Op::Ternary(op) => op.run(simd, &mut target, &sources),

@@ -294,7 +294,7 @@ impl<T: Float> WithSimd for &mut FoldLanes<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        if self.lanes < T::lanes::<S>() && matches!((self.a, self.b), (Source::Lanes { .. }, None)) {
+        if self.lanes < T::lanes::<S>() {
             return match self.lanes {
                 2 => self.short_rows::<S, 2>(simd),
                 3 => self.short_rows::<S, 3>(simd),
@@ -339,8 +339,23 @@ impl<T: Float> FoldLanes<'_, T> {
         let lanes = if LANES == 0 { self.lanes } else { LANES };
         for row in 0..self.to.rows {
             let mut value = fold.identity();
-            for element in &data[row * stride..][..lanes] {
-                value = fold.combine_elements(value, *element);
+            let a = &data[row * stride..][..lanes];
+            match (fold, self.b) {
+                (Fold::Sum, Some(Source::Lanes { data, stride })) => {
+                    for (a, b) in a.iter().zip(&data[row * stride..][..lanes]) {
+                        value = fold.combine_elements(value, a.times(*b));
+                    }
+                }
+                (Fold::Sum, Some(Source::Element { data, stride })) => {
+                    for a in a {
+                        value = fold.combine_elements(value, a.times(data[row * stride]));
+                    }
+                }
+                _ => {
+                    for a in a {
+                        value = fold.combine_elements(value, *a);
+                    }
+                }
             }
             let to = &mut self.to.data[row * self.to.stride];
             *to = if self.accumulate { fold.combine_elements(*to, value) } else { value };

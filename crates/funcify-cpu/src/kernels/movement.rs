@@ -11,6 +11,20 @@ const BLOCK: usize = 16;
 /// Transposes the source: sets lane l of row r of the target to element `l * stride + r` of the source. Works on square
 /// blocks, so that source and target stay in the cache.
 pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T], stride: usize) {
+    if target.rows < BLOCK / 2 {
+        for row in 0..target.rows {
+            let from = from[row..].iter().step_by(stride);
+            target.row(row).iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        }
+        return;
+    }
+    if target.lanes < BLOCK / 2 {
+        for lane in 0..target.lanes {
+            let to = target.data[lane..].iter_mut().step_by(target.stride);
+            to.zip(&from[lane * stride..][..target.rows]).for_each(|(to, from)| *to = *from);
+        }
+        return;
+    }
     for first_row in (0..target.rows).step_by(BLOCK) {
         for first_lane in (0..target.lanes).step_by(BLOCK) {
             let (rows, lanes) = ((target.rows - first_row).min(BLOCK), (target.lanes - first_lane).min(BLOCK));
@@ -30,6 +44,18 @@ pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T]
                 }
             }
         }
+    }
+}
+
+/// Copies the first element of each row.
+pub(crate) fn copy_elements<T: Copy>(target: &mut Target<'_, T>, from: Source<'_, T>) {
+    let to = target.data.iter_mut().step_by(target.stride.max(1)).take(target.rows);
+    match from {
+        Source::Lanes { data, stride: 0 } | Source::Element { data, stride: 0 } => to.for_each(|to| *to = data[0]),
+        Source::Lanes { data, stride } | Source::Element { data, stride } => {
+            to.zip(data.iter().step_by(stride)).for_each(|(to, from)| *to = *from);
+        }
+        Source::Same => {}
     }
 }
 

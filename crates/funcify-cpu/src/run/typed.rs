@@ -465,6 +465,13 @@ fn take<E: Copy, I: Element>(
     (count, step): (usize, usize),
 ) {
     let (of_x, of_index) = (lane_stride(&from[0]), lane_stride(&from[1]));
+    if *lanes == 1 {
+        for row in 0..*rows {
+            to[row * target.row] =
+                x[row * from[0].row + clamped(index[row * from[1].row].to_i64(), count) * step];
+        }
+        return;
+    }
     for row in 0..*rows {
         let to = &mut to[row * target.row..][..*lanes];
         let (x, index) = (&x[row * from[0].row..], &index[row * from[1].row..]);
@@ -499,6 +506,15 @@ fn scatter<E: Copy, I: Element>(
 ) {
     let place = |index: &I| usize::try_from(index.to_i64()).ok().filter(|index| *index < count).map(|at| at * step);
     let (of_x, of_index) = (lane_stride(&from[0]), lane_stride(&from[1]));
+    if *lanes == 1 {
+        for row in 0..*rows {
+            if let Some(place) = place(&index[row * from[1].row]) {
+                let to = &mut to[row * target.row + place];
+                *to = combine(*to, x[row * from[0].row]);
+            }
+        }
+        return;
+    }
     for row in 0..*rows {
         let to = &mut to[row * target.row..];
         let (x, index) = (&x[row * from[0].row..], &index[row * from[1].row..]);

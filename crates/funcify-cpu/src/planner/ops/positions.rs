@@ -4,6 +4,7 @@ use funcify_body::Type;
 use funcify_core::ops::Scatter;
 
 use super::super::Division;
+use super::super::emit::order_of;
 use super::*;
 
 /// The minimum size of an axis for which a plan that runs inside a tensor library leaves indexed access to the library.
@@ -171,7 +172,9 @@ impl Scope<'_, '_> {
         emitter.fold(Fold::Max, &greatest, &[&x], &[axis])?;
         let mut spread = greatest.with_axes(x.shape.clone(), greatest.strides.clone());
         spread.strides.insert(axis, 0);
-        let [is_greatest, is_nan] = [(); 2].map(|()| emitter.reserve(&x.shape, x.level));
+        let order = order_of(&x);
+        let [is_greatest, is_nan] =
+            [(); 2].map(|()| emitter.reserve_ordered(&x.shape, x.level, &order, Type::Float));
         emitter.map(Op::Binary(Binary::Equal), &is_greatest, &[&x, &spread])?;
         emitter.map(Op::Binary(Binary::NotEqual), &is_nan, &[&x, &x])?;
         emitter.map(Op::Binary(Binary::Max), &is_greatest, &[&is_greatest, &is_nan])?;

@@ -213,34 +213,36 @@ fn power<I: Integer>(base: I, exponent: I) -> I {
     result
 }
 
-/// Computes integer powers by repeated squaring, for all elements at the same time.
+/// Computes integer powers by repeated squaring, for all elements of a chunk at the same time.
 #[inline(always)]
 pub(crate) fn powers<I: Integer>(to: &mut [I], base: &[I], exponent: &[I]) {
-    const CHUNK: usize = 64;
+    const CHUNK: usize = 32;
     let [zero, one] = [0, 1].map(I::of);
-    let (mut squares, mut left) = ([zero; CHUNK], [zero; CHUNK]);
     for ((to, base), exponent) in to.chunks_mut(CHUNK).zip(base.chunks(CHUNK)).zip(exponent.chunks(CHUNK)) {
-        let (squares, left) = (&mut squares[..base.len()], &mut left[..base.len()]);
-        squares.copy_from_slice(base);
-        left.copy_from_slice(exponent);
-        for ((to, base), exponent) in to.iter_mut().zip(base).zip(left.iter_mut()) {
-            // A negative power of 1 or -1 depends only on the parity of the exponent.
-            let is_negative = *exponent < zero;
-            let is_unit = I::unary(IntUnary::Abs, *base) == one;
-            *to = if is_negative && !is_unit { zero } else { one };
-            let parity = I::binary(IntBinary::And, *exponent, one);
-            let parity = if is_unit { parity } else { zero };
-            *exponent = if is_negative { parity } else { *exponent };
+        let [mut result, mut square, mut left] = [[zero; CHUNK]; 3];
+        square[..base.len()].copy_from_slice(base);
+        left[..base.len()].copy_from_slice(exponent);
+        let mut all = zero;
+        for lane in 0..CHUNK {
+            // A negative power of 1 or -1 depends only on the parity of the exponent, and of other bases is 0.
+            let is_negative = I::LEAST != zero && left[lane] < zero;
+            let is_unit = I::unary(IntUnary::Abs, square[lane]) == one;
+            let parity = I::binary(IntBinary::And, left[lane], if is_unit { one } else { zero });
+            result[lane] = if is_negative & !is_unit { zero } else { one };
+            left[lane] = if is_negative { parity } else { left[lane] };
+            all = I::binary(IntBinary::Or, all, left[lane]);
         }
-        let mut greatest = left.iter().fold(zero, |greatest, exponent| greatest.max(*exponent)).to_i64();
-        while greatest > 0 {
-            for ((to, square), left) in to.iter_mut().zip(squares.iter_mut()).zip(left.iter_mut()) {
-                let is_odd = I::binary(IntBinary::And, *left, one) != zero;
-                *to = if is_odd { I::binary(IntBinary::Mul, *to, *square) } else { *to };
-                *square = I::binary(IntBinary::Mul, *square, *square);
-                *left = I::binary(IntBinary::ShiftRightLogical, *left, one);
+        let mut all = all.to_i64();
+        while all > 0 {
+            for lane in 0..CHUNK {
+                let is_odd = I::binary(IntBinary::And, left[lane], one) != zero;
+                let factor = if is_odd { square[lane] } else { one };
+                result[lane] = I::binary(IntBinary::Mul, result[lane], factor);
+                square[lane] = I::binary(IntBinary::Mul, square[lane], square[lane]);
+                left[lane] = I::binary(IntBinary::ShiftRightLogical, left[lane], one);
             }
-            greatest >>= 1;
+            all >>= 1;
         }
+        to.copy_from_slice(&result[..to.len()]);
     }
 }

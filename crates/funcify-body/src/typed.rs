@@ -208,7 +208,10 @@ fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, 
         IntBinary::Div | IntBinary::Rem if !S::IS_SCALAR => {
             return simd.vectorize(Divide(to, from, op == IntBinary::Rem));
         }
-        IntBinary::Pow if !S::IS_SCALAR => return simd.vectorize(Powers(to, from)),
+        // Only AVX-512 has products of 64-bit integers.
+        IntBinary::Pow if !S::IS_SCALAR && (size_of::<I>() < 8 || size_of::<S::u64s>() == 64) => {
+            return simd.vectorize(Powers(to, from));
+        }
         _ => {}
     }
     each_op!(

@@ -24,6 +24,8 @@ pub trait Arithmetic<T: Float>: Copy {
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// Computes the square root.
+    fn sqrt(self, a: Self::Vector) -> Self::Vector;
     /// Flips the sign bit, even if the number is NaN.
     fn neg(self, a: Self::Vector) -> Self::Vector;
     /// Clears the sign bit, even if the number is NaN.
@@ -86,6 +88,7 @@ on_registers! {
     mul(a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S>;
     div(a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S>;
     mul_add(a: T::Vector<S>, b: T::Vector<S>, c: T::Vector<S>) -> T::Vector<S>;
+    sqrt(a: T::Vector<S>) -> T::Vector<S>;
     neg(a: T::Vector<S>) -> T::Vector<S>;
     abs(a: T::Vector<S>) -> T::Vector<S>;
     with_sign(magnitude: T::Vector<S>, sign: T::Vector<S>) -> T::Vector<S>;

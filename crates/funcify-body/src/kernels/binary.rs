@@ -7,6 +7,7 @@ use super::arithmetic::Registers;
 use super::map::{Function2, Function3, Map2, Map3, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
+use super::special;
 use super::table::{self, Elementwise, table};
 use super::*;
 
@@ -32,10 +33,13 @@ table! {
     SigmoidAdjoint, "x * y * (1 - y): the cotangent of u for y = sigmoid(u) with cotangent x.",
         |simd, x, y| T::mul(simd, T::mul(simd, x, y), T::sub(simd, T::splat(simd, T::ONE), y));
     }
+    fused {
+    Pow, "x to the power y.", |simd, x, y| special::pow::<T, _>(Registers(simd), x, y), |x, y| x.powf(y);
+    Atan2, "The angle of the point (y, x).",
+        |simd, x, y| special::atan2::<T, _>(Registers(simd), x, y), |x, y| x.atan2(y);
+    }
     elements {
-    Pow, "x to the power y, element by element.", |x, y| x.powf(y);
     Rem, "The remainder of x / y with the sign of x, element by element.", |x, y| x % y;
-    Atan2, "The angle of the point (y, x), element by element.", |x, y| x.atan2(y);
     }
 }
 
@@ -49,6 +53,7 @@ table! {
     Select, "y where x is not 0, else z.",
         |simd, x, y, z| T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), z, y);
     }
+    fused {}
     elements {}
 }
 

@@ -18,10 +18,11 @@
 //! zero, and results that overflow are infinite.
 
 use super::arithmetic::Arithmetic;
+use super::special_tables::SpecialTable;
 use crate::float::Float;
 
 /// The constants that the functions use, for an element type.
-pub trait MathTable: Float {
+pub trait MathTable: SpecialTable {
     /// ln 2, split into high bits and low bits.
     const LN_2: [Self; 2];
     /// 1 / ln 2.
@@ -118,7 +119,7 @@ impl MathTable for f64 {
 
 /// Evaluates the polynomial c0 + c1 x + c2 x^2 + …
 #[inline(always)]
-fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]) -> M::Vector {
+pub(super) fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]) -> M::Vector {
     let mut sum = m.splat(T::ZERO);
     for (index, coefficient) in coefficients.iter().rev().enumerate() {
         let coefficient = m.splat(*coefficient);
@@ -147,7 +148,7 @@ fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vect
 
 /// Returns 2^n for an integer n. 2^n must be a normal number.
 #[inline(always)]
-fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
+pub(super) fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let bias = m.splat(T::from_f64(T::EXPONENT_BIAS as f64));
     m.of_bits(m.to_exponent(m.add(n, bias)))
 }
@@ -165,7 +166,7 @@ pub fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
 
 /// Computes exp(x) - 1 for x between -50 and 40.
 #[inline(always)]
-fn middle_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub(super) fn middle_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (n, fraction) = reduced_expm1(m, x);
     let power = power_of_two(m, n);
     m.mul_add(power, fraction, m.sub(power, m.splat(T::ONE)))
@@ -199,21 +200,26 @@ pub fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector 
     m.div(numerator, m.add(one, decay))
 }
 
-/// Computes the natural logarithm of a positive, finite number.
+/// Decomposes a positive, finite number x into 2^e c, with c between sqrt(1/2) and sqrt(2), and returns e and c.
 #[inline(always)]
-fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+pub(super) fn decompose<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vector, M::Vector) {
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
     // Scale subnormal numbers up, so that they become normal.
     let lift = 2 + T::FRACTION_BITS as i32;
     let small = m.less(x, m.splat(T::MIN_NORMAL));
     let x = m.select(small, m.mul(x, m.splat(T::from_f64(2f64.powi(lift)))), x);
     let bias = m.select(small, m.splat(T::from_f64(bias.to_f64() + f64::from(lift))), m.splat(bias));
-    // Decompose x into 2^e c, with c between sqrt(1/2) and sqrt(2).
     let one = T::EXPONENT_BIAS << T::FRACTION_BITS;
     let bits = m.add_words(m.bits(x), m.splat_word(one - T::ROOT_HALF));
     let e = m.sub(m.exponent_field(bits), bias);
     let fraction = m.and(bits, m.splat_word((1 << T::FRACTION_BITS) - 1));
-    let c = m.of_bits(m.add_words(fraction, m.splat_word(T::ROOT_HALF)));
+    (e, m.of_bits(m.add_words(fraction, m.splat_word(T::ROOT_HALF))))
+}
+
+/// Computes the natural logarithm of a positive, finite number.
+#[inline(always)]
+pub(super) fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let (e, c) = decompose(m, x);
     let f = m.sub(c, m.splat(T::ONE));
     let s = m.div(f, m.add(f, m.splat(T::from_f64(2.0))));
     let z = m.mul(s, s);
@@ -250,7 +256,7 @@ pub fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
 
 /// Returns the difference between an integer and the nearest even integer: 0, 1 or -1.
 #[inline(always)]
-fn parity<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
+pub(super) fn parity<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let pairs = nearest(m, m.mul(n, m.splat(T::from_f64(0.5))));
     m.sub(n, m.add(pairs, pairs))
 }

@@ -5,6 +5,8 @@ pub mod binary;
 pub mod map;
 pub mod math;
 pub mod source;
+pub mod special;
+pub mod special_tables;
 pub mod table;
 pub mod unary;
 

@@ -18,7 +18,8 @@ pub trait Elementwise<const N: usize> {
 }
 
 /// Declares the ops with `$count` operands. The ops under `registers` are defined on vectors, and the ops under
-/// `elements` on f64 values.
+/// `elements` on f64 values. The ops under `fused` are defined on vectors of instruction sets that have a fused
+/// multiply-add, and on f64 values for the scalar instruction set.
 macro_rules! table {
     (
         $(#[$doc:meta])*
@@ -26,18 +27,23 @@ macro_rules! table {
         registers {$(
             $op:ident$(, light $cheap:literal)?, $op_doc:literal, |$simd:ident, $($x:ident),+| $value:expr;
         )*}
+        fused {$(
+            $fused:ident, $fused_doc:literal, |$fused_simd:ident, $($v:ident),+| $fused_value:expr,
+            |$($f:ident),+| $fused_element:expr;
+        )*}
         elements { $($scalar:ident, $scalar_doc:literal, |$($e:ident),+| $scalar_value:expr;)* }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum $name {
             $(#[doc = $op_doc] $op,)*
+            $(#[doc = $fused_doc] $fused,)*
             $(#[doc = $scalar_doc] $scalar,)*
         }
 
         impl $name {
             /// All ops with this number of operands.
-            pub const ALL: &'static [$name] = &[$($name::$op,)* $($name::$scalar,)*];
+            pub const ALL: &'static [$name] = &[$($name::$op,)* $($name::$fused,)* $($name::$scalar,)*];
         }
 
         $(
@@ -54,10 +60,26 @@ macro_rules! table {
             }
         )*
 
+        $(
+            #[doc = $fused_doc]
+            pub struct $fused;
+
+            impl<T: MathTable> $Function<T> for $fused {
+                #[inline(always)]
+                fn apply<S: Simd>($fused_simd: S, $($v: T::Vector<S>),+) -> T::Vector<S> {
+                    if S::IS_SCALAR {
+                        return table::each_lane::<T, S, $count>([$($v),+], |[$($f),+]| $fused_element);
+                    }
+                    $fused_value
+                }
+            }
+        )*
+
         impl Elementwise<$count> for $name {
             fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]) {
                 match self {
                     $($name::$op => simd.vectorize($Map { target, sources, function: PhantomData::<$op> }),)*
+                    $($name::$fused => simd.vectorize($Map { target, sources, function: PhantomData::<$fused> }),)*
                     $($name::$scalar => table::each(target, sources, |[$($e),+]| $scalar_value),)*
                 }
             }
@@ -65,6 +87,7 @@ macro_rules! table {
             fn of_elements<T: MathTable, S: Simd>(self, simd: S, from: [T; $count]) -> T {
                 match self {
                     $($name::$op => simd.vectorize(One { from, function: PhantomData::<$op> }),)*
+                    $($name::$fused => simd.vectorize(One { from, function: PhantomData::<$fused> }),)*
                     $($name::$scalar => {
                         let [$($e),+] = from.map(T::to_f64);
                         T::from_f64($scalar_value)
@@ -76,6 +99,9 @@ macro_rules! table {
                 match self {
                     $($name::$op => {
                         simd.vectorize(OneVector::<T, S, $op, $count> { simd, from, function: PhantomData })
+                    })*
+                    $($name::$fused => {
+                        simd.vectorize(OneVector::<T, S, $fused, $count> { simd, from, function: PhantomData })
                     })*
                     $($name::$scalar => table::each_lane::<T, S, $count>(from, |[$($e),+]| $scalar_value),)*
                 }
@@ -110,4 +136,23 @@ pub(super) fn each_lane<T: Float, S: Simd, const N: usize>(
         elements[lane] = T::from_f64(function(array::from_fn(|i| elements[i * lanes + lane].to_f64())));
     }
     from[0]
+}
+
+/// Replaces the lanes of `y` in which `outside` is not 0 with a function of the lane of `x`.
+#[inline(always)]
+pub(super) fn replace_lanes<T: Float, S: Simd>(
+    outside: T::Vector<S>,
+    x: T::Vector<S>,
+    y: T::Vector<S>,
+    function: fn(f64) -> f64,
+) -> T::Vector<S> {
+    let mut vectors = [y, x, outside];
+    let elements = T::elements::<S>(&mut vectors);
+    let lanes = elements.len() / 3;
+    for lane in 0..lanes {
+        if elements[2 * lanes + lane] != T::ZERO {
+            elements[lane] = T::from_f64(function(elements[lanes + lane].to_f64()));
+        }
+    }
+    vectors[0]
 }

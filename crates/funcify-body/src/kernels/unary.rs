@@ -1,12 +1,13 @@
 //! Elementwise ops with one operand: a table of their names, definitions and kernels.
 
-use funcify_core::ops::special;
+use funcify_core::ops::special as functions;
 use funcify_core::types::{nearest_bf16, nearest_f16};
 
 use super::arithmetic::Registers;
 use super::map::{Function1, Map1, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
+use super::special;
 use super::table::{self, Elementwise, table};
 use super::*;
 
@@ -32,26 +33,34 @@ table! {
     Ceil, "The smallest integer that is at least x.", |simd, x| math::ceil::<T, _>(Registers(simd), x);
     Round, "The nearest integer, with ties to even.", |simd, x| math::round::<T, _>(Registers(simd), x);
     Trunc, "x rounded toward zero to an integer.", |simd, x| math::trunc::<T, _>(Registers(simd), x);
-    Sin, "The sine of x radians.", |simd, x| sin_or_cos::<T, S>(simd, x, 0.0, f64::sin);
-    Cos, "The cosine of x radians.", |simd, x| sin_or_cos::<T, S>(simd, x, 1.0, f64::cos);
+    Sin, "The sine of x radians.", |simd, x| near_zero::<T, S>(simd, x, math::sin_of_few_turns::<T, _>(Registers(simd), x, 0.0), f64::sin);
+    Cos, "The cosine of x radians.", |simd, x| near_zero::<T, S>(simd, x, math::sin_of_few_turns::<T, _>(Registers(simd), x, 1.0), f64::cos);
     Not, "1 for 0, and 0 for every other number: the negation of a mask.", |simd, x| not::<T, S>(simd, x);
     }
+    fused {
+    Tan, "The tangent of x radians.",
+        |simd, x| near_zero::<T, S>(simd, x, special::tan_of_few_turns::<T, _>(Registers(simd), x), f64::tan), |x| x.tan();
+    Asin, "The arc sine.", |simd, x| special::asin::<T, _>(Registers(simd), x), |x| x.asin();
+    Acos, "The arc cosine.", |simd, x| special::acos::<T, _>(Registers(simd), x), |x| x.acos();
+    Atan, "The arc tangent.", |simd, x| special::atan::<T, _>(Registers(simd), x), |x| x.atan();
+    Sinh, "The hyperbolic sine.", |simd, x| special::sinh::<T, _>(Registers(simd), x), |x| x.sinh();
+    Cosh, "The hyperbolic cosine.", |simd, x| special::cosh::<T, _>(Registers(simd), x), |x| x.cosh();
+    Cbrt, "The cube root.", |simd, x| special::cbrt::<T, _>(Registers(simd), x), |x| x.cbrt();
+    Asinh, "The inverse hyperbolic sine.",
+        |simd, x| special::asinh::<T, _>(Registers(simd), x), |x| functions::asinh(x);
+    Acosh, "The inverse hyperbolic cosine; NaN below 1.",
+        |simd, x| special::acosh::<T, _>(Registers(simd), x), |x| functions::acosh(x);
+    Atanh, "The inverse hyperbolic tangent; NaN outside [-1, 1].",
+        |simd, x| special::atanh::<T, _>(Registers(simd), x), |x| functions::atanh(x);
+    Erf, "The error function.", |simd, x| special::erf::<T, _>(Registers(simd), x), |x| functions::erf(x);
+    Erfc, "1 - erf(x), exact where it is small.",
+        |simd, x| special::erfc::<T, _>(Registers(simd), x), |x| functions::erfc(x);
+    ErfInv, "The inverse of the error function; NaN outside [-1, 1].",
+        |simd, x| special::erf_inv::<T, _>(Registers(simd), x), |x| functions::erf_inv(x);
+    }
     elements {
-    Tan, "The tangent of x radians, element by element.", |x| x.tan();
-    Asin, "The arc sine, element by element.", |x| x.asin();
-    Acos, "The arc cosine, element by element.", |x| x.acos();
-    Atan, "The arc tangent, element by element.", |x| x.atan();
-    Sinh, "The hyperbolic sine, element by element.", |x| x.sinh();
-    Cosh, "The hyperbolic cosine, element by element.", |x| x.cosh();
-    Cbrt, "The cube root, element by element.", |x| x.cbrt();
-    Asinh, "The inverse hyperbolic sine, element by element.", |x| special::asinh(x);
-    Acosh, "The inverse hyperbolic cosine, element by element.", |x| special::acosh(x);
-    Atanh, "The inverse hyperbolic tangent, element by element.", |x| special::atanh(x);
-    Erf, "The error function, element by element.", |x| special::erf(x);
-    Erfc, "1 - erf(x), element by element.", |x| special::erfc(x);
-    ErfInv, "The inverse of the error function, element by element.", |x| special::erf_inv(x);
-    Lgamma, "log|gamma(x)|, element by element.", |x| special::lgamma(x);
-    Digamma, "The derivative of lgamma, element by element.", |x| special::digamma(x);
+    Lgamma, "log|gamma(x)|, element by element.", |x| functions::lgamma(x);
+    Digamma, "The derivative of lgamma, element by element.", |x| functions::digamma(x);
     ToF16, "The nearest f16 number, with ties to even.", |x| nearest_f16(x).to_f64();
     ToBf16, "The nearest bf16 number, with ties to even.", |x| nearest_bf16(x).to_f64();
     ToF32, "The nearest f32 number, with ties to even.", |x| f64::from(x as f32);
@@ -72,13 +81,11 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
     T::select(simd, T::equal(simd, x, zero), one, zero)
 }
 
-/// Computes the sine or cosine: vectorized if all angles are within a few turns, and otherwise element by element.
+/// Returns `y`, a function of the angles `x` that is valid for a few turns, and replaces the elements of larger angles
+/// with the exact function. An element never depends on other elements of the vector.
 #[inline(always)]
-fn sin_or_cos<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function: fn(f64) -> f64) -> T::Vector<S> {
+fn near_zero<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, exact: fn(f64) -> f64) -> T::Vector<S> {
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::MAX_FAST_ANGLE));
     let outside = T::select(simd, few, T::splat(simd, T::ZERO), T::splat(simd, T::ONE));
-    if T::sum(simd, outside) == T::ZERO {
-        return math::sin_of_few_turns::<T, _>(Registers(simd), x, quarter);
-    }
-    table::each_lane::<T, S, 1>([x], |[x]| function(x))
+    if T::sum(simd, outside) == T::ZERO { y } else { table::replace_lanes::<T, S>(outside, x, y, exact) }
 }

@@ -448,6 +448,7 @@ machine_arithmetic! {
     mul(a: Value, b: Value) -> Value = |builder| builder.mul(a, b);
     div(a: Value, b: Value) -> Value = |builder| builder.div(a, b);
     mul_add(a: Value, b: Value, c: Value) -> Value = |builder| builder.mul_add(a, b, c);
+    sqrt(a: Value) -> Value = |builder| builder.sqrt(a);
     neg(a: Value) -> Value = |builder| builder.neg(a);
     abs(a: Value) -> Value = |builder| builder.abs(a);
     with_sign(magnitude: Value, sign: Value) -> Value = |builder| {

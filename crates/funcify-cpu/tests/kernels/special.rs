@@ -44,6 +44,12 @@ fn signed_zeros_and_infinities() {
     for op in [Unary::Tanh, Unary::Sin, Unary::Expm1, Unary::Log1p, Unary::Sign, Unary::Sqrt, Unary::Copy] {
         table(op, &odd);
     }
+    for op in [Unary::Tan, Unary::Asin, Unary::Atan, Unary::Sinh, Unary::Asinh, Unary::Atanh, Unary::Cbrt] {
+        table(op, &odd);
+    }
+    for op in [Unary::Erf, Unary::ErfInv] {
+        table(op, &odd);
+    }
     for op in [Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc] {
         table(op, &odd);
         table(op, &[(INF, INF), (-INF, -INF), (1e300, f64::from(1e300f64 as f32)), (7.0, 7.0)][..2]);
@@ -70,10 +76,89 @@ fn signed_zeros_and_infinities() {
 }
 
 #[test]
+fn ends_of_domains() {
+    let (half, whole) = (std::f64::consts::FRAC_PI_2, std::f64::consts::PI);
+    for op in [Unary::Sinh, Unary::Asinh, Unary::Cbrt] {
+        table(op, &[(INF, INF), (-INF, -INF)]);
+    }
+    for op in [Unary::Asin, Unary::Acos, Unary::Atanh, Unary::ErfInv] {
+        table(op, &[(1.5, NAN), (-1.5, NAN), (INF, NAN), (-INF, NAN)]);
+    }
+    for op in [Unary::Atanh, Unary::ErfInv] {
+        table(op, &[(1.0, INF), (-1.0, -INF)]);
+    }
+    table(Unary::Tan, &[(INF, NAN), (-INF, NAN)]);
+    table(Unary::Sinh, &[(800.0, INF), (-800.0, -INF)]);
+    table(Unary::Cosh, &[(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, INF), (800.0, INF), (-800.0, INF)]);
+    table(Unary::Acos, &[(1.0, 0.0)]);
+    table(Unary::Acosh, &[(1.0, 0.0), (INF, INF), (0.5, NAN), (0.0, NAN), (-2.0, NAN), (-1e9, NAN), (-INF, NAN)]);
+    table(Unary::Erf, &[(INF, 1.0), (-INF, -1.0), (7.0, 1.0), (-7.0, -1.0)]);
+    table(Unary::Erfc, &[(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (30.0, 0.0), (-30.0, 2.0)]);
+    table(Unary::Cbrt, &[(8.0, 2.0), (-27.0, -3.0)]);
+    for machine in Machine::all() {
+        for (op, x, y) in [(Unary::Asin, 1.0, half), (Unary::Acos, 0.0, half), (Unary::Acos, -1.0, whole)] {
+            assert_eq!(unary(machine, op, &[x; 3]), [y; 3], "{op:?}({x}) on {}", machine.name());
+            assert_eq!(unary(machine, op, &[x as f32; 3]), [y as f32; 3], "{op:?}({x}) on {}", machine.name());
+        }
+        assert_eq!(unary(machine, Unary::Atan, &[INF, -INF]), [half, -half], "{}", machine.name());
+        let angles = unary(machine, Unary::Atan, &[f32::INFINITY, f32::NEG_INFINITY]);
+        assert_eq!(angles, [half as f32, -half as f32], "{}", machine.name());
+    }
+}
+
+/// Asserts that an op with two operands agrees with the standard library on all pairs of special numbers.
+fn agrees_on_special_numbers(op: Binary, exact: fn(f64, f64) -> f64) {
+    let sizes = [0.0, 1e-40, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 100.0, 16_777_215.0, 1e9, 3e38, INF, NAN];
+    let numbers: Vec<f64> = sizes.iter().flat_map(|size| [*size, -size]).map(|x| f64::from(x as f32)).collect();
+    let pairs: Vec<(f64, f64)> = numbers.iter().flat_map(|x| numbers.iter().map(move |y| (*x, *y))).collect();
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let narrow = |numbers: &[f64]| numbers.iter().map(|x| *x as f32).collect::<Vec<f32>>();
+    for machine in Machine::all() {
+        let found = binary(machine, op, &x, &y);
+        let narrow = binary(machine, op, &narrow(&x), &narrow(&y));
+        for (((x, y), z), w) in pairs.iter().zip(found).zip(narrow) {
+            let exact = exact(*x, *y);
+            let close = |z: f64, exact: f64, unit: f64| same(z, exact) || (z - exact).abs() <= 2.0 * unit * exact.abs();
+            assert!(
+                close(z, exact, f64::EPSILON),
+                "{op:?}({x:?}, {y:?}) = {z:?}, not {exact:?}, on {}",
+                machine.name()
+            );
+            let (w, exact) = (f64::from(w), f64::from(exact as f32));
+            let subnormal = exact.abs() < 1e-37 && (w - exact).abs() <= 3e-45 && w != 0.0;
+            let is_close = subnormal || close(w, exact, f64::from(f32::EPSILON));
+            assert!(is_close, "{op:?}({x:?}, {y:?}) = {w:?}, not {exact:?}, in f32 on {}", machine.name());
+        }
+    }
+}
+
+#[test]
+fn powers_and_angles_of_special_numbers() {
+    agrees_on_special_numbers(Binary::Pow, f64::powf);
+    agrees_on_special_numbers(Binary::Atan2, f64::atan2);
+}
+
+/// A result must not depend on the other elements of the vector, because machine code has vectors of another size.
+#[test]
+fn elements_are_independent() {
+    let x = [0.25f32, 1e6, -0.5, 3.0, f32::NAN, 0.75, 1.0, 2e4, -7.0, 0.0, 0.9, 88.0, 1e-40, -1.25, 5.0, 10.0, 0.1];
+    for machine in Machine::all() {
+        for op in Unary::ALL {
+            for (x, y) in x.iter().zip(unary(machine, *op, &x)) {
+                let alone = unary(machine, *op, &[*x; 17])[0];
+                assert!(same(y.into(), alone.into()), "{op:?}({x:?}) = {y:?} and {alone:?} on {}", machine.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn subnormal_numbers_are_kept() {
     let tiny = f64::from(f32::from_bits(77));
     for machine in Machine::all() {
-        for op in [Unary::Copy, Unary::Tanh, Unary::Sin, Unary::Expm1, Unary::Log1p] {
+        let odd = [Unary::Tan, Unary::Asin, Unary::Atan, Unary::Sinh, Unary::Asinh, Unary::Atanh];
+        let others = [Unary::Copy, Unary::Tanh, Unary::Sin, Unary::Expm1, Unary::Log1p];
+        for op in odd.into_iter().chain(others) {
             assert_eq!(unary(machine, op, &[tiny as f32; 19]), [tiny as f32; 19], "{op:?} on {}", machine.name());
         }
         assert_eq!(unary(machine, Unary::Exp, &[-100f32; 3]), [(-100f64).exp() as f32; 3], "{}", machine.name());

@@ -1,4 +1,5 @@
-//! Turns associative scans and cumulative reductions into loops, for backends that compile loops.
+//! Turns associative scans, and cumulative reductions of floats and booleans, into loops, for backends that compile
+//! loops. Compiled code has a kernel for cumulative reductions of integers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use funcify_core::ops::{Along, Control, Op, OpClass};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
-/// Replaces associative scans and cumulative reductions with loops, except those over zero elements at these sizes.
+/// Replaces associative scans, and cumulative reductions of floats and booleans, with loops, except those over zero
+/// elements at these sizes.
 pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
     if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));
@@ -33,7 +35,9 @@ pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, 
         let replayed = Replay::new(graph, inputs).walk_live(|index, node, operands| {
             at_site(node.site, || match &ops[index] {
                 Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands),
-                Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => op.emit_loop(operands[0]),
+                Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) && !is_of_integers(graph, node) => {
+                    op.emit_loop(operands[0])
+                }
                 op => emit(op.clone(), &operands),
             })
         })?;
@@ -42,17 +46,22 @@ pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, 
     Ok(Cow::Owned(built.pruned()))
 }
 
-/// Returns `true` if a graph, or a body in it, has an associative scan or a cumulative reduction.
+/// Returns `true` if a graph, or a body in it, has an associative scan or a cumulative reduction to turn into a loop.
 fn has_scans(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         let is_scan = match node.op.class() {
-            OpClass::Control(Control::AssociativeScan(_)) | OpClass::Along(Along::Cumulative(_)) => true,
+            OpClass::Control(Control::AssociativeScan(_)) => true,
+            OpClass::Along(Along::Cumulative(_)) => !is_of_integers(graph, node),
             OpClass::Control(_) | OpClass::Along(_) | OpClass::Elementwise(_) | OpClass::Movement(_) => false,
             OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Product(_) => false,
             OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Custom(_) => false,
         };
         is_scan || node.op.bodies().into_iter().any(|body| has_scans(body))
     })
+}
+
+fn is_of_integers(graph: &Graph, node: &Node) -> bool {
+    graph.ty(node.inputs[0]).dtype.is_int()
 }
 
 fn has_elements(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> bool {

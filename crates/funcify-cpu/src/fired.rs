@@ -29,6 +29,7 @@ transformations! {
     RowsAtHand "rows of a buffer at hand",
     JoinedRows "rows of several tensors, not joined",
     Joined "trace written where it is joined",
+    Patches "tensors side by side, read in place",
     InitOfProduct "sum as the start of a product",
     ProductsAdded "products added in one instruction",
     ThenOfProduct "function of a product in its instruction",

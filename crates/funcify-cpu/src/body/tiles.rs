@@ -4,6 +4,7 @@ use pulp::Simd;
 use smallvec::SmallVec;
 
 use super::planned::Step;
+use crate::kernels::Unary;
 use crate::kernels::fold::{FoldLanes, FoldRows};
 use crate::kernels::map::Target;
 use crate::kernels::math::MathTable;
@@ -12,7 +13,6 @@ use crate::kernels::product::{Factor, pack, product};
 use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
-use crate::kernels::Unary;
 use crate::kernels::table::Elementwise;
 use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};

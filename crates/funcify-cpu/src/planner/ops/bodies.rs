@@ -37,7 +37,7 @@ pub(super) struct Pending {
 #[derive(Default)]
 pub(super) struct OpenBody {
     body: Body,
-    loads: Vec<View>,
+    loads: Vec<Patches>,
     shape: Vec<usize>,
     level: usize,
     /// The values of the graph that it computes.
@@ -48,7 +48,7 @@ pub(super) struct OpenBody {
 enum Operand {
     Constant(Scalar),
     Pending(Pending),
-    Tensor(View),
+    Tensor(Patches),
     /// The product of two tensors.
     Product([View; 2]),
 }
@@ -169,14 +169,14 @@ impl Scope<'_, '_> {
         {
             return Ok(Operand::Constant(first));
         }
-        Ok(Operand::Tensor(self.tensor(input)?))
+        Ok(Operand::Tensor(self.patches(input)?))
     }
 
     fn operand_level(&self, operand: &Operand) -> usize {
         match operand {
             Operand::Constant(_) => 0,
             Operand::Pending(pending) => self.bodies[pending.body].level,
-            Operand::Tensor(view) => view.level,
+            Operand::Tensor(patches) => patches.views().map(|view| view.level).max().unwrap_or(0),
             Operand::Product([x, y]) => x.level.max(y.level),
         }
     }
@@ -190,9 +190,12 @@ impl Scope<'_, '_> {
             // Joining bodies may have moved the operand.
             (Operand::Pending(_), Some(Value::Pending(pending))) => pending.at,
             (Operand::Pending(pending), _) => pending.at,
-            (Operand::Tensor(view), _) => open.load(view, self.planner.emitter.ty(view)),
+            (Operand::Tensor(patches), _) => {
+                let ty = patches.views().next().map_or(ty, |view| self.planner.emitter.ty(view));
+                open.load(patches, ty)
+            }
             (Operand::Product(factors), _) => {
-                let factors = [0, 1].map(|at| open.load(&factors[at], Type::Float));
+                let factors = [0, 1].map(|at| open.load(&Patches::of(factors[at].clone()), Type::Float));
                 open.body.push(BodyOp::Binary(Binary::Mul), Type::Float, &factors)
             }
         };
@@ -246,11 +249,17 @@ impl Scope<'_, '_> {
         let (body, loads) = open.storing(&stores);
         let mut targets: Vec<View> = Vec::with_capacity(live.len());
         for (member, _) in &live {
-            let target = self.store_target(*member, &open, &loads, &targets);
+            let views: Vec<View> = loads.iter().flat_map(Patches::views).cloned().collect();
+            let target = self.store_target(*member, &open, &views, &targets);
             targets.push(target);
         }
-        let [to, from] = [&targets, &loads].map(|views| views.iter().collect::<Vec<&View>>());
-        self.planner.emitter.fuse(body, &to, &from)?;
+        for (to, from) in self.boxes(open.level, &targets, &loads)? {
+            self.planner.emitter.fuse(
+                body.clone(),
+                &to.iter().collect::<Vec<_>>(),
+                &from.iter().collect::<Vec<_>>(),
+            )?;
+        }
         for ((member, _), target) in live.iter().zip(&targets) {
             self.set(*member, Some(Value::Tensor(target.clone())));
         }
@@ -310,22 +319,22 @@ impl Scope<'_, '_> {
 
 impl Operand {
     /// Returns the tensors that the operand is computed from.
-    fn views(&self) -> &[View] {
+    fn views(&self) -> Vec<&View> {
         match self {
-            Operand::Constant(_) => &[],
-            Operand::Pending(pending) => &pending.views,
-            Operand::Tensor(view) => std::slice::from_ref(view),
-            Operand::Product(factors) => factors,
+            Operand::Constant(_) => vec![],
+            Operand::Pending(pending) => pending.views.iter().collect(),
+            Operand::Tensor(patches) => patches.views().collect(),
+            Operand::Product(factors) => factors.iter().collect(),
         }
     }
 }
 
 impl OpenBody {
     /// Returns the element of a tensor.
-    fn load(&mut self, view: &View, ty: Type) -> BodyValue {
-        let at = self.loads.iter().position(|other| other.is_same_view(view)).unwrap_or(self.loads.len());
+    fn load(&mut self, tensor: &Patches, ty: Type) -> BodyValue {
+        let at = self.loads.iter().position(|other| other.is_same(tensor)).unwrap_or(self.loads.len());
         if at == self.loads.len() {
-            self.loads.push(view.clone());
+            self.loads.push(tensor.clone());
         }
         self.body.load(at, ty)
     }
@@ -354,7 +363,7 @@ impl OpenBody {
 
     /// Returns the body of these values, each stored in the given type, and the tensors that it loads. The stored streams
     /// come first. Omits ops that none of the values needs.
-    fn storing(&self, stores: &[(BodyValue, Type)]) -> (Body, Vec<View>) {
+    fn storing(&self, stores: &[(BodyValue, Type)]) -> (Body, Vec<Patches>) {
         let nodes = self.body.nodes();
         let mut is_needed = vec![false; nodes.len()];
         stores.iter().for_each(|(value, _)| is_needed[*value] = true);

@@ -4,6 +4,7 @@ mod bodies;
 mod elementwise;
 mod joins;
 mod order;
+mod patches;
 mod positions;
 mod products;
 mod statics;
@@ -15,6 +16,7 @@ use funcify_core::graph::Node;
 use funcify_core::ops::{self, Control, Op as GraphOp, OpRules, ReduceKind, ScatterMode};
 use joins::Joins;
 use order::Operands;
+use patches::Patches;
 use products::Products;
 
 use super::view::View;
@@ -37,6 +39,8 @@ enum Value {
     Rows(Vec<View>),
     /// A value of an open body, which has no memory yet.
     Pending(Pending),
+    /// Views side by side, which bodies read in place.
+    Patches(Patches),
 }
 
 impl Value {
@@ -49,6 +53,7 @@ impl Value {
             Value::ElementProduct(x, y) | Value::Outer(x, y) => vec![x, y],
             Value::Rows(parts) => parts.iter().collect(),
             Value::Pending(pending) => pending.views.iter().collect(),
+            Value::Patches(patches) => patches.views().collect(),
         };
         views.into_iter()
     }
@@ -99,6 +104,8 @@ pub(super) struct Scope<'p, 'g> {
     joins: Joins,
     /// The bodies to which elementwise ops are added.
     bodies: Vec<OpenBody>,
+    /// For each value, `true` if an op that bodies contain, or one that selects or joins parts, reads it.
+    reads_parts: Vec<bool>,
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
@@ -107,7 +114,9 @@ impl<'p, 'g> Scope<'p, 'g> {
         let count = graph.values().count();
         let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
         let (values, places, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
-        let mut scope = Scope { planner, graph, values, order, places, next_of, joins, bodies: Vec::new() };
+        let reads_parts = patches::reads_parts(graph);
+        let mut scope =
+            Scope { planner, graph, values, order, places, next_of, joins, bodies: Vec::new(), reads_parts };
         for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
             let is_read = scope.order.remaining_reads(input.value) > 0;
@@ -225,6 +234,10 @@ impl<'p, 'g> Scope<'p, 'g> {
             Some(Value::Pending(pending)) => {
                 let body = pending.body;
                 return self.close_body(body, value);
+            }
+            Some(Value::Patches(patches)) => {
+                let patches = patches.clone();
+                self.assemble(&patches, value)?
             }
             // The stored value remains static, for consumers that need integers.
             Some(Value::Static(tensor)) if self.planner.ranges.is_tensor_exact(tensor) => {
@@ -427,20 +440,32 @@ impl<'p, 'g> Scope<'p, 'g> {
             GraphOp::Transpose(op) => self.tensor(node.inputs[0])?.transposed(&op.axes),
             GraphOp::Reshape(_) => return self.reshape(node, &shape),
             GraphOp::Slice(op) => {
-                let x = self.tensor(node.inputs[0])?;
+                let x = self.patches(node.inputs[0])?;
                 let bound = |dim: &funcify_core::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
                 // A slice that extends past the end is an error in the program, which is reported at run time.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
                     return Err(Declined::new(name, "bounds beyond the operand"));
                 }
-                x.part(op.axis, start as usize, shape[op.axis], op.step)
+                return match x.as_view() {
+                    Some(x) => Ok(Value::Tensor(x.part(op.axis, start as usize, shape[op.axis], op.step))),
+                    None if op.step == 1 => Ok(x.slice(op.axis, start as usize, shape[op.axis]).into_value()),
+                    None => {
+                        let x = self.tensor(node.inputs[0])?;
+                        Ok(Value::Tensor(x.part(op.axis, start as usize, shape[op.axis], op.step)))
+                    }
+                };
             }
             GraphOp::Reverse(op) => {
                 self.planner.emitter.fired.note(Transformation::Reversed);
                 self.tensor(node.inputs[0])?.reversed(op.axis)
             }
             GraphOp::Concat(op) => {
+                if self.is_read_in_place(value)? {
+                    let parts = node.inputs.iter().map(|input| self.patches(*input)).collect::<Result<Vec<_>>>()?;
+                    self.planner.emitter.fired.note(Transformation::Patches);
+                    return Ok(Patches::concat(op.axis, &parts).into_value());
+                }
                 let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
                 if op.axis == 0 && self.is_read_by_steps(value, &parts) {
                     self.planner.emitter.fired.note(Transformation::JoinedRows);
@@ -451,10 +476,21 @@ impl<'p, 'g> Scope<'p, 'g> {
             GraphOp::Pad(op) => {
                 let [x, number] = self.two_operands(node)?;
                 let low = op.low.value(&self.planner.sizes).map_err(|_| declined())?;
+                let low = usize::try_from(low).map_err(|_| declined())?;
+                if op.interior == 0 && self.is_read_in_place(value)? {
+                    let x = self.patches(node.inputs[0])?;
+                    let high = shape[op.axis].checked_sub(low + x.shape[op.axis]).ok_or_else(declined)?;
+                    let border = |count: usize| {
+                        let mut shape = shape.clone();
+                        shape[op.axis] = count;
+                        Patches::of(number.broadcast(&shape))
+                    };
+                    self.planner.emitter.fired.note(Transformation::Patches);
+                    return Ok(Patches::concat(op.axis, &[border(low), x, border(high)]).into_value());
+                }
                 let to = self.target(value, &shape, level_of(&[x.clone(), number.clone()]));
                 self.planner.emitter.copy(&to, &number.broadcast(&shape))?;
-                let inside =
-                    to.part(op.axis, usize::try_from(low).map_err(|_| declined())?, x.shape[op.axis], op.interior + 1);
+                let inside = to.part(op.axis, low, x.shape[op.axis], op.interior + 1);
                 self.planner.emitter.copy(&inside, &x)?;
                 to
             }

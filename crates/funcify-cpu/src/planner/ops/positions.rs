@@ -173,8 +173,7 @@ impl Scope<'_, '_> {
         let mut spread = greatest.with_axes(x.shape.clone(), greatest.strides.clone());
         spread.strides.insert(axis, 0);
         let order = order_of(&x);
-        let [is_greatest, is_nan] =
-            [(); 2].map(|()| emitter.reserve_ordered(&x.shape, x.level, &order, Type::Float));
+        let [is_greatest, is_nan] = [(); 2].map(|()| emitter.reserve_ordered(&x.shape, x.level, &order, Type::Float));
         emitter.map(Op::Binary(Binary::Equal), &is_greatest, &[&x, &spread])?;
         emitter.map(Op::Binary(Binary::NotEqual), &is_nan, &[&x, &x])?;
         emitter.map(Op::Binary(Binary::Max), &is_greatest, &[&is_greatest, &is_nan])?;

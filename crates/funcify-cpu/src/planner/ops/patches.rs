@@ -1,0 +1,249 @@
+//! Tensors that consist of views of other tensors, side by side: rotations, shifts, padded and concatenated tensors. A
+//! body reads them in place, one box of its iteration space after the other, so their elements are not copied.
+
+use funcify_body::Type;
+
+use super::*;
+
+/// The minimum number of integers of a tensor that bodies read in place, if it consists of several views.
+const MIN_INTEGERS: usize = 256;
+/// The maximum number of boxes of a body, and the minimum number of lanes per box.
+const MAX_BOXES: usize = 64;
+const MIN_LANES_PER_BOX: usize = 128;
+
+/// A tensor that consists of views of other tensors. The views do not overlap, and together they cover the tensor.
+#[derive(Clone, Debug)]
+pub(super) struct Patches {
+    pub(super) shape: Vec<usize>,
+    patches: Vec<Patch>,
+}
+
+/// A view, and the index of its first element in the whole tensor.
+#[derive(Clone, Debug)]
+struct Patch {
+    start: Vec<usize>,
+    view: View,
+}
+
+/// A box in an iteration space: its first index and its size along each axis.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Area {
+    start: Vec<usize>,
+    size: Vec<usize>,
+}
+
+impl Patches {
+    /// Returns a tensor that is a single view.
+    pub(super) fn of(view: View) -> Self {
+        Patches { shape: view.shape.clone(), patches: vec![Patch { start: vec![0; view.shape.len()], view }] }
+    }
+
+    /// Concatenates tensors.
+    pub(super) fn concat(axis: usize, parts: &[Patches]) -> Self {
+        let (mut shape, mut patches) = (parts[0].shape.clone(), Vec::new());
+        shape[axis] = 0;
+        for part in parts {
+            for Patch { start, view } in part.patches.iter().filter(|patch| !patch.view.is_empty()) {
+                let mut start = start.clone();
+                start[axis] += shape[axis];
+                patches.push(Patch { start, view: view.clone() });
+            }
+            shape[axis] += part.shape[axis];
+        }
+        Patches { shape, patches }
+    }
+
+    /// Selects `count` indices of an axis, from `first` on.
+    pub(super) fn slice(&self, axis: usize, first: usize, count: usize) -> Self {
+        let mut shape = self.shape.clone();
+        shape[axis] = count;
+        let patches = self.patches.iter().filter_map(|Patch { start, view }| {
+            let (from, to) = (start[axis].max(first), (start[axis] + view.shape[axis]).min(first + count));
+            let mut start = start.clone();
+            let view = (from < to).then(|| view.part(axis, from - start[axis], to - from, 1))?;
+            start[axis] = from - first;
+            Some(Patch { start, view })
+        });
+        Patches { patches: patches.collect(), shape }
+    }
+
+    /// Returns the tensor as the planned form of a value.
+    pub(super) fn into_value(self) -> Value {
+        match self.as_view() {
+            Some(view) => Value::Tensor(view.clone()),
+            None => Value::Patches(self),
+        }
+    }
+
+    /// Returns the view if the tensor is a single one.
+    pub(super) fn as_view(&self) -> Option<&View> {
+        match &self.patches[..] {
+            [patch] => Some(&patch.view),
+            _ => None,
+        }
+    }
+
+    /// Returns the views.
+    pub(super) fn views(&self) -> impl Iterator<Item = &View> {
+        self.patches.iter().map(|patch| &patch.view)
+    }
+
+    /// Returns each view, with its place in the tensor `whole`, which has the same shape.
+    pub(super) fn places(&self, whole: &View) -> Vec<(View, View)> {
+        let place = |Patch { start, view }: &Patch| {
+            let place =
+                (0..start.len()).fold(whole.clone(), |place, axis| place.part(axis, start[axis], view.shape[axis], 1));
+            (place, view.clone())
+        };
+        self.patches.iter().map(place).collect()
+    }
+
+    /// Returns `true` if two tensors consist of the same views.
+    pub(super) fn is_same(&self, other: &Patches) -> bool {
+        self.patches.len() == other.patches.len()
+            && self
+                .patches
+                .iter()
+                .zip(&other.patches)
+                .all(|(one, other)| one.start == other.start && one.view.is_same_view(&other.view))
+    }
+
+    /// Returns the part of the tensor in a box, which must lie within one of the views.
+    pub(super) fn within(&self, area: &Area) -> Option<View> {
+        let axes = || 0..self.shape.len();
+        let contains = |patch: &&Patch| {
+            axes().all(|axis| {
+                let end = patch.start[axis] + patch.view.shape[axis];
+                patch.start[axis] <= area.start[axis] && area.start[axis] + area.size[axis] <= end
+            })
+        };
+        let Patch { start, view } = self.patches.iter().find(contains)?;
+        let part = |view: View, axis: usize| view.part(axis, area.start[axis] - start[axis], area.size[axis], 1);
+        Some(axes().fold(view.clone(), part))
+    }
+}
+
+impl Scope<'_, '_> {
+    /// Returns `true` if a concatenated or padded tensor is read in place: if it is worth a body, and an elementwise op,
+    /// or another op that selects or joins parts, reads it.
+    pub(super) fn is_read_in_place(&self, value: ValueId) -> Result<bool> {
+        let ty = self.graph.ty(value).dtype;
+        let is_number = self.planner.is_number(ty);
+        let least = match self.planner.is_typed && self.planner.representation(self.graph, value) != Type::Float {
+            true => MIN_INTEGERS,
+            false => self.planner.division.min_floats(),
+        };
+        let is_placed = self.places[value.index()].is_some() || self.joins.whole(value).is_some();
+        let is_large = self.shape_of(value)?.iter().product::<usize>() >= least;
+        let is_share = self.planner.label(self.graph, value) == Label::Share;
+        Ok(is_large
+            && !is_placed
+            && !is_share
+            && (self.planner.is_typed || is_number)
+            && self.reads_parts[value.index()])
+    }
+
+    /// Returns a tensor as views side by side.
+    pub(super) fn patches(&mut self, value: ValueId) -> Result<Patches> {
+        match &self.values[value.index()] {
+            Some(Value::Patches(patches)) => Ok(patches.clone()),
+            _ => Ok(Patches::of(self.tensor(value)?)),
+        }
+    }
+
+    /// Copies views to contiguous memory, side by side.
+    pub(super) fn assemble(&mut self, patches: &Patches, value: ValueId) -> Result<View> {
+        let level = patches.views().map(|view| view.level).max().unwrap_or(0);
+        let ty = patches.views().next().map_or(Type::Float, |view| self.planner.emitter.ty(view));
+        let to = self.typed_target(value, &patches.shape, level, ty);
+        for (place, view) in patches.places(&to) {
+            self.planner.emitter.copy(&place, &view)?;
+        }
+        self.held_as(value, to)
+    }
+
+    /// Returns the operands of a body for each box of its iteration space: the tensors that it stores, and those that it
+    /// loads. Copies tensors that would need too many boxes.
+    pub(super) fn boxes(
+        &mut self,
+        level: usize,
+        targets: &[View],
+        loads: &[Patches],
+    ) -> Result<Vec<(Vec<View>, Vec<View>)>> {
+        let Some(first) = targets.first() else { return Ok(Vec::new()) };
+        let areas = Area::divide(&first.shape, loads.iter());
+        if areas.len() > 1 && (areas.len() > MAX_BOXES || first.len() < MIN_LANES_PER_BOX * areas.len()) {
+            let mut whole = Vec::with_capacity(loads.len());
+            for load in loads {
+                whole.push(match load.as_view() {
+                    Some(view) => Patches::of(view.clone()),
+                    None => {
+                        let ty = load.views().next().map_or(Type::Float, |view| self.planner.emitter.ty(view));
+                        let copy = self.planner.emitter.reserve_typed(&load.shape, level, ty);
+                        for (place, view) in load.places(&copy) {
+                            self.planner.emitter.copy(&place, &view)?;
+                        }
+                        Patches::of(copy)
+                    }
+                });
+            }
+            return self.boxes(level, targets, &whole);
+        }
+        let operands = |area: &Area| -> Result<(Vec<View>, Vec<View>)> {
+            let within = |load: &Patches| {
+                load.within(area).ok_or_else(|| Declined::fault("views side by side do not cover their tensor"))
+            };
+            Ok((
+                targets.iter().map(|target| area.part(target)).collect(),
+                loads.iter().map(within).collect::<Result<_>>()?,
+            ))
+        };
+        areas.iter().map(operands).collect()
+    }
+}
+
+impl Area {
+    /// Returns the part of a tensor in the box.
+    pub(super) fn part(&self, whole: &View) -> View {
+        (0..self.start.len()).fold(whole.clone(), |view, axis| view.part(axis, self.start[axis], self.size[axis], 1))
+    }
+
+    /// Divides an iteration space into boxes, each of which lies within one view of each tensor.
+    pub(super) fn divide<'p>(shape: &[usize], tensors: impl Iterator<Item = &'p Patches> + Clone) -> Vec<Area> {
+        let mut boxes = vec![Area { start: Vec::new(), size: Vec::new() }];
+        for (axis, size) in shape.iter().enumerate() {
+            let patches = tensors.clone().flat_map(|tensor| &tensor.patches);
+            let mut cuts: Vec<usize> = patches
+                .flat_map(|patch| [patch.start[axis], patch.start[axis] + patch.view.shape[axis]])
+                .chain([0, *size])
+                .collect();
+            cuts.sort_unstable();
+            cuts.dedup();
+            let along = |area: &Area| -> Vec<Area> {
+                let longer = |(from, to): (&usize, &usize)| Area {
+                    start: [&area.start[..], &[*from]].concat(),
+                    size: [&area.size[..], &[to - from]].concat(),
+                };
+                cuts.iter().zip(&cuts[1..]).map(longer).collect()
+            };
+            boxes = boxes.iter().flat_map(along).collect();
+        }
+        boxes
+    }
+}
+
+/// Returns, for each value of a graph, whether an elementwise op or one that selects or joins parts reads it.
+pub(super) fn reads_parts(graph: &Graph) -> Vec<bool> {
+    let mut all = vec![false; graph.values().count()];
+    for node in graph.nodes() {
+        let reads = match node.op.class() {
+            OpClass::Elementwise(_) => true,
+            OpClass::Movement(Movement::Slice(_) | Movement::Concat(_) | Movement::Pad(_)) => true,
+            OpClass::Movement(_) | OpClass::Along(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
+            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+            OpClass::Control(_) | OpClass::Custom(_) => false,
+        };
+        node.inputs.iter().filter(|_| reads).for_each(|input| all[input.index()] = true);
+    }
+    all
+}

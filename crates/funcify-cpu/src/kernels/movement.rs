@@ -13,15 +13,15 @@ const BLOCK: usize = 16;
 pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T], stride: usize) {
     if target.rows < BLOCK / 2 {
         for row in 0..target.rows {
-            let from = from[row..].iter().step_by(stride);
-            target.row(row).iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            let from = &from[row..];
+            target.row(row).iter_mut().enumerate().for_each(|(lane, to)| *to = from[lane * stride]);
         }
         return;
     }
     if target.lanes < BLOCK / 2 {
         for lane in 0..target.lanes {
-            let to = target.data[lane..].iter_mut().step_by(target.stride);
-            to.zip(&from[lane * stride..][..target.rows]).for_each(|(to, from)| *to = *from);
+            let from = &from[lane * stride..][..target.rows];
+            from.iter().enumerate().for_each(|(row, from)| target.data[row * target.stride + lane] = *from);
         }
         return;
     }
@@ -49,11 +49,11 @@ pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T]
 
 /// Copies the first element of each row.
 pub(crate) fn copy_elements<T: Copy>(target: &mut Target<'_, T>, from: Source<'_, T>) {
-    let to = target.data.iter_mut().step_by(target.stride.max(1)).take(target.rows);
     match from {
-        Source::Lanes { data, stride: 0 } | Source::Element { data, stride: 0 } => to.for_each(|to| *to = data[0]),
         Source::Lanes { data, stride } | Source::Element { data, stride } => {
-            to.zip(data.iter().step_by(stride)).for_each(|(to, from)| *to = *from);
+            for row in 0..target.rows {
+                target.data[row * target.stride] = data[row * stride];
+            }
         }
         Source::Same => {}
     }

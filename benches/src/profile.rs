@@ -13,8 +13,11 @@ const MAX_LISTED_OPS: usize = 8;
 /// Profiles each program of the schedule, and prints a table.
 pub(crate) fn print(plan: &Schedule) -> Result<()> {
     for (workload, sizes) in &plan.items {
-        let inputs: Vec<(String, HostTensor)> =
+        let graph = (workload.graph)(sizes)?;
+        let order = |name: &str| (0..graph.inputs().len()).position(|index| graph.input_name(index) == name);
+        let mut inputs: Vec<(String, HostTensor)> =
             workload.inputs(sizes).into_iter().map(|(name, tensor)| (name.to_string(), tensor)).collect();
+        inputs.sort_by_key(|(name, _)| order(name));
         for phase in Phase::ALL {
             for subject in plan.subjects.iter().copied().filter(|subject| subject.is_funcify()) {
                 let is_absent = phase == Phase::Train && workload.loss == Loss::None;

@@ -7,17 +7,24 @@ use funcify_core::types::Sizes;
 
 use crate::parallel::{Label, ParallelAxis};
 
+/// The number of elements in loops, of the values whose last axis is longer than the parallel axis, and of all others.
+#[derive(Default)]
+struct Rows {
+    long: usize,
+    short: usize,
+}
+
 impl ParallelAxis {
     /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. This requires
-    /// that in at least one of these values, the axis is not the last one, and that each matrix product is small enough
-    /// to be computed as a sum of rows.
+    /// that in at least one of these values, the axis is not the last one, that most elements are not in values whose last
+    /// axis is longer, and that each matrix product is small enough to be computed as a sum of rows.
     ///
     /// `max_terms` limits the number of multiplications that a matrix product needs per index of the axis. The first
     /// limit applies if each index multiplies its own pair of matrices, and the second one if all indices share one of
     /// the matrices.
     pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, max_terms: [usize; 2]) -> bool {
-        let mut moves = false;
-        self.allows_innermost(graph, sizes, max_terms, false, &mut moves) && moves
+        let mut rows = Rows::default();
+        self.allows_innermost(graph, sizes, max_terms, false, &mut rows) && rows.short > 0 && rows.short >= rows.long
     }
 
     fn allows_innermost(
@@ -26,13 +33,16 @@ impl ParallelAxis {
         sizes: &Sizes,
         max_terms: [usize; 2],
         is_body: bool,
-        moves: &mut bool,
+        rows: &mut Rows,
     ) -> bool {
         graph.nodes().iter().all(|node| {
             let labels = |value: &ValueId| (self.of(graph, *value), graph.ty(*value).rank());
-            if is_body {
-                let is_moved = |value| matches!(labels(value), (Label::Axis(axis), rank) if axis + 1 < rank);
-                *moves |= node.outputs.iter().any(is_moved);
+            let is_moved = |value: &&ValueId| matches!(labels(value), (Label::Axis(axis), rank) if axis + 1 < rank);
+            for value in node.outputs.iter().filter(|_| is_body).filter(is_moved) {
+                let shape = graph.ty(*value).shape.value(sizes).unwrap_or_default();
+                let is_long = shape.last().is_some_and(|last| *last > self.size());
+                let elements = if is_long { &mut rows.long } else { &mut rows.short };
+                *elements = elements.saturating_add(shape.iter().product::<usize>().max(1));
             }
             if matches!(node.op, Op::MatMul(_)) {
                 let values = [node.inputs[0], node.inputs[1], node.outputs[0]];
@@ -41,7 +51,7 @@ impl ParallelAxis {
                 return !is_labelled.contains(&true)
                     || self.products(graph, node, sizes).is_some_and(|terms| terms <= max);
             }
-            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, max_terms, true, moves))
+            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, max_terms, true, rows))
         })
     }
 

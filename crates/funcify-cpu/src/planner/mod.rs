@@ -119,6 +119,12 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
+    /// Returns the minimum number of integers for which a tensor that consists of several views is read in place, and the
+    /// minimum number of lanes per box of a body that reads it.
+    fn min_in_place(self) -> (usize, usize) {
+        if self == Division::Always { (2, 1) } else { (256, 128) }
+    }
+
     /// Returns the target number of rows for a product over a whole strip.
     fn rows_of_strip(self) -> usize {
         if self == Division::Always { 6 } else { 256 }

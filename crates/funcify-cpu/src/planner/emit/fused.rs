@@ -39,6 +39,20 @@ impl Emitter {
         self.push_nodes(first_to.level, make, &views, first, (&row, &across), &rest)
     }
 
+    /// Returns the tensor if its elements have type `ty`, which can hold them, or else a copy. Axes along which the tensor
+    /// is broadcast stay broadcast.
+    pub(in super::super) fn converted(&mut self, view: &View, ty: Type) -> Result<View> {
+        if self.ty(view) == ty {
+            return Ok(view.clone());
+        }
+        let own = |axis: usize| if view.strides[axis] == 0 { 1 } else { view.shape[axis] };
+        let shape: Vec<usize> = (0..view.shape.len()).map(own).collect();
+        let copy = self.reserve_typed(&shape, view.level, ty);
+        self.copy(&copy, &view.with_axes(shape, view.strides.clone()))?;
+        let stride = |axis: usize| if view.strides[axis] == 0 { 0 } else { copy.strides[axis] };
+        Ok(copy.with_axes(view.shape.clone(), (0..view.shape.len()).map(stride).collect()))
+    }
+
     /// Copies a tensor, and converts its elements to the destination's type, which can hold them.
     pub(super) fn convert(&mut self, to: &View, from: &View) -> Result<()> {
         let mut body = Body::default();

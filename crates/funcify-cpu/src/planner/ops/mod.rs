@@ -463,8 +463,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             GraphOp::Concat(op) => {
                 if self.is_read_in_place(value)? {
                     let parts = node.inputs.iter().map(|input| self.patches(*input)).collect::<Result<Vec<_>>>()?;
-                    self.planner.emitter.fired.note(Transformation::Patches);
-                    return Ok(Patches::concat(op.axis, &parts).into_value());
+                    return self.side_by_side(op.axis, &parts, value);
                 }
                 let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
                 if op.axis == 0 && self.is_read_by_steps(value, &parts) {
@@ -485,8 +484,8 @@ impl<'p, 'g> Scope<'p, 'g> {
                         shape[op.axis] = count;
                         Patches::of(number.broadcast(&shape))
                     };
-                    self.planner.emitter.fired.note(Transformation::Patches);
-                    return Ok(Patches::concat(op.axis, &[border(low), x, border(high)]).into_value());
+                    let parts = [border(low), x, border(high)];
+                    return self.side_by_side(op.axis, &parts, value);
                 }
                 let to = self.target(value, &shape, level_of(&[x.clone(), number.clone()]));
                 self.planner.emitter.copy(&to, &number.broadcast(&shape))?;

@@ -5,11 +5,8 @@ use funcify_body::Type;
 
 use super::*;
 
-/// The minimum number of integers of a tensor that bodies read in place, if it consists of several views.
-const MIN_INTEGERS: usize = 256;
-/// The maximum number of boxes of a body, and the minimum number of lanes per box.
+/// The maximum number of boxes of a body.
 const MAX_BOXES: usize = 64;
-const MIN_LANES_PER_BOX: usize = 128;
 
 /// A tensor that consists of views of other tensors. The views do not overlap, and together they cover the tensor.
 #[derive(Clone, Debug)]
@@ -130,7 +127,7 @@ impl Scope<'_, '_> {
         let ty = self.graph.ty(value).dtype;
         let is_number = self.planner.is_number(ty);
         let least = match self.planner.is_typed && self.planner.representation(self.graph, value) != Type::Float {
-            true => MIN_INTEGERS,
+            true => self.planner.division.min_in_place().0,
             false => self.planner.division.min_floats(),
         };
         let is_placed = self.places[value.index()].is_some() || self.joins.whole(value).is_some();
@@ -149,6 +146,17 @@ impl Scope<'_, '_> {
             Some(Value::Patches(patches)) => Ok(patches.clone()),
             _ => Ok(Patches::of(self.tensor(value)?)),
         }
+    }
+
+    /// Concatenates tensors, whose views stay in place.
+    pub(super) fn side_by_side(&mut self, axis: usize, parts: &[Patches], value: ValueId) -> Result<Value> {
+        self.planner.emitter.fired.note(Transformation::Patches);
+        let mut joined = Patches::concat(axis, parts);
+        let ty = self.planner.representation(self.graph, value);
+        for patch in &mut joined.patches {
+            patch.view = self.planner.emitter.converted(&patch.view, ty)?;
+        }
+        Ok(joined.into_value())
     }
 
     /// Copies views to contiguous memory, side by side.
@@ -172,7 +180,7 @@ impl Scope<'_, '_> {
     ) -> Result<Vec<(Vec<View>, Vec<View>)>> {
         let Some(first) = targets.first() else { return Ok(Vec::new()) };
         let areas = Area::divide(&first.shape, loads.iter());
-        if areas.len() > 1 && (areas.len() > MAX_BOXES || first.len() < MIN_LANES_PER_BOX * areas.len()) {
+        if areas.len() > 1 && (areas.len() > MAX_BOXES || first.len() < self.planner.division.min_in_place().1 * areas.len()) {
             let mut whole = Vec::with_capacity(loads.len());
             for load in loads {
                 whole.push(match load.as_view() {

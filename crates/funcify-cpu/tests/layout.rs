@@ -1,13 +1,16 @@
 //! Checks the memory that plans write to: a trace is written directly into its concatenation with other rows, and the
 //! next state overwrites the previous one. Also checks the layout of residuals, which the forward and backward plans of
-//! a framework's op share.
+//! a framework's op share, tensors that bodies read side by side, and bodies that run in pieces.
 
 use funcify::derivative::Pullback;
-use funcify::dispatch::Declined;
+use funcify::dispatch::{Declined, Function};
 use funcify::types::Sizes;
-use funcify::{CheckpointPolicy, GradOptions, Graph, concat, scan};
+use funcify::{
+    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Scalar, ScanOptions, Value, concat, iota, scan, scan_with,
+    select,
+};
 use funcify_cpu::plan::{Node, Op};
-use funcify_cpu::{Division, GraphPlan, lay_out_residuals, plan_graph};
+use funcify_cpu::{Cpu, Division, GraphPlan, lay_out_residuals, plan_graph};
 
 mod numbers;
 use numbers::traced;
@@ -121,4 +124,75 @@ fn what_a_result_is_a_reshape_of_is_written_where_the_result_is() {
     assert_eq!(copies(&plan), 0);
     // The constant does not need a stage of its own.
     assert_eq!(plan.plan.stages.len(), 1);
+}
+
+/// Moves each element of an axis to the next index, and the last one to the first.
+fn rotated(x: Value, axis: i64) -> Value {
+    concat(&[x.slice(axis, -1..), x.slice(axis, ..-1)], axis)
+}
+
+/// A state with its neighbours along both axes, rotated and padded.
+fn stencil(dtype: DType) -> Graph {
+    let ty = format!("{dtype}[40,120]");
+    let graph = Graph::build("stencil", |g| {
+        let (x, y) = (g.input("x", ty.as_str()), g.input("y", ty.as_str()));
+        scan(x, iota(3, dtype), |x, t| {
+            let around = rotated(x, 0) + rotated(x, 1) + rotated(rotated(x, 0), 1);
+            let padded = x.slice(0, 2..).pad(0, 1, 1, 3.0).maximum(y.slice(1, ..-5).pad(1, 0, 5, 1.0) + t);
+            let joined = concat(&[y.slice(1, ..7), x.slice(1, 7..50), y.slice(1, 50..)], 1);
+            (around.maximum(padded) - joined.minimum(y), joined + padded)
+        })
+    });
+    graph.unwrap()
+}
+
+fn small_numbers(dtype: DType) -> [HostTensor; 2] {
+    [7, 11].map(|factor| {
+        let number = |i: &[usize]| Scalar::Int(((i[0] * 31 + i[1] * factor) % 13) as i64);
+        HostTensor::from_fn(DType::I64, &[40, 120], number).cast(dtype)
+    })
+}
+
+#[test]
+fn rotations_and_padding_are_read_in_place() {
+    for dtype in [DType::F32, DType::F64, DType::I32, DType::U8, DType::I64] {
+        let (graph, inputs) = (stencil(dtype), small_numbers(dtype));
+        let expected = funcify::evaluate(&graph, &inputs).unwrap();
+        for cpu in [Cpu::default(), Cpu::dividing_all()] {
+            funcify_cpu::take_fired();
+            let found = Function::compile(&graph, &cpu).unwrap().call_host(&inputs).unwrap();
+            assert!(funcify_cpu::take_fired().contains(&"tensors side by side, read in place"), "{dtype}");
+            assert_eq!(found, expected, "{dtype}");
+        }
+    }
+}
+
+/// Large bodies run on all threads of the pool. The number of threads does not change the results.
+#[test]
+fn bodies_in_pieces_have_the_same_results() {
+    for dtype in [DType::F32, DType::I32] {
+        let graph = Graph::build("pieces", |g| {
+            let (x, y) =
+                (g.input("x", format!("{dtype}[90,300]").as_str()), g.input("y", format!("{dtype}[300]").as_str()));
+            let steps = ScanOptions::new().length(4);
+            scan_with(steps, (x, x.transpose([1, 0])), (), |(x, turned), ()| {
+                let next = (x * y - rotated(x, 1)).maximum(turned.transpose([1, 0])) * 3 - rotated(x, 0);
+                let large = next.gt(1000);
+                let next = select(large, next.maximum(-9).minimum(9), next + y);
+                ((next, next.transpose([1, 0]).reverse(0)), next.max(0))
+            })
+        });
+        let graph = graph.unwrap();
+        let number = |i: &[usize]| Scalar::Int((i.iter().fold(1, |sum, i| sum * 7 + i) % 11) as i64 - 5);
+        let inputs = [&[90, 300][..], &[300]].map(|shape| HostTensor::from_fn(DType::I64, shape, number).cast(dtype));
+        let with_threads = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap())
+        };
+        let expected = with_threads(1);
+        for threads in [2, 3, 7] {
+            assert_eq!(with_threads(threads), expected, "{threads} threads");
+        }
+        assert_eq!(expected, funcify::evaluate(&graph, &inputs).unwrap());
+    }
 }

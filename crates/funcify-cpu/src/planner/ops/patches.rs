@@ -180,7 +180,9 @@ impl Scope<'_, '_> {
     ) -> Result<Vec<(Vec<View>, Vec<View>)>> {
         let Some(first) = targets.first() else { return Ok(Vec::new()) };
         let areas = Area::divide(&first.shape, loads.iter());
-        if areas.len() > 1 && (areas.len() > MAX_BOXES || first.len() < self.planner.division.min_in_place().1 * areas.len()) {
+        if areas.len() > 1
+            && (areas.len() > MAX_BOXES || first.len() < self.planner.division.min_in_place().1 * areas.len())
+        {
             let mut whole = Vec::with_capacity(loads.len());
             for load in loads {
                 whole.push(match load.as_view() {

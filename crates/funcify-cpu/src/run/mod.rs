@@ -20,7 +20,7 @@ use crate::plan::{Nodes, Part, Plan, PlanError, Region, Split, Stage, Storage};
 use crate::views::{Layout, UnsplitView, View};
 use arena::Arena;
 use funcify_body::machine::{Machine, Work};
-use program::{Prepared, Stop};
+use program::{Estimate, Prepared, Stop};
 
 /// The regions before they are split among parts (`Regions`), and as one part sees them (`Views`). The lists are stored
 /// inline unless a plan has many regions.
@@ -192,7 +192,7 @@ impl<T: Element> Executor<T> {
                 push_views(plan, bytes, (inputs, bytes_of), integer_outputs, (false, &mut integers));
                 let program = &programs[part.program];
                 let part = RunPart { program, views: &mut views, integers: &mut integers, stop };
-                match program::uses_threads(program) && rayon::current_num_threads() > 1 {
+                match pieces::pays_off(Estimate::of(program)) {
                     true => pieces::with_helpers(|| T::run_part(*machine, part)),
                     false => T::run_part(*machine, part),
                 }

@@ -12,11 +12,17 @@ use pulp::Simd;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
+use super::program::Estimate;
 use crate::kernels::math::MathTable;
 use crate::views::{Range, View};
 
 /// The minimum estimated time of a piece, in nanoseconds.
 const MIN_NS_PER_PIECE: f64 = 5_000.0;
+/// The minimum estimated time, in nanoseconds, of the bodies of a program that may run in pieces, and their minimum share
+/// of the whole program, for which the program runs on the thread pool. Passing it to the pool takes about 20
+/// microseconds, and threads that wait actively slow down others.
+const MIN_NS_FOR_POOL: f64 = 400_000.0;
+const MIN_SHARE_FOR_POOL: f64 = 0.25;
 /// The maximum number of pieces.
 const MAX_PIECES: usize = 16;
 /// The estimated time per lane, in nanoseconds: of an op, and of a function of one float.
@@ -27,7 +33,7 @@ const LANES_PER_LINE: usize = 64;
 /// How often a thread without work looks for work before it lets others run, and before it sleeps for
 /// [`NAP`] in between.
 const MAX_SPINS: u32 = 2_000;
-const MAX_YIELDS: u32 = 20_000;
+const MAX_YIELDS: u32 = 4_000;
 const NAP: Duration = Duration::from_micros(50);
 
 /// The pieces of a fused body.
@@ -205,6 +211,19 @@ fn run_all<T: MathTable + Item, S: Simd>(simd: S, pieces: &[Piece], memories: &m
     rayon::join(|| run_all::<T, S>(simd, first, own), || run_all::<T, S>(simd, rest, others));
 }
 
+/// Returns `true` if it pays off to run a program on the thread pool.
+pub(super) fn pays_off(program: Estimate) -> bool {
+    program.on_threads > MIN_NS_FOR_POOL
+        && program.on_threads > MIN_SHARE_FOR_POOL * program.all
+        && rayon::current_num_threads() > 1
+}
+
+/// Returns `true` if the current thread belongs to a thread pool with other threads. Otherwise, each body would have to
+/// wait for the pool.
+pub(super) fn are_threads_at_hand() -> bool {
+    rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
+}
+
 /// Runs a program on the thread pool. Until it ends, the other threads look for pieces to run, without sleeping.
 pub(super) fn with_helpers(run: impl FnOnce() + Send) {
     let is_done = AtomicBool::new(false);
@@ -243,7 +262,7 @@ fn help_until(is_done: &AtomicBool) {
 }
 
 /// Returns the estimated time of a body, in nanoseconds.
-fn nanoseconds(fused: &Fused) -> f64 {
+pub(super) fn nanoseconds(fused: &Fused) -> f64 {
     let cost = |op: Op| match op {
         Op::Unary(_) => NS_PER_FUNCTION,
         _ => NS_PER_OP,

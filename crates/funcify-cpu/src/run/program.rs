@@ -102,15 +102,44 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
     Start::of(&setting.layouts, holds, 1, 0)
 }
 
-/// Returns `true` if a node of a program may run on several threads.
-pub(crate) fn uses_threads<T>(program: &Prepared<T>) -> bool {
-    program.iter().any(|run| match run {
-        Run::Body(..) => false,
-        Run::Nest(_, body) => uses_threads(body),
-        Run::While(node) => uses_threads(&node.test) || uses_threads(&node.body),
-        Run::Choice(_, branches) => branches.iter().any(uses_threads),
-        Run::Typed(typed) => typed.uses_threads(),
-    })
+/// The assumed number of iterations of a loop that a condition ends, if that is less than its bound.
+const ASSUMED_ITERATIONS: usize = 16;
+
+/// The estimated run time of a program, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Estimate {
+    pub(crate) all: f64,
+    /// The time of the nodes that may run on several threads.
+    pub(crate) on_threads: f64,
+}
+
+impl Estimate {
+    pub(crate) fn of<T>(program: &Prepared<T>) -> Self {
+        let zero = Estimate::default();
+        program.iter().map(Estimate::of_node).fold(zero, |sum, node| sum.plus(node, 1))
+    }
+
+    fn of_node<T>(run: &Run<T>) -> Self {
+        let zero = Estimate::default();
+        match run {
+            // The time until the next check for cancellation is estimated at twice the expected time.
+            Run::Body(times, body) => {
+                Estimate { all: *times as f64 * body.nanoseconds() as f64 / 2.0, on_threads: 0.0 }
+            }
+            Run::Nest(times, body) => zero.plus(Estimate::of(body), *times),
+            Run::While(node) => {
+                let times = node.bound.unwrap_or(ASSUMED_ITERATIONS).min(ASSUMED_ITERATIONS);
+                zero.plus(Estimate::of(&node.test), times).plus(Estimate::of(&node.body), times)
+            }
+            Run::Choice(_, branches) => zero.plus(Estimate::of(&branches[0]), 1).plus(Estimate::of(&branches[1]), 1),
+            Run::Typed(typed) => typed.estimate(),
+        }
+    }
+
+    fn plus(self, other: Estimate, times: usize) -> Self {
+        let times = times as f64;
+        Estimate { all: self.all + times * other.all, on_threads: self.on_threads + times * other.on_threads }
+    }
 }
 
 /// Runs a program.

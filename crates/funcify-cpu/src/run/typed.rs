@@ -13,7 +13,8 @@ use pulp::Simd;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
-use super::pieces::{Pieces, Places};
+use super::pieces::{self, Pieces, Places};
+use super::program::Estimate;
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
 use crate::kernels::whole::{WholeKernel, elements, elements_mut};
@@ -91,9 +92,16 @@ impl Typed {
         }
     }
 
-    /// Returns `true` if the node may run on several threads.
-    pub(crate) fn uses_threads(&self) -> bool {
-        matches!(&self.kind, Kind::Fused(_, Some(_)))
+    /// Returns the estimated run time.
+    pub(crate) fn estimate(&self) -> Estimate {
+        match &self.kind {
+            Kind::Fused(fused, None) => Estimate { all: pieces::nanoseconds(fused), on_threads: 0.0 },
+            Kind::Fused(fused, Some(_)) => {
+                let all = pieces::nanoseconds(fused);
+                Estimate { all, on_threads: all }
+            }
+            Kind::Instruction(_) | Kind::Evaluation(_) => Estimate { all: self.nanoseconds as f64, on_threads: 0.0 },
+        }
     }
 
     /// Runs the node in the current iteration of each loop.
@@ -110,7 +118,7 @@ impl Typed {
             Kind::Fused(fused, pieces) => {
                 let places = Places { ranges: &ranges, types: &self.types };
                 if let Some(pieces) = pieces
-                    && rayon::current_num_threads() > 1
+                    && pieces::are_threads_at_hand()
                     && pieces.run::<T, S>(simd, views, integers, places)
                 {
                     return;
@@ -467,8 +475,7 @@ fn take<E: Copy, I: Element>(
     let (of_x, of_index) = (lane_stride(&from[0]), lane_stride(&from[1]));
     if *lanes == 1 {
         for row in 0..*rows {
-            to[row * target.row] =
-                x[row * from[0].row + clamped(index[row * from[1].row].to_i64(), count) * step];
+            to[row * target.row] = x[row * from[0].row + clamped(index[row * from[1].row].to_i64(), count) * step];
         }
         return;
     }

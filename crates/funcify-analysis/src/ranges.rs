@@ -11,8 +11,7 @@ use std::collections::HashMap;
 use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
 use funcify_core::ops::{
-    self, Along, Control, Creation, Elementwise, Indexing, Movement, OpClass, ReduceKind, ScatterMode, Switch,
-    While,
+    self, Along, Control, Creation, Elementwise, Indexing, Movement, OpClass, ReduceKind, ScatterMode, Switch, While,
 };
 
 use funcify_core::types::{Sizes, Symbol};

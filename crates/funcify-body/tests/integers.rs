@@ -86,7 +86,7 @@ macro_rules! check_integers {
         };
         let quotients = each(|x, y| if y == 0 { !0 } else { x.wrapping_div(y) });
         let remainders = each(|x, y| if y == 0 { x } else { x.wrapping_rem(y) });
-        #[allow(unused_comparisons)] // Unsigned exponents are never negative.
+        #[allow(unused_comparisons, reason = "unsigned exponents are never negative")]
         let powers = each(|x, y| match x {
             _ if y >= 0 => (0..128).rev().fold(1, |power: $int, bit| {
                 let is_one = bit < $int::BITS && y >> bit & 1 == 1;

@@ -30,7 +30,7 @@ const NS_PER_OP: f64 = 0.1;
 const NS_PER_FUNCTION: f64 = 0.5;
 /// If there is only one axis, the number of lanes of a piece is a multiple of this number: a whole number of cache lines.
 const LANES_PER_LINE: usize = 64;
-/// How often a thread without work looks for work before it lets others run, and before it sleeps for
+/// The number of times that a thread without work looks for work before it lets others run, and before it sleeps for
 /// [`NAP`] in between.
 const MAX_SPINS: u32 = 2_000;
 const MAX_YIELDS: u32 = 4_000;

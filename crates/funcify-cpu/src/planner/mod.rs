@@ -469,7 +469,7 @@ impl Planner {
         Ok(self.region(Storage::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Returns `true` if the plan can represent a value: as floats: a float, a boolean, or an integer whose range is small
+    /// Returns `true` if the plan can represent a value as floats: a float, a boolean, or an integer whose range is small
     /// enough to be represented exactly.
     fn can_represent(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;

@@ -80,6 +80,8 @@ impl<T> SliceMut<'_, T> {
 #[derive(Clone, Debug)]
 pub(crate) struct Programs<T> {
     stages: Arc<[Vec<Prepared<T>>]>,
+    /// For each stage, `true` if it runs on the thread pool, although it has a single part.
+    is_pooled: Arc<[bool]>,
     machine: Machine,
 }
 
@@ -113,8 +115,13 @@ impl<T: Element> Executor<T> {
             let prepared = |program: &Nodes| program::prepare(&setting, program, &mut Vec::new());
             stage.programs.iter().map(prepared).collect()
         };
-        let stages = plan.stages.iter().map(prepare).collect();
-        Ok(Executor::of(plan, Programs { stages, machine }))
+        let stages: Arc<[Vec<Prepared<T>>]> = plan.stages.iter().map(prepare).collect();
+        let is_pooled = |(stage, programs): (&Stage, &Vec<Prepared<T>>)| match stage.parts[..] {
+            [part] => pieces::pays_off(Estimate::of(&programs[part.program])),
+            _ => false,
+        };
+        let is_pooled = plan.stages.iter().zip(stages.iter()).map(is_pooled).collect();
+        Ok(Executor::of(plan, Programs { stages, is_pooled, machine }))
     }
 
     /// Creates an executor for a checked plan that already has programs, with its own scratch memory.
@@ -176,7 +183,7 @@ impl<T: Element> Executor<T> {
                 return Err(CallError { place: region.place, expected, found });
             }
         }
-        let Executor { plan, programs: Programs { stages, machine }, arena, bytes } = self;
+        let Executor { plan, programs: Programs { stages, is_pooled, machine }, arena, bytes } = self;
         let is_stopped = AtomicBool::new(false);
         let ask = || {
             let stops = stop();
@@ -184,7 +191,7 @@ impl<T: Element> Executor<T> {
             stops
         };
         let stop: Stop<'_> = &ask;
-        for (stage, programs) in plan.stages.iter().zip(stages.iter()) {
+        for ((stage, programs), is_pooled) in plan.stages.iter().zip(stages.iter()).zip(is_pooled.iter()) {
             if let [part] = stage.parts[..] {
                 let (mut views, mut integers) = (Views::new(), Views::new());
                 let (floats, integer_outputs) = reborrow_outputs(outputs);
@@ -192,7 +199,7 @@ impl<T: Element> Executor<T> {
                 push_views(plan, bytes, (inputs, bytes_of), integer_outputs, (false, &mut integers));
                 let program = &programs[part.program];
                 let part = RunPart { program, views: &mut views, integers: &mut integers, stop };
-                match pieces::pays_off(Estimate::of(program)) {
+                match *is_pooled && pieces::is_pool_free() {
                     true => pieces::with_helpers(|| T::run_part(*machine, part)),
                     false => T::run_part(*machine, part),
                 }

@@ -50,11 +50,11 @@ struct Piece {
 /// The memory of a piece: the bytes of its streams.
 struct Memory<'m> {
     /// The bytes of each stream that is only loaded.
-    reads: SmallVec<[&'m [u8]; 8]>,
+    reads: SmallVec<[&'m [u8]; 16]>,
     /// The bytes of the stored streams.
-    writes: SmallVec<[&'m mut [u8]; 4]>,
+    writes: SmallVec<[&'m mut [u8]; 8]>,
     /// The index in `writes` of each stream that is stored, or that is loaded from memory that the body overwrites.
-    written: SmallVec<[Option<usize>; 8]>,
+    written: SmallVec<[Option<usize>; 16]>,
 }
 
 impl Streams for Memory<'_> {
@@ -213,9 +213,13 @@ fn run_all<T: MathTable + Item, S: Simd>(simd: S, pieces: &[Piece], memories: &m
 
 /// Returns `true` if it pays off to run a program on the thread pool.
 pub(super) fn pays_off(program: Estimate) -> bool {
-    program.on_threads > MIN_NS_FOR_POOL
-        && program.on_threads > MIN_SHARE_FOR_POOL * program.all
-        && rayon::current_num_threads() > 1
+    program.on_threads > MIN_NS_FOR_POOL && program.on_threads > MIN_SHARE_FOR_POOL * program.all
+}
+
+/// Returns `true` if the pool has several threads, and the current thread does not belong to it. If it does, the caller
+/// already uses the pool.
+pub(super) fn is_pool_free() -> bool {
+    rayon::current_num_threads() > 1 && rayon::current_thread_index().is_none()
 }
 
 /// Returns `true` if the current thread belongs to a thread pool with other threads. Otherwise, each body would have to
@@ -227,14 +231,23 @@ pub(super) fn are_threads_at_hand() -> bool {
 /// Runs a program on the thread pool. Until it ends, the other threads look for pieces to run, without sleeping.
 pub(super) fn with_helpers(run: impl FnOnce() + Send) {
     let is_done = AtomicBool::new(false);
-    rayon::scope(|scope| {
-        for _ in 1..rayon::current_num_threads().min(MAX_PIECES) {
-            scope.spawn(|_| help_until(&is_done));
-        }
+    let program = || {
         // Also ends the helpers if the program panics.
         let _end = EndOnDrop(&is_done);
         run();
-    });
+    };
+    rayon::join(program, || help_with(rayon::current_num_threads().min(MAX_PIECES) - 1, &is_done));
+}
+
+/// Makes `count` threads help. (Unlike tasks of a scope, those of `join` need no allocation.)
+fn help_with(count: usize, is_done: &AtomicBool) {
+    match count {
+        0 => {}
+        1 => help_until(is_done),
+        _ => {
+            rayon::join(|| help_until(is_done), || help_with(count - 1, is_done));
+        }
+    }
 }
 
 struct EndOnDrop<'d>(&'d AtomicBool);

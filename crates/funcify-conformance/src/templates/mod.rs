@@ -17,6 +17,7 @@ mod control;
 mod draft;
 mod extrema;
 mod fill;
+mod neighbours;
 mod numbers;
 mod parts;
 mod places;
@@ -47,7 +48,7 @@ use crate::arbitrary::{Choices, splitmix64};
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
 /// The families of programs. Each has a name, and a function that builds its programs.
-const FAMILIES: [(&str, Make); 26] = [
+const FAMILIES: [(&str, Make); 27] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
     ("sums of outer products", states::outer_products),
@@ -74,6 +75,7 @@ const FAMILIES: [(&str, Make); 26] = [
     ("words", numbers::words),
     ("axes", axes::axes),
     ("extrema", extrema::extrema),
+    ("neighbours", neighbours::neighbours),
 ];
 
 /// Returns the names of the families.

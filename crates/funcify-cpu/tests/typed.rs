@@ -344,3 +344,22 @@ fn batched_products_are_loops() {
         assert_eq!(instructions(40, turned), instructions(80, turned));
     }
 }
+
+/// Parts of a divided axis must not add up their sums after a cast to a type with more values: the total wraps before.
+#[test]
+fn sums_wrap_before_they_are_cast() {
+    type Read = fn(Value) -> Value;
+    let reads: [Read; 5] = [|y| -y, |y| y.cast(DType::F64), |y| y.cast(DType::I64), |y| y.cast(DType::U8), |y| y + y];
+    for dtype in INTEGERS {
+        let number = |i: &[usize]| Scalar::Int(90 + i[0] as i64 * 1_000_000_007 + i[1] as i64);
+        let x = HostTensor::from_fn(DType::I64, &[6, 7], number).cast(dtype);
+        for read in reads {
+            let graph = Graph::build("sums", |g| {
+                let steps = ScanOptions::new().length(3);
+                let (last, sums) = scan_with(steps, g.input("x", x.ty()), (), |x, ()| (x + x * 3, x.sum(0)));
+                (last, read(sums))
+            });
+            check(&graph.unwrap(), std::slice::from_ref(&x));
+        }
+    }
+}

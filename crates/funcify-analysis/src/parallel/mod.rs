@@ -91,8 +91,8 @@ impl ParallelAxis {
     /// sequences of the outermost loops. Axes of size 1 are skipped. Returns the first candidate for which the labels
     /// of all values are consistent.
     ///
-    /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine computes in a
-    /// single type. Casts of integers to this type are assumed to be exact.
+    /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine holds all values in a
+    /// single float type. Casts of integers to this type are assumed to be exact, and integers are assumed not to wrap.
     pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
         // A condition applies to all indices of the axis at once, so it would make the parts depend on each other.
         if has_conditions(graph) {
@@ -365,9 +365,11 @@ impl ParallelAxis {
     }
 
     /// Returns `true` if casting a sum is equivalent to casting its partial sums. This is not the case if the cast
-    /// rounds or truncates, or if it is a cast to `bool`, which compares with 0.
+    /// rounds or truncates, if it is a cast to `bool`, which compares with 0, or if a sum of integers may have wrapped
+    /// before it is cast to a type with more values. Integers that are held in floats do not wrap.
     fn is_linear(&self, from: DType, to: DType) -> bool {
-        from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
+        let is_wide = to.is_int() && (to.size() <= from.size() || self.element.is_some());
+        from == to || (from.is_int() && (is_wide || Some(to) == self.element))
     }
 
     fn reject_axis(&self, graph: &Graph, value: ValueId, axis: usize) -> Result<(), Mixed> {

@@ -158,7 +158,8 @@ fn plan_with(
         element => element?,
     };
     let ranges = Rc::new(Ranges::find(graph, sizes, element, may_refuse));
-    if let Some(axis) = ParallelAxis::find(graph, sizes, Some(element)) {
+    let single = (!is_typed).then_some(element);
+    if let Some(axis) = ParallelAxis::find(graph, sizes, single) {
         let is_innermost = division.lays_innermost(graph, sizes, &axis);
         let parts = match division {
             Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &axis, is_innermost),

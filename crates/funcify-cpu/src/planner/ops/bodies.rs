@@ -176,7 +176,7 @@ impl Scope<'_, '_> {
         match operand {
             Operand::Constant(_) => 0,
             Operand::Pending(pending) => self.bodies[pending.body].level,
-            Operand::Tensor(patches) => patches.views().map(|view| view.level).max().unwrap_or(0),
+            Operand::Tensor(patches) => patches.level(),
             Operand::Product([x, y]) => x.level.max(y.level),
         }
     }

@@ -80,6 +80,11 @@ impl Patches {
         }
     }
 
+    /// Returns the maximum level of the views, or 0 if there are none.
+    pub(super) fn level(&self) -> usize {
+        self.views().map(|view| view.level).max().unwrap_or(0)
+    }
+
     /// Returns the views.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         self.patches.iter().map(|patch| &patch.view)
@@ -88,9 +93,8 @@ impl Patches {
     /// Returns each view, with its place in the tensor `whole`, which has the same shape.
     pub(super) fn places(&self, whole: &View) -> Vec<(View, View)> {
         let place = |Patch { start, view }: &Patch| {
-            let place =
-                (0..start.len()).fold(whole.clone(), |place, axis| place.part(axis, start[axis], view.shape[axis], 1));
-            (place, view.clone())
+            let area = Area { start: start.clone(), size: view.shape.clone() };
+            (area.part(whole), view.clone())
         };
         self.patches.iter().map(place).collect()
     }
@@ -161,13 +165,18 @@ impl Scope<'_, '_> {
 
     /// Copies views to contiguous memory, side by side.
     pub(super) fn assemble(&mut self, patches: &Patches, value: ValueId) -> Result<View> {
-        let level = patches.views().map(|view| view.level).max().unwrap_or(0);
-        let ty = patches.views().next().map_or(Type::Float, |view| self.planner.emitter.ty(view));
-        let to = self.typed_target(value, &patches.shape, level, ty);
-        for (place, view) in patches.places(&to) {
-            self.planner.emitter.copy(&place, &view)?;
-        }
+        let to = self.typed_target(value, &patches.shape, patches.level(), self.type_of_patches(patches));
+        self.copy_patches(&to, patches)?;
         self.held_as(value, to)
+    }
+
+    fn copy_patches(&mut self, to: &View, patches: &Patches) -> Result<()> {
+        patches.places(to).iter().try_for_each(|(place, view)| self.planner.emitter.copy(place, view))
+    }
+
+    /// Returns the type of the elements, which is the same in all views.
+    pub(super) fn type_of_patches(&self, patches: &Patches) -> Type {
+        patches.views().next().map_or(Type::Float, |view| self.planner.emitter.ty(view))
     }
 
     /// Returns the operands of a body for each box of its iteration space: the tensors that it stores, and those that it
@@ -188,11 +197,9 @@ impl Scope<'_, '_> {
                 whole.push(match load.as_view() {
                     Some(view) => Patches::of(view.clone()),
                     None => {
-                        let ty = load.views().next().map_or(Type::Float, |view| self.planner.emitter.ty(view));
+                        let ty = self.type_of_patches(load);
                         let copy = self.planner.emitter.reserve_typed(&load.shape, level, ty);
-                        for (place, view) in load.places(&copy) {
-                            self.planner.emitter.copy(&place, &view)?;
-                        }
+                        self.copy_patches(&copy, load)?;
                         Patches::of(copy)
                     }
                 });
